@@ -1,0 +1,243 @@
+// FlashAttention-2 forward, not causal, d_head 128, bf16 in and out, fp32 softmax and accumulation.
+//
+// One block of 4 warps computes 64 rows of O; each warp owns 16 of them and keeps its rows of Q and O in
+// registers. K and V pass through shared memory in tiles of 64 rows:
+//
+//     GMEM→SMEM   cp.async, 16 bytes per thread        Q, K, V
+//     SMEM→RF     ldmatrix.x4 (.trans for V)           Q, K, V
+//     RF→SMEM     4-byte stores                        O, into Q's tile
+//     SMEM→GMEM   16-byte loads and stores             O
+//
+// Every one of these asks the layout policy where a 16-byte chunk lies, and nothing else does.
+//
+// The algorithm: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
+// 2023, algorithm 1. The fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
+#pragma once
+
+#include "layout.cuh"
+#include "ptx.cuh"
+
+namespace attention {
+
+using bf16 = uint16_t; // its bits: no arithmetic happens in bf16 outside the tensor cores
+
+constexpr int kHeadDim = 128;
+constexpr int kRows = 64; // B_r = B_c: rows of Q per block, and of K and V per step
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kBlocksPerSM = 2; // 215 registers per thread; with 3 blocks of 168, loads are scheduled too late
+constexpr int kWarpRows = kRows / kWarps;
+
+constexpr int kRowBytes = kHeadDim * sizeof(bf16);
+constexpr int kTileBytes = kRows * kRowBytes;
+constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
+
+constexpr int kHeadSteps = kHeadDim / 16; // steps of 16 along d_head
+constexpr int kKeySteps = kRows / 16;     // steps of 16 along the keys of a tile
+
+struct Tiles {
+    uint32_t q, k, v; // shared-memory addresses; O is staged where Q was
+};
+
+// What a warp holds: its 16 rows of Q and O, and the running softmax of its two rows per lane.
+struct Warp {
+    uint32_t q[kHeadSteps][4];
+    float o[2 * kHeadSteps][4];
+    float row_max[2];
+    float row_sum[2];
+};
+
+using Scores = float[2 * kKeySteps][4]; // S = QK^T, then P, of 16 queries and 64 keys
+
+// GMEM→SMEM: the 64 rows at `gmem`, which are contiguous. 16 threads copy a row.
+template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile, const bf16 *gmem) {
+    const int row = threadIdx.x / kChunksPerRow;
+    const int chunk = threadIdx.x % kChunksPerRow;
+    const auto *source = reinterpret_cast<const char *>(gmem);
+#pragma unroll
+    for (int r = 0; r < kRows; r += kThreads / kChunksPerRow) {
+        ptx::cp_async_16(tile + Layout::template at<kRowBytes>(r + row, chunk),
+                         source + (r + row) * kRowBytes + chunk * layout::kChunkBytes);
+    }
+    ptx::cp_async_commit();
+}
+
+// The address that this lane gives to ldmatrix.x4 for the 16x16 block at (row, column): lanes 0-15 name the
+// 16 rows of its left half, lanes 16-31 those of its right half. It serves Q, K and V alike.
+template <class Layout> __device__ __forceinline__ uint32_t fragment(uint32_t tile, int row, int column) {
+    const int lane = threadIdx.x % 32;
+    return tile + Layout::template at<kRowBytes>(row + lane % 16, column / 8 + lane / 16);
+}
+
+template <class Layout> __device__ __forceinline__ void load_queries(Warp &warp, uint32_t tile) {
+    const int first_row = threadIdx.x / 32 * kWarpRows;
+#pragma unroll
+    for (int d = 0; d < kHeadSteps; ++d) {
+        ptx::ldmatrix_x4(warp.q[d], fragment<Layout>(tile, first_row, 16 * d));
+    }
+}
+
+// S = QK^T, not yet scaled.
+template <class Layout>
+__device__ __forceinline__ void multiply_keys(Scores &s, const Warp &warp, uint32_t tile) {
+#pragma unroll
+    for (auto &fragment : s) {
+        fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < kHeadSteps; ++d) {
+#pragma unroll
+        for (int key = 0; key < kKeySteps; ++key) {
+            uint32_t k[4]; // (keys 0-7, 8-15) x (d 0-7), then x (d 8-15)
+            ptx::ldmatrix_x4(k, fragment<Layout>(tile, 16 * key, 16 * d));
+            ptx::mma_m16n8k16_bf16(s[2 * key], warp.q[d], k[0], k[2]);
+            ptx::mma_m16n8k16_bf16(s[2 * key + 1], warp.q[d], k[1], k[3]);
+        }
+    }
+}
+
+// The maximum, or the sum, over the four lanes that share a row of a fragment.
+__device__ __forceinline__ float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float x) {
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+// Online softmax of one tile: S becomes P = 2^(scale * S - max), and what O and the row sums hold so far is
+// brought to the new maximum. `scale` is log2(e) / sqrt(d_head). Row sums stay per lane until the end.
+__device__ __forceinline__ void softmax(Scores &s, Warp &warp, float scale) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) { // a lane holds row lane/4 (elements 0, 1) and that + 8 (2, 3)
+        float tile_max = s[0][2 * half];
+#pragma unroll
+        for (const auto &fragment : s) {
+            tile_max = fmaxf(tile_max, fmaxf(fragment[2 * half], fragment[2 * half + 1]));
+        }
+        const float previous = warp.row_max[half];
+        warp.row_max[half] = fmaxf(previous, quad_max(tile_max));
+        const float shift = warp.row_max[half] * scale;
+        const float decay = ptx::exp2(previous * scale - shift);
+
+        warp.row_sum[half] *= decay;
+#pragma unroll
+        for (auto &fragment : warp.o) {
+            fragment[2 * half] *= decay;
+            fragment[2 * half + 1] *= decay;
+        }
+#pragma unroll
+        for (auto &fragment : s) {
+            fragment[2 * half] = ptx::exp2(fragment[2 * half] * scale - shift);
+            fragment[2 * half + 1] = ptx::exp2(fragment[2 * half + 1] * scale - shift);
+            warp.row_sum[half] += fragment[2 * half] + fragment[2 * half + 1];
+        }
+    }
+}
+
+// O += PV. The accumulator fragments of S are the A fragments of P: rounding to bf16 is all they need.
+template <class Layout>
+__device__ __forceinline__ void multiply_values(Warp &warp, const Scores &p, uint32_t tile) {
+#pragma unroll
+    for (int key = 0; key < kKeySteps; ++key) {
+        const auto &left = p[2 * key];
+        const auto &right = p[2 * key + 1];
+        const uint32_t a[4] = {ptx::pack_bf16(left[0], left[1]), ptx::pack_bf16(left[2], left[3]),
+                               ptx::pack_bf16(right[0], right[1]), ptx::pack_bf16(right[2], right[3])};
+#pragma unroll
+        for (int d = 0; d < kHeadSteps; ++d) {
+            uint32_t v[4]; // (keys 0-7, 8-15) x (d 0-7), then x (d 8-15), transposed
+            ptx::ldmatrix_x4_trans(v, fragment<Layout>(tile, 16 * key, 16 * d));
+            ptx::mma_m16n8k16_bf16(warp.o[2 * d], a, v[0], v[1]);
+            ptx::mma_m16n8k16_bf16(warp.o[2 * d + 1], a, v[2], v[3]);
+        }
+    }
+}
+
+// RF→SMEM: O / row sum, rounded, 4 bytes per lane. Four lanes fill a chunk, eight rows a wavefront.
+template <class Layout> __device__ __forceinline__ void stage_output(char *tile, const Warp &warp) {
+    const int lane = threadIdx.x % 32;
+    const int first_row = threadIdx.x / 32 * kWarpRows;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = first_row + 8 * half + lane / 4;
+        const float scale = 1.0f / quad_sum(warp.row_sum[half]);
+#pragma unroll
+        for (int chunk = 0; chunk < kChunksPerRow; ++chunk) {
+            const auto &o = warp.o[chunk];
+            const int offset = Layout::template at<kRowBytes>(row, chunk) + lane % 4 * sizeof(uint32_t);
+            *reinterpret_cast<uint32_t *>(tile + offset) =
+                ptx::pack_bf16(o[2 * half] * scale, o[2 * half + 1] * scale);
+        }
+    }
+}
+
+// SMEM→GMEM: each warp writes back the 16 rows that it staged, 16 bytes per lane.
+template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem, const char *tile) {
+    const int lane = threadIdx.x % 32;
+    const int row = threadIdx.x / 32 * kWarpRows + lane / kChunksPerRow;
+    const int chunk = lane % kChunksPerRow;
+#pragma unroll
+    for (int r = row; r < row + kWarpRows; r += 32 / kChunksPerRow) {
+        const uint4 data = *reinterpret_cast<const uint4 *>(tile + Layout::template at<kRowBytes>(r, chunk));
+        reinterpret_cast<uint4 *>(gmem)[r * kChunksPerRow + chunk] = data;
+    }
+}
+
+// q, k, v, o: (batch, heads, seq, 128), contiguous. Grid (seq / 64, heads, batch), 128 threads.
+//
+// ReadLayout is Layout in every kernel that is right. The tests build one that is wrong: a tile that is
+// written through one policy and read through another has to fail the check against the reference.
+template <class Layout, class ReadLayout = Layout>
+__device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16 *v,
+                                        bf16 *o, int seq) {
+    __shared__ alignas(128) char smem[3 * kTileBytes];
+    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
+    const Tiles tiles = {base, base + kTileBytes, base + 2 * kTileBytes};
+
+    const size_t head = (static_cast<size_t>(blockIdx.z) * gridDim.y + blockIdx.y) * seq * kHeadDim;
+    const size_t block = head + static_cast<size_t>(blockIdx.x) * kRows * kHeadDim;
+    const float scale = 1.4426950408889634f * 0.08838834764831845f; // log2(e) / sqrt(128)
+    k += head;
+    v += head;
+
+    Warp warp;
+#pragma unroll
+    for (auto &fragment : warp.o) {
+        fragment[0] = fragment[1] = fragment[2] = fragment[3] = 0.0f;
+    }
+    warp.row_max[0] = warp.row_max[1] = -INFINITY;
+    warp.row_sum[0] = warp.row_sum[1] = 0.0f;
+
+    load_tile<Layout>(tiles.q, q + block);
+    ptx::cp_async_wait<0>();
+    __syncthreads();
+    load_queries<ReadLayout>(warp, tiles.q);
+
+    for (int key = 0; key < seq; key += kRows) {
+        load_tile<Layout>(tiles.k, k);
+        load_tile<Layout>(tiles.v, v);
+        k += kRows * kHeadDim;
+        v += kRows * kHeadDim;
+
+        ptx::cp_async_wait<1>(); // K is here, V may still be on its way
+        __syncthreads();
+        Scores s;
+        multiply_keys<ReadLayout>(s, warp, tiles.k);
+        softmax(s, warp, scale);
+
+        ptx::cp_async_wait<0>();
+        __syncthreads();
+        multiply_values<ReadLayout>(warp, s, tiles.v);
+        __syncthreads(); // every warp is done with K and V before they are overwritten
+    }
+
+    // A warp reads back only what it wrote itself, so the warp is all that has to wait.
+    stage_output<Layout>(smem, warp);
+    __syncwarp();
+    store_output<Layout>(o + block, smem);
+}
+
+} // namespace attention

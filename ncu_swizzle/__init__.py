@@ -1,0 +1,1 @@
+"""Shared-memory bank conflicts, measured: Nsight Compute before and after a swizzle."""

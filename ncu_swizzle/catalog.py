@@ -1,0 +1,178 @@
+"""The kernels that the project knows, read from ``kernels/*/family.toml``.
+
+A family is one problem solved by several variants that differ in their shared-memory layout. The catalogue is
+plain data: nothing here compiles, launches or measures.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle import paths
+from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
+from ncu_swizzle.expressions import evaluate
+
+Problem = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One size of a problem: its default, and the values that the kernels can take."""
+
+    name: str
+    default: int
+    help: str = ""
+    minimum: int = 1
+    multiple: int = 1
+
+    def check(self, value: int) -> int:
+        """Return the value, or raise BadProblem where the kernels cannot take it."""
+        if value < max(self.minimum, self.multiple) or value % self.multiple:
+            raise BadProblem(
+                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, "
+                f"at least {max(self.minimum, self.multiple)}",
+                f"try --problem {self.name}={self.default}",
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of the kernel: a buffer (``shape``), or an integer (``value``)."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...] = ()
+    value: str = ""
+    output: bool = False
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One variant: a ``.cu`` whose entry bears the variant's name, or a library's kernel (``library``)."""
+
+    name: str
+    title: str
+    lesson: str
+    baseline: str = ""
+    library: bool = False
+    degree: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One problem, how it is launched and checked, and the kernels that solve it."""
+
+    name: str
+    title: str
+    folder: Path
+    reference: str
+    flops: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[str, str, str]
+    block: tuple[str, str, str]
+    arguments: tuple[Argument, ...]
+    kernels: tuple[Kernel, ...]
+
+    def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
+        """Return the whole problem, the defaults overridden by `sizes`; raise BadProblem."""
+        sizes = dict(sizes or {})
+        known = {parameter.name for parameter in self.parameters}
+        for name in sizes.keys() - known:
+            raise BadProblem(
+                f"the family {self.name} has no parameter {name!r}",
+                f"its parameters: {', '.join(p.name for p in self.parameters)}",
+            )
+        return {p.name: p.check(sizes.get(p.name, p.default)) for p in self.parameters}
+
+    def geometry(self, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the grid and the block, three numbers each."""
+        return (
+            tuple(evaluate(size, problem) for size in self.grid),
+            tuple(evaluate(size, problem) for size in self.block),
+        )
+
+    def source(self, kernel: Kernel) -> Path:
+        """Return the kernel's own ``.cu`` file."""
+        return self.folder / f"{kernel.name}.cu"
+
+    def sources(self) -> dict[str, Path]:
+        """Return every source that the family is built from, by its path below the catalogue's folder."""
+        root = self.folder.parent
+        files = [*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")]
+        return {f"{root.name}/{path.relative_to(root).as_posix()}": path for path in sorted(files)}
+
+    def library(self) -> Kernel | None:
+        """Return the library's kernel for the same problem, if the family names one."""
+        return next((kernel for kernel in self.kernels if kernel.library), None)
+
+
+def include_folder(family: Path) -> Path:
+    """Return the folder of helpers that the families beside this one share."""
+    return family.parent / "common"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All families of one or more folders."""
+
+    families: tuple[Family, ...]
+
+    def __iter__(self) -> Iterator[tuple[Family, Kernel]]:
+        return ((family, kernel) for family in self.families for kernel in family.kernels)
+
+    def find(self, name: str) -> tuple[Family, Kernel]:
+        """Return a kernel and its family by the kernel's name; raise UnknownKernel with the nearest one."""
+        by_name = {kernel.name: (family, kernel) for family, kernel in self}
+        if name in by_name:
+            return by_name[name]
+        near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.5)
+        raise UnknownKernel(
+            f"unknown kernel {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            "ncu-swizzle list shows all kernels",
+        )
+
+
+def load(*folders: Path) -> Catalog:
+    """Read every family.toml one level below the folders (the shipped catalogue by default)."""
+    files = [
+        file for folder in folders or (paths.kernels(),) for file in sorted(folder.resolve().glob("*/family.toml"))
+    ]
+    catalog = Catalog(tuple(_read(file) for file in files))
+    names = [kernel.name for _, kernel in catalog]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise BadCatalog(f"two kernels are called {name!r}", "rename one of them in its family.toml")
+    return catalog
+
+
+def _read(file: Path) -> Family:
+    try:
+        return _family(tomllib.loads(file.read_text(encoding="utf-8")), file.parent)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadCatalog(
+            f"{file} cannot be used: {type(error).__name__}: {error}",
+            "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains each entry",
+        ) from error
+
+
+def _family(table: dict[str, Any], folder: Path) -> Family:
+    head, launch = table["family"], table["launch"]
+    grid, block = launch["grid"], launch["block"]
+    return Family(
+        name=head["name"],
+        title=head["title"],
+        folder=folder,
+        reference=head["reference"],
+        flops=str(head.get("flops", "0")),
+        parameters=tuple(Parameter(name, **entry) for name, entry in table["problem"].items()),
+        grid=(grid[0], grid[1], grid[2]),
+        block=(block[0], block[1], block[2]),
+        arguments=tuple(Argument(**{**entry, "shape": tuple(entry.get("shape", ()))}) for entry in table["argument"]),
+        kernels=tuple(Kernel(**entry) for entry in table["variant"]),
+    )

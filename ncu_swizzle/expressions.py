@@ -1,0 +1,42 @@
+"""Integer arithmetic over a problem's parameters, as family.toml writes it: ``"seq // 64"``."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+
+from ncu_swizzle.errors import BadCatalog
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
+    """Return the value of an expression of integers, names, ``+ - * // %`` and parentheses.
+
+    Raises BadCatalog for anything else: a catalogue is data, it never runs code.
+    """
+    try:
+        return _value(ast.parse(str(expression), mode="eval").body, names)
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError) as error:
+        raise BadCatalog(
+            f"cannot evaluate {expression!r}: {error}",
+            f"use integers, + - * // %, parentheses and the parameters {', '.join(names)}",
+        ) from error
+
+
+def _value(node: ast.expr, names: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int() as value):
+            return value
+        case ast.Name(id=name):
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
+    raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")

@@ -1,0 +1,36 @@
+"""Where the files that are not Python lie: in a checkout's root, or in an installed wheel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_root() -> Path:
+    """Return the folder that holds kernels/, rules/, reports/ and recordings/."""
+    installed = _PACKAGE / "_data"
+    return installed if installed.is_dir() else _PACKAGE.parent
+
+
+def kernels() -> Path:
+    return data_root() / "kernels"
+
+
+def rules() -> Path:
+    return data_root() / "rules"
+
+
+def reports() -> Path:
+    return data_root() / "reports"
+
+
+def recordings() -> Path:
+    return data_root() / "recordings"
+
+
+def cache() -> Path:
+    """Return the user's folder for compiled kernels; it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ncu-swizzle"
