@@ -1,0 +1,179 @@
+"""The container of a .ncu-rep file: is it whole, and what does it say of the session?
+
+NVIDIA's reader loads damaged files without a word, with fewer kernels or none. So the container is walked here
+first: a magic number, a header, and blocks of length-prefixed protobuf messages, to the last byte. The layout is
+described in the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ncu_swizzle.errors import BadFile, DamagedFile
+
+MAGIC = b"NVR\0"
+
+# Field numbers of BlockHeader: how many messages of each type its payload holds, and what the session was.
+_SOURCES, _KERNELS, _SESSION, _PAYLOAD_SIZE = 1, 2, 3, 5
+_RANGES, _COMMAND_LISTS, _GRAPHS = 7, 8, 9
+_PAYLOAD_ORDER = (_SOURCES, _KERNELS, _RANGES, _COMMAND_LISTS, _GRAPHS)
+# ReportSessionDetails
+_CREATED, _VERSIONS, _COMMAND = 2, 8, 11
+# VersionInfo; SourceData; ProfileResult; ProfilerClockStatusMessage
+_PROVIDER, _VERSION = 1, 2
+_REFERENCE, _BINARY = 1, 4
+_MANGLED, _SOURCE, _CLOCK_STATUS = 5, 15, 25
+_LOCKED = 2
+_VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
+
+Value = int | memoryview
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: the function's mangled name, and the cubin it came from where the report carries it."""
+
+    function: str = ""
+    cubin: bytes = b""
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the container tells beside its results."""
+
+    results: tuple[Result, ...]
+    created: str = ""  # ISO 8601, UTC
+    command: str = ""
+    ncu: str = ""
+    cuda: str = ""
+    clocks_locked: bool | None = None
+
+
+def inspect(path: Path) -> Container:
+    """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadFile(f"{path} does not exist", "ls swizzle-out shows what was saved") from error
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror}", "give a .ncu-rep file") from error
+    if not data.startswith(MAGIC):
+        raise BadFile(f"{path} is not an Nsight Compute report", "give a file that ncu -o wrote")
+    try:
+        return _walk(memoryview(data))
+    except (ValueError, IndexError, struct.error) as error:
+        raise DamagedFile(
+            f"{path} is damaged: {error}", "copy it again from where it was made, or profile again"
+        ) from error
+
+
+def _walk(data: memoryview) -> Container:
+    results: list[Result] = []
+    cubins: dict[int, bytes] = {}
+    session: dict[str, str] = {}
+    clocks: bool | None = None
+    _, position = _message(data, len(MAGIC))
+    while position < len(data):
+        block, position = _message(data, position)
+        header = dict(fields(block))
+        end = position + _number(header, _PAYLOAD_SIZE)
+        for kind in _PAYLOAD_ORDER:
+            for _ in range(_number(header, kind)):
+                result, position = _message(data, position)
+                content = dict(fields(result))
+                if kind == _SOURCES:
+                    cubins[_number(content, _REFERENCE)] = bytes(_bytes(content, _BINARY))
+                    continue
+                results.append(_result(content, cubins) if kind == _KERNELS else Result())
+                if kind == _KERNELS and _CLOCK_STATUS in content:
+                    clocks = bool(_number(dict(fields(_bytes(content, _CLOCK_STATUS))), _LOCKED))
+        if position != end:
+            raise ValueError(f"a block ends at byte {position} instead of {end}")
+        session |= _session(_bytes(header, _SESSION))
+    return Container(results=tuple(results), clocks_locked=clocks, **session)
+
+
+def _result(content: dict[int, Value], cubins: dict[int, bytes]) -> Result:
+    source = dict(fields(_bytes(content, _SOURCE)))
+    return Result(_text(content.get(_MANGLED, 0)), cubins.get(_number(source, _REFERENCE), b""))
+
+
+def _session(details: memoryview) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, value in fields(details):
+        if number == _CREATED and isinstance(value, int):
+            found["created"] = datetime.fromtimestamp(value, UTC).isoformat()
+        elif number == _COMMAND:
+            found["command"] = _text(value).strip()
+        elif number == _VERSIONS and isinstance(value, memoryview):
+            version = dict(fields(value))
+            name = _VERSION_NAMES.get(_text(version.get(_PROVIDER, 0)))
+            if name:
+                found[name] = _text(version.get(_VERSION, 0)).split(" ")[0]
+    return found
+
+
+def _message(data: memoryview, position: int) -> tuple[memoryview, int]:
+    """Return the message at the position (its length is in the four bytes before it) and where it ends."""
+    (size,) = struct.unpack_from("<I", data, position)
+    start, end = position + 4, position + 4 + size
+    if end > len(data):
+        raise ValueError(f"it ends at byte {len(data)}, {end - len(data)} bytes too early")
+    return data[start:end], end
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
+    """Yield number and value of each field of a protobuf message; raise ValueError where it is none."""
+    position = 0
+    while position < len(message):
+        tag, position = _varint(message, position)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError("a message has a field number 0")
+        if wire == 0:
+            value, position = _varint(message, position)
+            yield number, value
+            continue
+        if wire == 2:
+            size, position = _varint(message, position)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError(f"a message has a field of the unknown wire type {wire}")
+        if position + size > len(message):
+            raise ValueError("a field is longer than its message")
+        yield number, message[position : position + size]
+        position += size
+
+
+def _number(message: dict[int, Value], field: int) -> int:
+    value = message.get(field, 0)
+    if not isinstance(value, int):
+        raise ValueError(f"field {field} is no number")
+    return value
+
+
+def _bytes(message: dict[int, Value], field: int) -> memoryview:
+    value = message.get(field, memoryview(b""))
+    if isinstance(value, int):
+        raise ValueError(f"field {field} is a number")
+    return value
+
+
+def _text(value: Value) -> str:
+    return "" if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80:
+            return value, position
+    raise ValueError("a number does not end")

@@ -1,0 +1,294 @@
+"""What one launch of one kernel was seen to do: plain data, saved as JSON and loaded back equal.
+
+Counts are stored, ratios are properties. ``docs/profile.md`` describes the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.files import write_atomically
+
+SCHEMA = 1
+Location = tuple[str, int]  # file and line
+
+Key = TypeVar("Key", bound=Hashable)
+
+DURATION = "gpu__time_duration.sum"
+WAVEFRONTS = "memory_l1_wavefronts_shared"
+IDEAL = "memory_l1_wavefronts_shared_ideal"
+EXECUTED = "inst_executed"
+STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
+NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
+
+# What moves when an instruction of this kind accesses shared memory.
+TRANSFERS = {
+    "LDS": "SMEM→RF",
+    "LDSM": "SMEM→RF, matrices",
+    "STS": "RF→SMEM",
+    "STSM": "RF→SMEM, matrices",
+    "LDGSTS": "GMEM→SMEM",
+    "ATOMS": "atomics in SMEM",
+    "HGMMA": "SMEM→tensor cores",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Which kernel it was: its name in the catalogue, or the function's own name where it has none."""
+
+    name: str
+    function: str
+    family: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where it ran. A field that the source of the profile does not tell is empty (or 0)."""
+
+    gpu: str = ""
+    compute_capability: str = ""
+    sm_count: int = 0
+    driver: str = ""
+    cuda: str = ""
+    ncu: str = ""
+    clock_control: str = ""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of ncu's (or a text), under ncu's name and in ncu's unit."""
+
+    value: float | int | str
+    unit: str = ""
+
+
+class Wavefronts:
+    """The ratios of anything that has wavefronts, ideal wavefronts and executions."""
+
+    executed: int | None
+    wavefronts: int | None
+    ideal: int | None
+
+    @property
+    def excessive(self) -> int | None:
+        """Wavefronts beyond the ideal number; None where ncu did not say."""
+        return None if self.wavefronts is None or self.ideal is None else self.wavefronts - self.ideal
+
+    @property
+    def degree(self) -> float | None:
+        """Actual over ideal wavefronts, 1 for an access without conflicts; None where there are none."""
+        return self.wavefronts / self.ideal if self.wavefronts is not None and self.ideal else None
+
+
+@dataclass(frozen=True)
+class Instruction(Wavefronts):
+    """One SASS instruction. `executed` counts warps, `samples` the warp samples per stall reason.
+
+    `stack` is where its source stands: the innermost inlined function's file and line first, then its callers'.
+    """
+
+    pc: int
+    sass: str
+    opcode: str
+    access: str = ""
+    stack: tuple[Location, ...] = ()
+    executed: int | None = None
+    wavefronts: int | None = None
+    ideal: int | None = None
+    samples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        return self.stack[0][0] if self.stack else ""
+
+    @property
+    def line(self) -> int:
+        return self.stack[0][1] if self.stack else 0
+
+
+@dataclass(frozen=True)
+class Total(Wavefronts):
+    """Several instructions together: all of one access kind, or of one source line."""
+
+    executed: int | None
+    wavefronts: int | None
+    ideal: int | None
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one of ncu's rules said of the launch."""
+
+    rule: str
+    kind: str
+    title: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One profiled launch."""
+
+    engine: str  # "ncu": measured now, "recorded": measured earlier, shipped
+    kernel: Kernel
+    problem: Mapping[str, int]
+    machine: Machine
+    when: str  # ISO 8601, UTC
+    command: str  # ncu's command line
+    report: str  # the .ncu-rep's name
+    report_sha256: str
+    errors: Mapping[str, float]  # relative error of each output that was checked before profiling
+    metrics: Mapping[str, Metric]
+    instructions: tuple[Instruction, ...]
+    findings: tuple[Finding, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str) -> float | None:
+        """Return a metric's value; None where the report lacks it or it is no number."""
+        metric = self.metrics.get(name)
+        return float(metric.value) if metric and isinstance(metric.value, int | float) else None
+
+    @property
+    def duration_ns(self) -> float | None:
+        return self.number(DURATION)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The metrics that every figure here rests on and that the report lacks."""
+        return tuple(name for name in NEEDED if name not in self.metrics)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self._dimensions("grid")
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return self._dimensions("block")
+
+    def _dimensions(self, what: str) -> tuple[int, ...]:
+        return tuple(int(self.number(f"launch__{what}_dim_{axis}") or 0) for axis in "xyz")
+
+    @property
+    def total(self) -> Total:
+        """All shared-memory accesses together."""
+        return _add(self.shared())
+
+    @property
+    def accesses(self) -> dict[str, Total]:
+        """The totals of each access kind, the one with most wavefronts first."""
+        totals = _group(self.shared(), lambda instruction: [instruction.access])
+        return dict(sorted(totals.items(), key=lambda item: -(item[1].wavefronts or 0)))
+
+    @property
+    def lines(self) -> dict[Location, Total]:
+        """The totals of each source line, with all that was inlined there: a call counts what it calls."""
+        return _group(self.instructions, lambda instruction: dict.fromkeys(instruction.stack))
+
+    @property
+    def stalls(self) -> dict[str, int]:
+        """Warp samples per stall reason, most first. "selected" is no stall: the warp issued."""
+        reasons = {
+            name.removeprefix(STALLED): int(self.number(name) or 0)
+            for name in self.metrics
+            if name.startswith(STALLED) and not name.endswith("_not_issued")
+        }
+        return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+    def shared(self) -> Iterator[Instruction]:
+        """Yield the instructions that access shared memory and that ncu counted wavefronts of."""
+        return (i for i in self.instructions if i.access and i.wavefronts is not None)
+
+    # ------------------------------------------------------------------------------------------ JSON
+
+    def to_json(self) -> str:
+        """Return the profile as JSON, with its schema's number and a digest of everything else."""
+        content = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        content["instructions"] = _to_table(self.instructions)
+        return json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, name: str = "the profile") -> Profile:
+        """Return the profile that `to_json` wrote; raise BadFile or DamagedFile."""
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise DamagedFile(f"{name} is not whole: {error}", "profile the kernel again") from error
+        if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
+            raise BadFile(f"{name} is not a saved profile", "give a file that ncu-swizzle profile wrote")
+        if content["schema"] != SCHEMA:
+            raise BadFile(
+                f"{name} has schema {content['schema']}, this ncu-swizzle reads {SCHEMA}",
+                "read its .ncu-rep instead, or profile the kernel again",
+            )
+        if content.pop("digest") != _digest(content):
+            raise DamagedFile(f"{name} was altered after it was written", "read its .ncu-rep instead")
+        del content["schema"]
+        return cls(
+            **{
+                **content,
+                "kernel": Kernel(**content["kernel"]),
+                "machine": Machine(**content["machine"]),
+                "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
+                "instructions": _from_table(content["instructions"]),
+                "findings": tuple(Finding(**finding) for finding in content["findings"]),
+            }
+        )
+
+    def save(self, path: Path) -> None:
+        write_atomically(path, self.to_json().encode())
+
+
+def _add(parts: Iterable[Instruction]) -> Total:
+    instructions = list(parts)
+    return Total(
+        executed=_sum(i.executed for i in instructions),
+        wavefronts=_sum(i.wavefronts for i in instructions),
+        ideal=_sum(i.ideal for i in instructions),
+        samples=sum(sum(i.samples.values()) for i in instructions),
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _group(instructions: Iterable[Instruction], keys: Callable[[Instruction], Iterable[Key]]) -> dict[Key, Total]:
+    groups: dict[Key, list[Instruction]] = {}
+    for instruction in instructions:
+        for key in keys(instruction):
+            groups.setdefault(key, []).append(instruction)
+    return {name: _add(group) for name, group in groups.items()}
+
+
+def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
+    """Return columns and rows; a row names its stack by its number, many instructions share one."""
+    columns = [column.name for column in dataclasses.fields(Instruction)]
+    stacks: dict[tuple[Location, ...], int] = {}
+    rows = []
+    for instruction in instructions:
+        row = {column: getattr(instruction, column) for column in columns}
+        row["stack"] = stacks.setdefault(instruction.stack, len(stacks))
+        rows.append(list(row.values()))
+    return {"columns": columns, "rows": rows, "stacks": list(stacks)}
+
+
+def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
+    stacks = [tuple((file, line) for file, line in stack) for stack in table["stacks"]]
+    rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
+    return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,109 @@
+"""What the recordings from the H100 say, and what becomes of damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import catalog, repfile
+from ncu_swizzle.errors import DamagedFile
+from ncu_swizzle.profile import Profile
+
+Recorded = Callable[[str], Profile]
+
+
+@pytest.mark.parametrize("name", ["kernel1", "kernel2"])
+def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
+    _, kernel = catalog.load().find(name)
+    assert {access: total.degree for access, total in recorded(name).accesses.items()} == dict(kernel.degree)
+
+
+def test_the_swizzle_changes_no_ideal_wavefront(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    assert before.total.ideal == after.total.ideal == after.total.wavefronts == 337_641_472
+    assert before.total.wavefronts == 2_224_029_696
+    assert after.total.excessive == 0
+
+
+def test_the_machine_and_the_check_are_known(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    assert profile.machine.gpu == "NVIDIA H100 80GB HBM3"
+    assert profile.machine.compute_capability == "9.0"
+    assert profile.machine.sm_count == 132
+    assert profile.machine.driver == "580.159.04"
+    assert profile.machine.clock_control == "none"
+    assert profile.grid == (64, 16, 4)
+    assert profile.block == (128, 1, 1)
+    assert 0 < profile.errors["o"] < 1e-2
+    assert profile.engine == "recorded"
+
+
+def test_six_replay_passes_or_fewer(recorded: Recorded) -> None:
+    for name in ("kernel1", "kernel2", "reference-attention"):
+        passes = recorded(name).number("profiler__replayer_passes")
+        assert passes is not None
+        assert passes <= 6
+
+
+def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    files = {file for instruction in profile.instructions for file, _ in instruction.stack}
+    assert files >= {"kernels/attention/attention.cuh", "kernels/attention/kernel2.cu", "kernels/common/ptx.cuh"}
+    assert not [file for file in files if file.startswith("/tmp")]
+    assert files & profile.sources.keys()
+
+
+def test_recorded_sources_are_those_of_today(recorded: Recorded) -> None:
+    family, _ = catalog.load().find("kernel2")
+    for name in ("kernel1", "kernel2"):
+        for path, text in recorded(name).sources.items():
+            assert family.sources()[path].read_text(encoding="utf-8") == text, "make record, on a GPU machine"
+
+
+def test_recordings_name_no_folder_but_the_neutral_one(recorded: Recorded) -> None:
+    for name in ("kernel1", "kernel2", "reference-attention"):
+        for word in recorded(name).command.split():
+            if word.startswith("/"):
+                assert word.startswith(("/tmp/ncu-swizzle/", "/opt/nvidia/nsight-compute/"))
+
+
+def test_the_reference_ran_flash_attention(recorded: Recorded) -> None:
+    profile = recorded("reference-attention")
+    assert "flash_fwd_kernel" in profile.kernel.function
+    assert profile.total.excessive == 0
+
+
+def test_a_report_of_other_origin_reads_without_facts(report_file: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.ncu-rep"
+    shutil.copy(report_file, foreign)
+    (profile,) = repfile.read(foreign)
+    assert profile.kernel.name == "kernel2"
+    assert profile.problem == {}
+    assert profile.total.wavefronts == 337_641_472
+
+
+def test_a_flipped_bit_is_noticed_where_facts_are(report_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / report_file.name
+    shutil.copy(repfile.facts_path(report_file), tmp_path)
+    data = bytearray(report_file.read_bytes())
+    data[200_000] ^= 1
+    copy.write_bytes(data)
+    with pytest.raises(DamagedFile, match="SHA-256"):
+        repfile.read(copy)
+
+
+def test_damaged_facts_are_noticed(report_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / report_file.name
+    shutil.copy(report_file, copy)
+    repfile.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
+    with pytest.raises(DamagedFile, match="is not whole"):
+        repfile.read(copy)
+
+
+def test_facts_hold_the_report_s_digest(report_file: Path) -> None:
+    facts = json.loads(repfile.facts_path(report_file).read_text(encoding="utf-8"))
+    assert facts["report"] == {"sha256": repfile.sha256(report_file), "bytes": report_file.stat().st_size}
