@@ -1,0 +1,59 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Engine(StrEnum):
+    auto = "auto"
+    ncu = "ncu"
+    recorded = "recorded"
+
+
+class ClockControl(StrEnum):
+    none = "none"
+    base = "base"
+    boost = "boost"
+    reset = "reset"
+
+
+class CacheControl(StrEnum):
+    all = "all"
+    none = "none"
+
+
+class ReplayMode(StrEnum):
+    kernel = "kernel"
+    application = "application"
+
+
+def sizes(texts: list[str]) -> dict[str, int]:
+    """Return ``n=2048,m=64`` and repetitions as a dictionary."""
+    found = {}
+    for part in (part for text in texts for part in text.split(",") if part):
+        name, equals, value = part.partition("=")
+        if not equals or not value.strip().isdecimal():
+            raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
+        found[name.strip()] = int(value)
+    return found
+
+
+EngineOption = Annotated[
+    Engine, typer.Option(help="Where figures come from: measured now, recorded earlier, or measured if possible.")
+]
+ProblemOption = Annotated[
+    list[str], typer.Option("--problem", metavar="NAME=SIZE", help="Problem size; repeat it or use commas.")
+]
+NcuOption = Annotated[Path | None, typer.Option("--ncu", metavar="PATH", help="The ncu to use.")]
+TimeoutOption = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each program run.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as data; - prints that alone.")
+]
+ClockOption = Annotated[ClockControl, typer.Option(help="As ncu's. Times under different modes do not compare.")]
+CacheOption = Annotated[CacheControl, typer.Option(help="As ncu's: flush the caches before each pass, or not.")]
+ReplayOption = Annotated[ReplayMode, typer.Option(help="As ncu's: repeat the kernel, or the whole program.")]

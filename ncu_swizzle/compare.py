@@ -1,0 +1,229 @@
+"""Several profiles side by side: the tables, and what they say in one sentence.
+
+The first profile is the one before, the second the one after; further ones stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from ncu_swizzle.errors import NotComparable
+from ncu_swizzle.profile import Profile, Total
+
+SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+
+# The rows of the metric table: title, unit, and where a profile has it.
+METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
+    ("Duration", "ms", lambda p: _scaled(p.duration_ns, 1e-6)),
+    ("Shared wavefronts", "", lambda p: p.total.wavefronts),
+    ("Ideal shared wavefronts", "", lambda p: p.total.ideal),
+    ("Excessive shared wavefronts", "", lambda p: p.total.excessive),
+    ("Degree (actual / ideal)", "", lambda p: p.total.degree),
+    ("Shared pipe, share of peak", "%", lambda p: p.number(SHARED_PIPE)),
+    ("Hardware conflict counter, loads", "", lambda p: p.number(f"{HARDWARE}_op_ld.sum")),
+    ("Hardware conflict counter, stores", "", lambda p: p.number(f"{HARDWARE}_op_st.sum")),
+    ("Hardware conflict counter, atomics", "", lambda p: p.number(f"{HARDWARE}_op_atom.sum")),
+    ("Warp instructions executed", "", lambda p: p.number("inst_executed")),
+    ("Registers per thread", "", lambda p: p.number("launch__registers_per_thread")),
+    ("Static shared memory per block", "bytes", lambda p: p.number("launch__shared_mem_per_block_static")),
+    ("Dynamic shared memory per block", "bytes", lambda p: p.number("launch__shared_mem_per_block_dynamic")),
+    ("Theoretical occupancy", "%", lambda p: p.number("sm__maximum_warps_per_active_cycle_pct")),
+    ("Achieved occupancy", "%", lambda p: p.number("sm__warps_active.avg.pct_of_peak_sustained_active")),
+    ("SM clock", "GHz", lambda p: _scaled(p.number("smsp__cycles_elapsed.avg.per_second"), 1e-9)),
+)
+
+# Stall reasons that say how a warp's issue slot was used rather than why it waited.
+NOT_STALLED = frozenset({"selected"})
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Profiles and their tables. Unknown values are NaN.
+
+    labels      one per profile, distinct
+    metrics     index: title; columns: "unit", then one per label
+    accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
+                degree
+    stalls      index: reason, by how much it changed from first to second, most first; one column per label, in
+                percent of that profile's samples
+    lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
+                wavefronts, ideal, excessive, degree, samples
+    """
+
+    profiles: tuple[Profile, ...]
+    labels: tuple[str, ...]
+    metrics: pd.DataFrame
+    accesses: pd.DataFrame
+    stalls: pd.DataFrame
+    lines: pd.DataFrame
+    verdict: str
+    warnings: tuple[str, ...]
+
+    @property
+    def speedup(self) -> float | None:
+        """Duration before over duration after; None where either is unknown or there is no second."""
+        return _speedup(self.profiles)
+
+
+def compare(profiles: Sequence[Profile]) -> Comparison:
+    """Lay the profiles side by side; raise NotComparable where there is nothing to compare."""
+    if not profiles:
+        raise NotComparable("there is no profile to show", "ncu-swizzle list shows what can be profiled")
+    labels = _labels(profiles)
+    named = list(zip(labels, profiles, strict=True))
+    return Comparison(
+        profiles=tuple(profiles),
+        labels=labels,
+        metrics=_metrics(named),
+        accesses=_totals(named, "access", lambda profile: profile.accesses),
+        stalls=_stalls(named),
+        lines=_lines(named),
+        verdict=_verdict(named),
+        warnings=tuple(_warnings(named)),
+    )
+
+
+Named = Sequence[tuple[str, Profile]]
+
+
+def _labels(profiles: Sequence[Profile]) -> tuple[str, ...]:
+    names = [profile.kernel.name for profile in profiles]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
+        for index, name in enumerate(names)
+    )
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _metrics(named: Named) -> pd.DataFrame:
+    table = pd.DataFrame(
+        {
+            "unit": [unit for _, unit, _ in METRICS],
+            **{label: pd.array([get(p) for _, _, get in METRICS], dtype="Float64") for label, p in named},
+        },
+        index=pd.Index([title for title, _, _ in METRICS], name="metric"),
+    )
+    return table.dropna(how="all", subset=[label for label, _ in named])
+
+
+def _row(total: Total) -> dict[str, float | None]:
+    return {
+        "executed": total.executed,
+        "wavefronts": total.wavefronts,
+        "ideal": total.ideal,
+        "excessive": total.excessive,
+        "degree": total.degree,
+    }
+
+
+def _totals(named: Named, key: str, get: Callable[[Profile], dict[str, Total]]) -> pd.DataFrame:
+    rows = [{key: name, "label": label, **_row(total)} for label, p in named for name, total in get(p).items()]
+    return _numeric(pd.DataFrame(rows, columns=[key, "label", *_row(Total(0, 0, 0))]))
+
+
+def _lines(named: Named) -> pd.DataFrame:
+    rows = [
+        {"label": label, "file": file, "line": line, **_row(total), "samples": total.samples}
+        for label, profile in named
+        for (file, line), total in profile.lines.items()
+    ]
+    return _numeric(pd.DataFrame(rows, columns=["label", "file", "line", *_row(Total(0, 0, 0)), "samples"]))
+
+
+def _numeric(table: pd.DataFrame) -> pd.DataFrame:
+    counts = {c: "Int64" for c in ("executed", "wavefronts", "ideal", "excessive") if c in table}
+    return table.astype({**counts, "degree": "Float64"})
+
+
+def _stalls(named: Named) -> pd.DataFrame:
+    shares = {}
+    for label, profile in named:
+        samples = pd.Series(profile.stalls, dtype="float64")
+        shares[label] = 100 * samples / samples.sum()
+    table = pd.DataFrame(shares).dropna(how="all").fillna(0.0)
+    table.index.name = "reason"
+    first, second = named[0][0], named[min(1, len(named) - 1)][0]
+    order = (table[second] - table[first]).abs() if second != first else table[first]
+    return table.loc[order.sort_values(ascending=False, kind="stable").index]
+
+
+def _speedup(profiles: Sequence[Profile]) -> float | None:
+    if len(profiles) < 2 or not profiles[0].duration_ns or not profiles[1].duration_ns:
+        return None
+    return profiles[0].duration_ns / profiles[1].duration_ns
+
+
+def _verdict(named: Named) -> str:
+    if len(named) == 1:
+        return f"{_waste(*named[0])}."
+    (before_label, before), (after_label, after) = named[:2]
+    was, now = before.total.excessive, after.total.excessive
+    if was is None or now is None:
+        return f"{before_label} and {after_label} cannot be judged: {_unknown(before, after)}."
+    if was and not now:
+        text = f"{after_label} removes all {was:,} excessive wavefronts of {before_label}"
+    elif was > now:
+        text = f"{after_label} removes {was - now:,} of the {was:,} excessive wavefronts of {before_label}"
+    elif was < now:
+        text = f"{after_label} adds {now - was:,} excessive wavefronts to the {was:,} of {before_label}"
+    else:
+        text = f"{after_label} has as many excessive wavefronts as {before_label}: {now:,}"
+    if before.total.degree and after.total.degree:
+        text += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
+    return text + _pace(before, after) + "."
+
+
+def _waste(label: str, profile: Profile) -> str:
+    total = profile.total
+    if total.excessive is None or total.degree is None:
+        return f"{label} cannot be judged: {_unknown(profile)}"
+    if not total.excessive:
+        return f"{label} has no excessive shared-memory wavefronts"
+    return f"{label} spends {total.excessive:,} excessive wavefronts, {total.degree:.2f} times the ideal number"
+
+
+def _unknown(*profiles: Profile) -> str:
+    missing = sorted({name for profile in profiles for name in profile.missing})
+    return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
+
+
+def _pace(before: Profile, after: Profile) -> str:
+    ratio = _speedup((before, after))
+    if not ratio or not before.duration_ns or not after.duration_ns:
+        return ""
+    change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
+    return f" and is {change}: {before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
+
+
+# What has to agree before two profiles' times, and mostly their counts, mean the same.
+_CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
+    ("GPU", lambda p: p.machine.gpu),
+    ("problem", lambda p: " ".join(f"{name}={size}" for name, size in p.problem.items())),
+    ("clock control", lambda p: p.machine.clock_control),
+    ("driver", lambda p: p.machine.driver),
+    ("CUDA", lambda p: p.machine.cuda),
+    ("ncu", lambda p: p.machine.ncu),
+    ("engine", lambda p: p.engine),
+)
+
+
+def _warnings(named: Named) -> list[str]:
+    found = []
+    for what, get in _CONDITIONS:
+        values = {label: get(profile) for label, profile in named if get(profile)}
+        if len(set(values.values())) > 1:
+            found.append(f"Not the same {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
+    for label, profile in named:
+        if profile.missing:
+            found.append(
+                f"{label} lacks {', '.join(profile.missing)}. Collect it with "
+                "ncu --section-folder rules --section SwizzleConflicts."
+            )
+    return found

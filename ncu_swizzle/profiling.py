@@ -1,0 +1,182 @@
+"""From a kernel's name to its Profile: measured under ncu now, or recalled from a recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle import child, errors, gpu, ncu, paths, repfile
+from ncu_swizzle.catalog import Catalog, Family, Kernel
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.files import write_atomically
+from ncu_swizzle.profile import Profile
+
+ENGINES = ("auto", "ncu", "recorded")
+
+
+@dataclass(frozen=True)
+class Request:
+    """How profiles are to be had."""
+
+    engine: str = "auto"
+    problem: Mapping[str, int] = field(default_factory=dict)
+    options: ncu.Options = field(default_factory=ncu.Options)
+    ncu: Path | None = None
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where the figures will come from; `reason` says why it is not ncu where `auto` was asked for."""
+
+    name: str
+    reason: str = ""
+
+
+def choose_engine(request: Request) -> Engine:
+    """Return ncu where a driver and ncu are found, the recordings elsewhere, or what was asked for."""
+    if request.engine != "auto":
+        return Engine(request.engine)
+    reason = gpu.absent()
+    if not reason:
+        try:
+            ncu.find(request.ncu)
+        except EnvironmentLacking as error:
+            reason = str(error)
+    return Engine("recorded", reason) if reason else Engine("ncu")
+
+
+def obtain(
+    catalog: Catalog, name: str, request: Request, engine: Engine, folder: Path, on_progress: Callable[[float], None]
+) -> Profile:
+    """Return the kernel's profile and leave its .ncu-rep and facts in the folder."""
+    family, kernel = catalog.find(name)
+    if engine.name == "recorded":
+        return recall(family, kernel, request.problem, folder)
+    return measure(family, kernel, request, folder, on_progress)
+
+
+# ---------------------------------------------------------------------------------------------- measured
+
+
+def measure(
+    family: Family, kernel: Kernel, request: Request, folder: Path, on_progress: Callable[[float], None]
+) -> Profile:
+    """Profile one launch under ncu, after the kernel's output was checked in the same process."""
+    report = folder / f"{kernel.name}.ncu-rep"
+    facts = repfile.facts_path(report)
+    program = launch_command(family, [kernel], family.problem(request.problem), "profile", facts.name)
+    try:
+        ncu.collect(
+            ncu.find(request.ncu),
+            program,
+            report,
+            request.options,
+            request.timeout_s,
+            launch_environment(),
+            on_progress,
+        )
+    except ProgramFailed as error:
+        raise _told(facts) or error from None
+    content = json.loads(facts.read_text(encoding="utf-8"))
+    content["report"] = {"sha256": repfile.sha256(report), "bytes": report.stat().st_size}
+    write_atomically(facts, (json.dumps(content, indent=1) + "\n").encode())
+    return _only(report, "ncu")
+
+
+def time(
+    family: Family,
+    kernels: Sequence[Kernel],
+    problem: Mapping[str, int],
+    folder: Path,
+    timeout_s: float,
+    more: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Build, check and time the kernels in one process without ncu; return its facts."""
+    facts = folder / "time.facts.json"
+    command = launch_command(family, kernels, problem, "time", facts.name)
+    outcome = child.run([*command, *more], timeout_s, folder, launch_environment())
+    told = _told(facts)
+    if told:
+        raise told
+    if outcome.status:
+        raise ProgramFailed(
+            f"the program ended with status {outcome.status}; its last lines:\n"
+            + "\n".join(outcome.log.strip().splitlines()[-5:]),
+            "run it under compute-sanitizer",
+        )
+    content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
+    return content
+
+
+def launch_command(
+    family: Family, kernels: Sequence[Kernel], problem: Mapping[str, int], action: str, facts: str
+) -> list[str]:
+    """Return the command line of the child process that launches the kernels."""
+    sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
+    own = [] if family.folder.parent == paths.kernels() else ["--catalog", str(family.folder.parent)]
+    names = [kernel.name for kernel in kernels]
+    return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
+
+
+def _python() -> str:
+    # The short name where it means the same: the command line is kept in the report and shown.
+    name = Path(sys.executable).name
+    return name if shutil.which(name) == sys.executable else sys.executable
+
+
+def launch_environment() -> dict[str, str]:
+    """Return the child's environment: it runs in another folder, and imports this package from there."""
+    package = str(Path(__file__).resolve().parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}
+
+
+def _told(facts: Path) -> NcuSwizzleError | None:
+    """Return the error that the child wrote down itself, which says more than how ncu took it."""
+    try:
+        error = json.loads(facts.read_text(encoding="utf-8"))["error"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return errors.by_name(error["type"])(error["message"], error["hint"])
+
+
+# ---------------------------------------------------------------------------------------------- recorded
+
+
+def recording(family: Family, kernel: Kernel) -> Path | None:
+    """Return the kernel's shipped report, if there is one."""
+    found = sorted(paths.recordings().glob(f"*/{family.name}/{kernel.name}.ncu-rep"))
+    return found[0] if found else None
+
+
+def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Path) -> Profile:
+    """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking where none fits."""
+    problem = family.problem(sizes)
+    shipped = recording(family, kernel)
+    if shipped is None:
+        raise EnvironmentLacking(
+            f"{kernel.name} was not recorded, and there is nothing here to measure it with",
+            "ncu-swizzle list shows what was recorded",
+        )
+    profile = _only(shipped, "recorded")
+    if dict(profile.problem) != problem:
+        asked = " ".join(f"{name}={size}" for name, size in problem.items())
+        had = " ".join(f"{name}={size}" for name, size in profile.problem.items())
+        raise EnvironmentLacking(
+            f"{kernel.name} was recorded at {had}, not at {asked}",
+            "leave --problem away, or measure on a machine with a GPU and ncu",
+        )
+    for file in (shipped, repfile.facts_path(shipped)):
+        shutil.copy(file, folder)
+    return profile
+
+
+def _only(report: Path, engine: str) -> Profile:
+    return repfile.read(report, engine)[0]

@@ -1,0 +1,118 @@
+"""The folder of one run: reports, profiles, the HTML page, and ``run.json`` that says what belongs to it.
+
+A run is built in a hidden folder beside its place and moved there when it is whole, so that an interrupted one
+leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
+from ncu_swizzle.files import write_atomically
+from ncu_swizzle.profile import Profile
+
+MANIFEST = "run.json"
+DEFAULT = Path("swizzle-out")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: the kernel that was asked for, and all its profiles, the one before first."""
+
+    kernel: str
+    profiles: tuple[Profile, ...]
+
+    @property
+    def subject(self) -> Profile:
+        """The profile of the kernel that was asked for."""
+        return next(profile for profile in self.profiles if profile.kernel.name == self.kernel)
+
+
+@contextmanager
+def staging(near: Path) -> Iterator[Path]:
+    """Yield an empty folder on the same disk as `near`; remove it at the end, whatever happened."""
+    try:
+        near.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
+    except OSError as error:
+        raise NotWritable(f"cannot write to {near.parent}: {error.strerror}", "name another place with -o") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:
+    """Write the manifest; `profiles` are the names of the saved profiles, the one before first."""
+    content = {"kernel": kernel, "profiles": list(profiles)}
+    write_atomically(staged / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> Path:
+    """Move a finished run to its place and return it.
+
+    Without `export`, that is swizzle-out/KERNEL, or the first free of KERNEL-2, KERNEL-3, …: nothing is lost.
+    With it, files that are in the way are replaced only if `overwrite`; raises NotWritable otherwise.
+    """
+    if export is not None:
+        return _move_into(staged, export, overwrite)
+    number = 1
+    while True:
+        place = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+        try:
+            # A rename onto a folder that is not there or is empty either happens or does not.
+            staged.chmod(0o755)
+            staged.rename(place)
+            staged.mkdir()  # for whoever removes it
+            return place
+        except OSError as error:
+            if not place.exists():
+                raise NotWritable(f"cannot write {place}: {error.strerror}", "name another place with -o") from error
+            number += 1
+
+
+def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
+    files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # the manifest last
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        taken = [file.name for file in files if (place / file.name).exists()]
+        if taken and not overwrite:
+            raise NotWritable(
+                f"{place} already holds {', '.join(taken)}", "add -f to replace them, or name another place with -o"
+            )
+        for file in files:
+            file.replace(place / file.name)
+    except OSError as error:
+        raise NotWritable(f"cannot write to {place}: {error.strerror}", "name another place with -o") from error
+    return place
+
+
+def load(folder: Path) -> Run:
+    """Read a run back; raise BadFile or DamagedFile."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        raise BadFile(f"{folder} is not the folder of a run: it has no {MANIFEST}", "ls swizzle-out shows the runs")
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        kernel, names = str(content["kernel"]), list(content["profiles"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{manifest} is not whole: {error}", "profile the kernel again") from error
+    return Run(kernel, tuple(load_profile(folder / name) for name in names))
+
+
+def load_profile(file: Path) -> Profile:
+    """Read a saved profile; raise BadFile or DamagedFile."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise BadFile(f"{file} does not exist", "ls swizzle-out shows what was saved") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"{file} cannot be read: {error}", "give a file that ncu-swizzle profile wrote") from error
+    return Profile.from_json(text, str(file))

@@ -1,0 +1,141 @@
+"""A comparison, and the times of kernels, on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ncu_swizzle.compare import Comparison
+from ncu_swizzle.experiment import Result, Timing
+from ncu_swizzle.expressions import evaluate
+from ncu_swizzle.profile import TRANSFERS
+
+STALLS_SHOWN = 6
+KEY_METRICS = (
+    "Duration",
+    "Shared pipe, share of peak",
+    "Hardware conflict counter, loads",
+    "Hardware conflict counter, stores",
+    "Registers per thread",
+    "Achieved occupancy",
+)
+
+
+def show(result: Result, console: Console) -> None:
+    """Print origin, tables, warnings, the verdict and the files written."""
+    comparison = result.comparison
+    console.print(_origin(result))
+    console.print(_accesses(comparison))
+    console.print(_stalls(comparison))
+    console.print(_metrics(comparison))
+    for warning in comparison.warnings:
+        console.print(f"[yellow]Warning:[/] {escape(warning)}")
+    console.print(f"\n[bold]{escape(comparison.verdict)}[/]")
+    if result.folder:
+        console.print(f"\nWritten to [bold]{escape(str(result.folder))}/[/]:")
+        for file in result.files:
+            console.print(f"  {escape(file.name)}", highlight=False)
+
+
+def _origin(result: Result) -> str:
+    recorded = sorted(
+        {(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in result.comparison.profiles if p.engine == "recorded"}
+    )
+    if not recorded:
+        machine = result.comparison.profiles[0].machine
+        return f"Measured on {escape(machine.gpu or 'an unknown GPU')} with ncu {escape(machine.ncu)}."
+    reason = f" Nothing can be measured here: {escape(result.engine.reason)}." if result.engine.reason else ""
+    where = "; ".join(f"{gpu}, ncu {ncu}, {day}" for gpu, ncu, day in recorded)
+    return f"[bold yellow]Recorded, not measured now[/]: {escape(where)}.{reason}"
+
+
+def _accesses(comparison: Comparison) -> Table:
+    table = _table("Shared-memory wavefronts by access kind", "access", "kernel")
+    for title in ("actual", "ideal", "excessive", "degree"):
+        table.add_column(title, justify="right")
+    rows = comparison.accesses
+    for access in dict.fromkeys(rows["access"]):
+        table.add_section()
+        for position, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
+            head = f"{access} [dim]{TRANSFERS.get(access, '')}[/]" if position == 0 else ""
+            excess = row["excessive"]
+            style = "red" if not pd.isna(excess) and excess > 0 else ""
+            cells = [_count(row["wavefronts"]), _count(row["ideal"]), _count(excess), _ratio(row["degree"])]
+            table.add_row(head, escape(row["label"]), *cells, style=style)
+    return table
+
+
+def _stalls(comparison: Comparison) -> Table:
+    table = _table("Warp stalls that changed most, share of samples", "reason")
+    for label in comparison.labels:
+        table.add_column(escape(label), justify="right")
+    compared = len(comparison.labels) > 1
+    if compared:
+        table.add_column("change", justify="right")
+    for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
+        shares = [row[label] for label in comparison.labels]
+        change = [f"{shares[1] - shares[0]:+.1f}"] if compared else []
+        table.add_row(str(reason), *(f"{share:.1f} %" for share in shares), *change)
+    return table
+
+
+def _metrics(comparison: Comparison) -> Table:
+    table = _table("Metrics", "metric")
+    for label in comparison.labels:
+        table.add_column(escape(label), justify="right")
+    for name in KEY_METRICS:
+        if name in comparison.metrics.index:
+            row = comparison.metrics.loc[name]
+            table.add_row(name, *(_value(row[label], str(row["unit"])) for label in comparison.labels))
+    if comparison.speedup:
+        table.add_row("Speed-up", "", f"{comparison.speedup:.2f} x")
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _count(value: Any) -> str:
+    return "unknown" if pd.isna(value) else f"{value:,.0f}"
+
+
+def _ratio(value: Any) -> str:
+    return "-" if pd.isna(value) else f"{value:.2f}"
+
+
+def _value(value: Any, unit: str) -> str:
+    if pd.isna(value):
+        return "unknown"
+    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}" if unit == "ms" else f"{value:,.1f}"
+    return f"{number} {unit}".strip()
+
+
+def times(timing: Timing, console: Console) -> None:
+    """Print the median time of each kernel, its rate, and its ratios to the first and to the reference."""
+    family, kernels, facts = timing.family, timing.kernels, timing.facts
+    machine, problem = facts["machine"], facts["problem"]
+    operations = evaluate(family.flops, problem)
+    medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
+    library = next((kernel.name for kernel in kernels if kernel.library), None)
+    sizes = " ".join(f"{name}={size}" for name, size in problem.items())
+    console.print(f"{escape(family.title)}, {sizes}")
+    console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
+    table = _table("", "kernel")
+    for title in ("error", "median", "TFLOP/s", "speed-up", *([f"of {library}"] if library else [])):
+        table.add_column(title, justify="right")
+    first = next(iter(medians.values()))
+    for name, time in medians.items():
+        errors = facts["errors"].get(name, {})
+        cells = [f"{max(errors.values()):.1e}" if errors else "-", f"{time:.3f} ms"]
+        cells += [f"{operations / time / 1e9:.0f}", f"{first / time:.2f}"]
+        table.add_row(name, *cells, *([f"{medians[library] / time:.3f}"] if library else []))
+    console.print(table)
