@@ -1,0 +1,70 @@
+"""The report: a `Comparison` as one HTML file without scripts; the only importer of Jinja and Pygments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
+
+from ncu_swizzle import paths, view
+from ncu_swizzle.compare import Comparison
+from ncu_swizzle.view.source import Line, Token
+
+# The first that a token belongs to gives its CSS class; whatever is not here is plain.
+_KINDS = (
+    (Comment.Preproc, "pre"),
+    (Comment.PreprocFile, "pre"),
+    (Comment, "com"),
+    (Keyword.Type, "typ"),
+    (Keyword, "key"),
+    (Name.Class, "typ"),
+    (Name.Function, "fun"),
+    (Number, "num"),
+    (Literal, "str"),
+)
+
+
+def render(comparison: Comparison) -> str:
+    """Return the report as one HTML document: no script, no network, the same bytes for the same comparison."""
+    environment = Environment(
+        loader=FileSystemLoader(paths.reports()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("report.html").render(report=view.build(comparison, highlight))
+
+
+def highlight(text: str, path: str) -> Sequence[Line]:
+    """Split a source into its lines, and these into tokens: Python by its suffix, all else as CUDA C++."""
+    lexer = get_lexer_by_name("python" if path.endswith(".py") else "cuda")
+    lines: list[Line] = []
+    line: list[Token] = []
+    # get_tokens would drop empty lines at the start and turn lone carriage returns into new lines.
+    for _, token, value in lexer.get_tokens_unprocessed(text):
+        kind = _kind(token)
+        first, *others = value.split("\n")
+        _append(line, kind, first)
+        for part in others:
+            lines.append(tuple(line))
+            line = []
+            _append(line, kind, part)
+    return [*lines, tuple(line)] if line else lines
+
+
+@cache
+def _kind(token: _TokenType) -> str:
+    return next((name for parent, name in _KINDS if is_token_subtype(token, parent)), "")
+
+
+def _append(line: list[Token], kind: str, text: str) -> None:
+    """Add to a line, to its last token where that is of the same kind."""
+    if line and line[-1].kind == kind:
+        text = line.pop().text + text
+    if text:
+        line.append(Token(kind, text))

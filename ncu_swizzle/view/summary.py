@@ -1,0 +1,150 @@
+"""The head of a report: the key figures, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ncu_swizzle.compare import SHARED_PIPE, Comparison
+from ncu_swizzle.profile import Profile
+from ncu_swizzle.view import text
+
+ENGINES = {"ncu": "ncu (measured now)", "recorded": "recorded (measured earlier, on real hardware)"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One key figure: after, and before it where there are two profiles."""
+
+    title: str
+    before: str
+    after: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known of every profile; `values` has one text per profile, or one that all share."""
+
+    title: str
+    values: tuple[str, ...]
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What ran, in full: the function as it was compiled, and ncu's command line."""
+
+    label: str
+    function: str
+    command: str
+
+
+def figures(comparison: Comparison) -> tuple[Figure, ...]:
+    """Return what a reader has to know first."""
+    pair = comparison.profiles[:2]
+    return (
+        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0 means no conflicts"),
+        _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
+        _pace(comparison),
+        _figure(pair, "Shared pipe", lambda p: text.percent(p.number(SHARED_PIPE)), "busy, share of its peak"),
+    )
+
+
+def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> Figure:
+    *before, after = (show(profile) for profile in pair)
+    return Figure(title, before[0] if before else "", after, note)
+
+
+def _pace(comparison: Comparison) -> Figure:
+    times = [_milliseconds(profile) for profile in comparison.profiles[:2]]
+    if len(times) == 1:
+        return Figure("Duration", "", times[0])
+    ratio = text.known(comparison.speedup)
+    speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
+    return Figure("Speed-up", "", speed, " → ".join(times))
+
+
+def _milliseconds(profile: Profile) -> str:
+    ns = text.known(profile.duration_ns)
+    return text.UNKNOWN if ns is None else f"{text.fixed(ns * 1e-6, 3)} ms"
+
+
+def recorded(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2: an H100, 2026-11-21"."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == "recorded":
+            day = profile.when[:10] or "an unknown day"
+            runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
+    return tuple(f"{_listed(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def facts(comparison: Comparison) -> tuple[Fact, ...]:
+    """Return where each profile comes from; what is equal everywhere is said once."""
+    return tuple(
+        Fact(title, _merged([get(profile) or text.UNKNOWN for profile in comparison.profiles]), code)
+        for title, get, code in _FACTS
+    )
+
+
+def launches(comparison: Comparison) -> tuple[Launch, ...]:
+    """Return the texts that are too long for a table of facts."""
+    return tuple(
+        Launch(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+    )
+
+
+def _merged(values: list[str]) -> tuple[str, ...]:
+    return tuple(values[:1]) if len(set(values)) == 1 else tuple(values)
+
+
+def _gpu(profile: Profile) -> str:
+    machine = profile.machine
+    more = [f"sm_{machine.compute_capability.replace('.', '')}"] if machine.compute_capability else []
+    more += [f"{machine.sm_count} SMs"] if machine.sm_count else []
+    return f"{machine.gpu or text.UNKNOWN} ({', '.join(more)})" if more else machine.gpu
+
+
+def _size(dimensions: tuple[int, ...]) -> str:
+    return " × ".join(f"{size:,}" for size in dimensions) if all(dimensions) else text.UNKNOWN
+
+
+def _when(profile: Profile) -> str:
+    try:
+        moment = datetime.fromisoformat(profile.when)
+    except ValueError:
+        return profile.when
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _error(error: object) -> str:
+    number = text.known(error)
+    return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
+
+
+_FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
+    ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
+    ("Problem", lambda p: " ".join(f"{name}={size}" for name, size in p.problem.items()), False),
+    ("Grid, block", lambda p: f"{_size(p.grid)}, {_size(p.block)}", False),
+    ("Engine", lambda p: ENGINES.get(p.engine, p.engine), False),
+    ("GPU", _gpu, False),
+    ("Driver", lambda p: p.machine.driver, False),
+    ("CUDA", lambda p: p.machine.cuda, False),
+    ("Nsight Compute", lambda p: p.machine.ncu, False),
+    ("Clock control", lambda p: p.machine.clock_control, False),
+    ("When", _when, False),
+    (
+        "Relative error",
+        lambda p: ", ".join(f"{name} {_error(error)}" for name, error in p.errors.items()) or "not checked",
+        False,
+    ),
+    ("Report file", lambda p: p.report, True),
+    ("Its SHA-256 begins", lambda p: p.report_sha256[:16], True),
+)
