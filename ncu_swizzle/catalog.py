@@ -102,11 +102,13 @@ class Family:
         """Return the kernel's own ``.cu`` file."""
         return self.folder / f"{kernel.name}.cu"
 
-    def sources(self) -> dict[str, Path]:
-        """Return every source that the family is built from, by its path below the catalogue's folder."""
-        root = self.folder.parent
-        files = [*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")]
-        return {f"{root.name}/{path.relative_to(root).as_posix()}": path for path in sorted(files)}
+    def source_texts(self) -> dict[str, str]:
+        """Return the text of every source that the family is built from, by its path, such as
+        ``kernels/attention/kernel2.cu``.
+        """
+        root = self.folder.parent.parent
+        files = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
+        return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
     def library(self) -> Kernel | None:
         """Return the library's kernel for the same problem, if the family names one."""

@@ -49,7 +49,7 @@ class Comparison:
     accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
                 degree
     stalls      index: reason, by how much it changed from first to second, most first; one column per label, in
-                percent of that profile's samples
+                percent of that profile's samples, NaN for a profile without samples
     lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
                 wavefronts, ideal, excessive, degree, samples
     """
@@ -146,11 +146,12 @@ def _stalls(named: Named) -> pd.DataFrame:
     shares = {}
     for label, profile in named:
         samples = pd.Series(profile.stalls, dtype="float64")
-        shares[label] = 100 * samples / samples.sum()
-    table = pd.DataFrame(shares).dropna(how="all").fillna(0.0)
+        if samples.sum():
+            shares[label] = 100 * samples / samples.sum()
+    table = pd.DataFrame(shares).fillna(0.0).reindex(columns=[label for label, _ in named])
     table.index.name = "reason"
     first, second = named[0][0], named[min(1, len(named) - 1)][0]
-    order = (table[second] - table[first]).abs() if second != first else table[first]
+    order = (table[second].fillna(0.0) - table[first].fillna(0.0)).abs() if second != first else table[first]
     return table.loc[order.sort_values(ascending=False, kind="stable").index]
 
 

@@ -132,8 +132,9 @@ def build(family: Family, kernel: Kernel, arch: str, toolkit: str) -> bytes:
 
 def _digest(family: Family, kernel: Kernel, arch: str, toolkit: str) -> str:
     # Paths count too: -lineinfo writes them into the cubin.
-    sources = [f"{path}\0{path.read_text(encoding='utf-8')}" for path in family.sources().values()]
-    return hashlib.sha256("\0".join([kernel.name, arch, toolkit, *OPTIONS, *sources]).encode()).hexdigest()
+    sources = [part for item in family.source_texts().items() for part in item]
+    parts = [str(family.folder), kernel.name, arch, toolkit, *OPTIONS, *sources]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 # ---------------------------------------------------------------------------------------------- buffers
@@ -319,7 +320,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "problem": problem,
         "seed": arguments.seed,
         "machine": describe(device),
-        "sources": {name: path.read_text(encoding="utf-8") for name, path in family.sources().items()},
+        "sources": {} if kernels[0].library else family.source_texts(),
         "source_root": str(family.folder.parent.parent),
         "errors": {},
     }

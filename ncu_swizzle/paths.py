@@ -30,6 +30,13 @@ def recordings() -> Path:
     return data_root() / "recordings"
 
 
+def child_environment() -> dict[str, str]:
+    """Return the environment for a child that imports this package, in whatever folder it runs."""
+    inherited = os.environ.get("PYTHONPATH")
+    package = str(_PACKAGE.parent)
+    return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}
+
+
 def cache() -> Path:
     """Return the user's folder for compiled kernels; it may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +32,12 @@ NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 # What moves when an instruction of this kind accesses shared memory.
 TRANSFERS = {
     "LDS": "SMEM→RF",
-    "LDSM": "SMEM→RF, matrices",
+    "LDSM": "SMEM→RF",
     "STS": "RF→SMEM",
-    "STSM": "RF→SMEM, matrices",
+    "STSM": "RF→SMEM",
     "LDGSTS": "GMEM→SMEM",
-    "ATOMS": "atomics in SMEM",
-    "HGMMA": "SMEM→tensor cores",
+    "ATOMS": "in SMEM",
+    "HGMMA": "SMEM→TC",
 }
 
 
@@ -154,9 +155,11 @@ class Profile:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, name: str) -> float | None:
-        """Return a metric's value; None where the report lacks it or it is no number."""
+        """Return a metric's value; None where the report lacks it or it is no finite number."""
         metric = self.metrics.get(name)
-        return float(metric.value) if metric and isinstance(metric.value, int | float) else None
+        if metric is None or not isinstance(metric.value, int | float) or not math.isfinite(metric.value):
+            return None
+        return float(metric.value)
 
     @property
     def duration_ns(self) -> float | None:

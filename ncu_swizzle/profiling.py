@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +78,7 @@ def measure(
             report,
             request.options,
             request.timeout_s,
-            launch_environment(),
+            paths.child_environment(),
             on_progress,
         )
     except ProgramFailed as error:
@@ -101,7 +100,7 @@ def time(
     """Build, check and time the kernels in one process without ncu; return its facts."""
     facts = folder / "time.facts.json"
     command = launch_command(family, kernels, problem, "time", facts.name)
-    outcome = child.run([*command, *more], timeout_s, folder, launch_environment())
+    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
     told = _told(facts)
     if told:
         raise told
@@ -129,13 +128,6 @@ def _python() -> str:
     # The short name where it means the same: the command line is kept in the report and shown.
     name = Path(sys.executable).name
     return name if shutil.which(name) == sys.executable else sys.executable
-
-
-def launch_environment() -> dict[str, str]:
-    """Return the child's environment: it runs in another folder, and imports this package from there."""
-    package = str(Path(__file__).resolve().parent.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}
 
 
 def _told(facts: Path) -> NcuSwizzleError | None:

@@ -1,4 +1,4 @@
-"""From a .ncu-rep to a Profile: the only importer of NVIDIA's ncu_report.
+"""From a .ncu-rep to a Profile.
 
 Beside a report that ncu-swizzle made lies a facts file (``kernel2.facts.json``, see `launch`): what was launched,
 on what, from which sources, and the report's size and SHA-256. It is read where it is there.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -16,8 +19,9 @@ from typing import Any
 
 from ncu_swizzle import container
 from ncu_swizzle.container import Container, Result
-from ncu_swizzle.errors import BadFile, DamagedFile, NothingProfiled
-from ncu_swizzle.inlining import LineTable, line_table
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NothingProfiled
+from ncu_swizzle.inlining import line_table
+from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import (
     EXECUTED,
     IDEAL,
@@ -31,6 +35,8 @@ from ncu_swizzle.profile import (
     Metric,
     Profile,
 )
+
+READER_TIMEOUT_S = 120.0
 
 # Opcodes that access shared memory. Others (a generic LD, HGMMA) count where ncu saw wavefronts of them.
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
@@ -85,7 +91,7 @@ def read(report: Path, engine: str = "ncu") -> list[Profile]:
     facts.verify(report)
     if not outside.results:
         raise NothingProfiled(f"{report} holds no kernel", "look at ncu's filters: -k, -s, -c, --nvtx-include")
-    actions = list(_actions(report))
+    actions = _extract(report)
     if len(actions) != len(outside.results):
         raise DamagedFile(
             f"{report} is damaged: {len(actions)} of its {len(outside.results)} results can be read",
@@ -97,28 +103,42 @@ def read(report: Path, engine: str = "ncu") -> list[Profile]:
     ]
 
 
-def _actions(report: Path) -> Iterator[Any]:
-    import ncu_report
-
+def _extract(report: Path) -> list[dict[str, Any]]:
+    """Return what `reader.extract` makes of each result, read in a process of its own."""
+    command = [sys.executable, "-m", "ncu_swizzle.reader", str(report)]
     try:
-        context = ncu_report.load_report(str(report))
-    except Exception as error:  # the reader raises types of its own
-        raise BadFile(f"{report} cannot be read: {error}", "pip install --upgrade ncu-report") from error
-    for index in range(context.num_ranges()):
-        results = context.range_by_idx(index)
-        for number in range(results.num_actions()):
-            yield results.action_by_idx(number)
+        done = subprocess.run(
+            command, capture_output=True, check=False, timeout=READER_TIMEOUT_S, env=child_environment()
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DamagedFile(
+            f"{report} could not be read within {READER_TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
+        ) from error
+    said = done.stderr.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1]
+    if "No module named 'ncu_report'" in said:
+        raise EnvironmentLacking("the package ncu-report is not installed", "pip install ncu-report")
+    if done.returncode < 0:
+        raise DamagedFile(
+            f"{report} makes NVIDIA's reader crash (signal {-done.returncode})",
+            "copy it again from where it was made, or profile again",
+        )
+    if done.returncode:
+        raise BadFile(f"{report} cannot be read: {said}", "pip install --upgrade ncu-report")
+    actions: list[dict[str, Any]] = json.loads(done.stdout)
+    return actions
 
 
-def _profile(action: Any, result: Result, report: Path, engine: str, outside: Container, facts: Facts) -> Profile:
-    metrics = {name: _metric(action[name]) for name in action.metric_names() if action[name].has_value()}
-    function = action.name(action.NameBase_DEMANGLED) or action.name()
+def _profile(
+    action: dict[str, Any], result: Result, report: Path, engine: str, outside: Container, facts: Facts
+) -> Profile:
     known = facts.content
+    metrics = dict(_metrics(action))
+    name = known.get("kernel") or action["name"]
     return Profile(
         engine=engine,
         kernel=Kernel(
-            name=known.get("kernel") or action.name(),
-            function=function,
+            name=name,
+            function=action["demangled"] or action["name"],
             family=known.get("family", ""),
             title=known.get("title", ""),
         ),
@@ -128,17 +148,18 @@ def _profile(action: Any, result: Result, report: Path, engine: str, outside: Co
         command=outside.command,
         report=report.name,
         report_sha256=sha256(report),
-        errors=known.get("errors", {}).get(known.get("kernel"), {}),
+        errors=known.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=tuple(_instructions(action, result, facts)),
-        findings=tuple(_findings(action)),
-        sources=known.get("sources") or dict(action.source_files()),
+        findings=tuple(Finding(**finding) for finding in action["findings"]),
+        sources=known.get("sources") or action["files"],
     )
 
 
-def _metric(metric: Any) -> Metric:
-    value = metric.value()
-    return Metric(value if isinstance(value, int | float) else str(value), metric.unit() or "")
+def _metrics(action: dict[str, Any]) -> Iterator[tuple[str, Metric]]:
+    for name, (value, unit) in action["metrics"].items():
+        if not isinstance(value, float) or math.isfinite(value):  # ncu writes NaN for what it could not measure
+            yield name, Metric(value if isinstance(value, int | float) else str(value), unit or "")
 
 
 def _machine(metrics: dict[str, Metric], outside: Container, known: dict[str, Any]) -> Machine:
@@ -165,49 +186,35 @@ def _clock_control(outside: Container) -> str:
     return {True: "base", False: "none", None: ""}[outside.clocks_locked]
 
 
-def _instructions(action: Any, result: Result, facts: Facts) -> Iterator[Instruction]:
-    executed, wavefronts, ideal = (_per_pc(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL))
-    samples = {
-        name.removeprefix(STALLED): _per_pc(action, name)
-        for name in action.metric_names()
-        if name.startswith(STALLED) and not name.endswith("_not_issued")
-    }
-    pcs = sorted(set().union(executed, wavefronts, *samples.values()))
-    mangled = action.name(action.NameBase_MANGLED)
-    table = line_table(result.cubin, mangled) if result.function == mangled else LineTable()
-    for pc in pcs:
-        sass = " ".join(action.sass_by_pc(pc).split())
+def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Iterator[Instruction]:
+    pcs, counts = action["pcs"], action["counts"]
+    unknown = [None] * len(pcs)
+    executed, wavefronts, ideal = (counts.get(name, unknown) for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    stalls = {name.removeprefix(STALLED): values for name, values in counts.items() if name.startswith(STALLED)}
+    for index, stack in enumerate(_stacks(action, result)):
+        sass = " ".join(action["sass"][index].split())
         opcode = _opcode(sass)
         kind = opcode.split(".")[0]
         yield Instruction(
-            pc=pc,
+            pc=pcs[index],
             sass=sass,
             opcode=opcode,
-            access=kind if kind in SHARED or wavefronts.get(pc) else "",
-            stack=tuple((facts.relative(file), line) for file, line in _stack(action, table, pc, pc - pcs[0])),
-            executed=executed.get(pc),
-            wavefronts=wavefronts.get(pc),
-            ideal=ideal.get(pc),
-            samples={reason: counts[pc] for reason, counts in samples.items() if counts.get(pc)},
+            access=kind if kind in SHARED or wavefronts[index] else "",
+            stack=tuple((facts.relative(file), line) for file, line in stack),
+            executed=executed[index],
+            wavefronts=wavefronts[index],
+            ideal=ideal[index],
+            samples={reason: values[index] for reason, values in stalls.items() if values[index]},
         )
 
 
-def _stack(action: Any, table: LineTable, pc: int, offset: int) -> tuple[Location, ...]:
-    """Return the call sites from the cubin, or ncu's one location where the cubin tells none."""
-    stack = table.stack(offset)
-    source = None if stack else action.source_info(pc)
-    return ((source.file_name(), source.line()),) if source else stack
-
-
-def _per_pc(action: Any, name: str) -> dict[int, int]:
-    """Return a metric's value per instruction address; empty where the report lacks it."""
-    if name not in action.metric_names():
-        return {}
-    metric = action[name]
-    if not metric.has_correlation_ids():
-        return {}
-    addresses = metric.correlation_ids()
-    return {addresses.as_uint64(k): metric.as_uint64(k) for k in range(metric.num_instances())}
+def _stacks(action: dict[str, Any], result: Result) -> Iterator[tuple[Location, ...]]:
+    """Yield each instruction's call sites from the cubin, or ncu's one location where the cubin tells none."""
+    own = result.cubin if result.function == action["mangled"] else b""
+    table = line_table(own, result.function)
+    for pc, location in zip(action["pcs"], action["locations"], strict=True):
+        known = ((location[0], location[1]),) if location else ()
+        yield table.stack(pc - action["pcs"][0]) or known
 
 
 def _opcode(sass: str) -> str:
@@ -215,14 +222,3 @@ def _opcode(sass: str) -> str:
     if words and words[0].startswith("@"):
         words = words[1:]
     return words[0].rstrip(";") if words else ""
-
-
-def _findings(action: Any) -> Iterator[Finding]:
-    for rule in action.rule_results_as_dicts():
-        for message in rule.get("rule_message", []) if isinstance(rule.get("rule_message"), list) else []:
-            yield Finding(
-                rule=str(rule.get("rule_identifier", "")),
-                kind=str(message.get("type", "")),
-                title=str(message.get("title", "")),
-                message=str(message.get("message", "")),
-            )

@@ -16,6 +16,7 @@ from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.profile import TRANSFERS
 
 STALLS_SHOWN = 6
+UNITS = {"ms": "{:,.3f}"}
 KEY_METRICS = (
     "Duration",
     "Shared pipe, share of peak",
@@ -61,26 +62,28 @@ def _accesses(comparison: Comparison) -> Table:
     rows = comparison.accesses
     for access in dict.fromkeys(rows["access"]):
         table.add_section()
+        heads = [str(access), f"[dim]{TRANSFERS.get(str(access), '')}[/]"]
         for position, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
-            head = f"{access} [dim]{TRANSFERS.get(access, '')}[/]" if position == 0 else ""
+            head = heads[position] if position < len(heads) else ""
             excess = row["excessive"]
             style = "red" if not pd.isna(excess) and excess > 0 else ""
-            cells = [_count(row["wavefronts"]), _count(row["ideal"]), _count(excess), _ratio(row["degree"])]
-            table.add_row(head, escape(row["label"]), *cells, style=style)
+            cells = [_known(row[count], "{:,.0f}") for count in ("wavefronts", "ideal", "excessive")]
+            cells.append(_known(row["degree"], "{:.2f}") if row["ideal"] else "-")
+            table.add_row(head, escape(str(row["label"])), *cells, style=style)
     return table
 
 
 def _stalls(comparison: Comparison) -> Table:
-    table = _table("Warp stalls that changed most, share of samples", "reason")
+    compared = len(comparison.labels) > 1
+    table = _table(f"Warp stalls{' that changed most' if compared else ''}, share of samples", "reason")
     for label in comparison.labels:
         table.add_column(escape(label), justify="right")
-    compared = len(comparison.labels) > 1
     if compared:
         table.add_column("change", justify="right")
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
         shares = [row[label] for label in comparison.labels]
-        change = [f"{shares[1] - shares[0]:+.1f}"] if compared else []
-        table.add_row(str(reason), *(f"{share:.1f} %" for share in shares), *change)
+        change = [_known(shares[1] - shares[0], "{:+.1f}")] if compared else []
+        table.add_row(str(reason), *(_known(share, "{:.1f} %") for share in shares), *change)
     return table
 
 
@@ -98,25 +101,19 @@ def _metrics(comparison: Comparison) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
 
 
-def _count(value: Any) -> str:
-    return "unknown" if pd.isna(value) else f"{value:,.0f}"
-
-
-def _ratio(value: Any) -> str:
-    return "-" if pd.isna(value) else f"{value:.2f}"
+def _known(value: Any, form: str) -> str:
+    return "unknown" if pd.isna(value) else form.format(value)
 
 
 def _value(value: Any, unit: str) -> str:
-    if pd.isna(value):
-        return "unknown"
-    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}" if unit == "ms" else f"{value:,.1f}"
-    return f"{number} {unit}".strip()
+    whole = not pd.isna(value) and float(value).is_integer()
+    return f"{_known(value, '{:,.0f}' if whole else UNITS.get(unit, '{:,.1f}'))} {unit}".strip()
 
 
 def times(timing: Timing, console: Console) -> None:

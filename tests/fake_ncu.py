@@ -45,7 +45,8 @@ SAID = {
     ),
     "prepare": (CONNECTED + "==ERROR== Failed to prepare kernel for profiling\n", 1),  # manual
     "memory": (
-        "==WARNING== Backing up device memory in system memory.\n==ERROR== Failed to save memory for replay\n",  # manual
+        "==WARNING== Backing up device memory in system memory.\n"  # manual
+        "==ERROR== Failed to save memory for replay\n",
         1,
     ),
     "mig": ("==ERROR== Cannot lock GPU clock frequencies on MIG!\n", 1),  # manual

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle import container
-from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
+from ncu_swizzle.errors import BadFile, DamagedFile
 
 
 def test_a_whole_report_tells_its_session(report_file: Path) -> None:
@@ -56,9 +58,8 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_noise_after_the_magic_number_never_crashes(noise: bytes) -> None:
-    try:
-        container._walk(memoryview(container.MAGIC + noise))
-    except (NcuSwizzleError, ValueError, IndexError) as error:
-        assert str(error)
-    except container.struct.error as error:
-        assert str(error)
+    with tempfile.NamedTemporaryFile(suffix=".ncu-rep") as file:
+        file.write(container.MAGIC + noise)
+        file.flush()
+        with contextlib.suppress(DamagedFile):
+            container.inspect(Path(file.name))

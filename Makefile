@@ -1,0 +1,38 @@
+# make demo   what the project does, on this machine        make test   everything that needs no GPU
+# make lint   style and types                                make record all recordings again (GPU and ncu)
+
+PYTHON ?= python3
+BIN := .venv/bin
+.PHONY: demo test test-gpu lint record clean
+
+demo: .venv/installed
+	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
+	@echo && echo "Open swizzle-out/demo/report.html"
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest -n 2
+
+test-gpu: .venv/installed-dev
+	$(BIN)/python -m pytest tests/gpu
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+record:
+	$(PYTHON) recordings/record.py
+
+clean:
+	rm -rf .venv swizzle-out dist
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/installed

@@ -1,0 +1,150 @@
+"""The attention kernels on a real GPU: right, free of conflicts, and profiled end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle import paths
+
+SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seq=192")
+
+
+def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], Any]:
+    """Run the launching program; return how it ended and its facts."""
+    facts = folder / "facts.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    return done, json.loads(facts.read_text(encoding="utf-8"))
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "problem", [(1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2, 1, 4096), (1, 2, 8192)]
+)
+def test_outputs_match_the_reference(problem: tuple[int, int, int], tmp_path: Path) -> None:
+    sizes = [f"--problem={name}={size}" for name, size in zip(("batch", "heads", "seq"), problem, strict=True)]
+    done, facts = launch(tmp_path, *sizes, "kernel1", "kernel2")
+    assert done.returncode == 0, done.stderr
+    assert facts["errors"]["kernel1"]["o"] < 1e-2
+    assert facts["errors"]["kernel2"] == facts["errors"]["kernel1"], "the layout must not change a single bit"
+
+
+def test_a_tile_read_through_another_layout_is_an_error(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    right = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
+    wrong = right.replace("kernel2", "mismatched").replace("layout::XorSwizzle", "layout::XorSwizzle, layout::RowMajor")
+    assert wrong != right
+    (kernels / "attention" / "mismatched.cu").write_text(wrong, encoding="utf-8")
+    with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family:
+        family.write('\n[[variant]]\nname = "mismatched"\ntitle = "Wrong"\nlesson = "Reads what it did not write."\n')
+    done, facts = launch(tmp_path, "--catalog", str(kernels), *SMALL, "mismatched")
+    assert done.returncode == 4
+    assert facts["error"]["type"] == "WrongOutput"
+    off_by = re.search(r"differs from the reference by ([\d.e+-]+) of its size", facts["error"]["message"])
+    assert off_by
+    assert float(off_by[1]) > 0.1
+
+
+def test_an_output_that_is_not_written_is_an_error(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    body = kernels / "attention" / "attention.cuh"
+    text = body.read_text(encoding="utf-8")
+    assert "r += 32 / kChunksPerRow" in text
+    body.write_text(text.replace("r += 32 / kChunksPerRow", "r += 64 / kChunksPerRow"), encoding="utf-8")
+    done, facts = launch(tmp_path, "--catalog", str(kernels), *SMALL, "kernel2")
+    assert done.returncode == 4
+    assert "are NaN or infinite" in facts["error"]["message"]
+
+
+def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    first, _ = launch(tmp_path, *SMALL, "kernel2", XDG_CACHE_HOME=cache)
+    assert first.returncode == 0, first.stderr
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec {shutil.which("nvcc")} --version\nexit 1\n')
+    nvcc.chmod(0o755)
+    path = f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}"
+    second, _ = launch(tmp_path, *SMALL, "kernel2", XDG_CACHE_HOME=cache, PATH=path)
+    assert second.returncode == 0, second.stderr
+    third, facts = launch(tmp_path, *SMALL, "kernel1", XDG_CACHE_HOME=cache, PATH=path)
+    assert third.returncode == 4, "kernel1 was not compiled before, and nvcc does not work"
+    assert "could not compile" in facts["error"]["message"]
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_the_sanitizer_finds_nothing(tool: str, tmp_path: Path) -> None:
+    if not shutil.which("compute-sanitizer"):
+        pytest.skip("compute-sanitizer is not on PATH")
+    program = [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(tmp_path / "f.json"), *SMALL]
+    done = subprocess.run(
+        ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, "kernel1", "kernel2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_profile_measures_before_and_after(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    done = command("profile", "kernel2", "--reference", "none", "-o", str(folder), "--json", "-")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["engine"] == "ncu"
+    assert found["labels"] == ["kernel1", "kernel2"]
+    degrees = {(row["label"], row["access"]): row["degree"] for row in found["accesses"]}
+    assert degrees == {
+        **{("kernel1", access): degree for access, degree in {"LDGSTS": 1, "LDSM": 8, "STS": 8, "LDS": 1}.items()},
+        **{("kernel2", access): 1 for access in ("LDGSTS", "LDSM", "STS", "LDS")},
+    }
+    assert found["speedup"] > 1
+    for profile in found["profiles"]:
+        assert profile["metrics"]["profiler__replayer_passes"]["value"] <= 6
+        assert profile["machine"]["clock_control"] == "none"
+    assert {file.name for file in folder.iterdir()} >= {"report.html", "run.json", "kernel2.json", "kernel2.ncu-rep"}
+
+
+def test_run_checks_and_times() -> None:
+    done = command("run", "kernel1", "kernel2", "--no-reference", "--repeats", "3", "--problem", "seq=1024", "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert {name: len(times) for name, times in facts["times_ms"].items()} == {"kernel1": 3, "kernel2": 3}
+
+
+def test_a_filter_that_matches_nothing_is_explained(tmp_path: Path) -> None:
+    small = ("--problem", "batch=1,heads=1,seq=64", "--baseline", "none", "--reference", "none")
+    done = command("profile", "kernel2", *small, "-o", str(tmp_path / "out"), "--", "-k", "regex:nothing")
+    assert done.returncode == 4
+    assert "ncu saw no kernel" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_time_limit_ends_everything(tmp_path: Path) -> None:
+    done = command("profile", "kernel2", "--timeout", "1", "-o", str(tmp_path / "out"))
+    assert done.returncode == 4
+    assert "was still running after 1 s" in done.stderr
+    assert not list(tmp_path.iterdir())
+    left = subprocess.run(["pgrep", "-f", "ncu_swizzle.launch"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
