@@ -52,16 +52,15 @@ def main() -> int:
     """Run the command line and return the exit code; every error is one message and what to try."""
     try:
         app(prog_name="ncu-swizzle")
-    except SystemExit as end:
+    except SystemExit as end:  # typer's way to end, after Ctrl-C too
+        if end.code == INTERRUPTED:
+            print("interrupted: nothing was written", file=sys.stderr)
         return end.code if isinstance(end.code, int) else 0
     except NcuSwizzleError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"  try: {error.hint}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output (head, less) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -21,6 +21,7 @@ from ncu_swizzle.errors import (
 
 SECTION = "SwizzleConflicts"
 INSTALLED = Path("/opt/nvidia/nsight-compute")
+TOOLKIT = Path("/usr/local/cuda")
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ def find(given: Path | None = None) -> Path:
             raise EnvironmentLacking(f"{given} is no program that can be run", "name ncu itself with --ncu")
         return given
     on_path = shutil.which("ncu")
-    toolkits = [Path(os.environ[name], "bin/ncu") for name in ("CUDA_HOME", "CUDA_ROOT") if os.environ.get(name)]
+    named = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_ROOT") if os.environ.get(name)]
+    toolkits = [folder / "bin" / "ncu" for folder in (*named, TOOLKIT)]
     installed = sorted(INSTALLED.glob("*/ncu"), key=_version, reverse=True)
-    candidates = [Path(on_path)] if on_path else [*toolkits, Path("/usr/local/cuda/bin/ncu"), *installed]
+    candidates = [Path(on_path)] if on_path else [*toolkits, *installed]
     for candidate in candidates:
         if os.access(candidate, os.X_OK):
             return candidate
@@ -107,9 +109,10 @@ class Progress:
         self._line = ""
 
     def feed(self, text: str) -> None:
-        self._line = (self._line + text).rsplit("\n", 1)[-1]
-        found = re.search(r'==PROF== Profiling ".*": (.*)', self._line + text)
-        marks = re.search(r"(\d+)%(\.*)[^%]*$", found[1]) if found else None
+        seen = self._line + text
+        self._line = seen.rsplit("\n", 1)[-1]
+        bars = re.findall(r"==PROF== Profiling .*: ([\d%.]+)", seen)
+        marks = re.search(r"(\d+)%(\.*)$", bars[-1]) if bars else None
         if marks:
             self._report(min(100.0, int(marks[1]) + 10.0 * len(marks[2])))
 
@@ -195,10 +198,16 @@ FAILURES = (
         "run compute-sanitizer over the program: the kernel may read or write out of bounds",
     ),
     Failure(
-        r"unrecognised option|unrecognized option|the argument .* for option|is invalid for option",
+        r"(unrecognised|unrecognized) option|the argument .* for option|cannot be specified more than once",
         UsageError,
-        "ncu does not know an option that was passed to it",
-        "ncu --help shows its options",
+        "ncu did not accept an option that was passed to it",
+        "ncu --help shows its options; ours of the same name come before --",
+    ),
+    Failure(
+        r"Unable to write to file",
+        EnvironmentLacking,
+        "ncu could not write its report",
+        "look at the folder's permissions and the free disk space, or name another place with -o",
     ),
     Failure(
         r"The application returned an error code \((?P<code>\d+)\)",

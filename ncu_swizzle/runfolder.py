@@ -6,11 +6,11 @@ leaves nothing behind.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,9 +35,13 @@ class Run:
         return next(profile for profile in self.profiles if profile.kernel.name == self.kernel)
 
 
-@contextmanager
+@contextlib.contextmanager
 def staging(near: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk as `near`; remove it at the end, whatever happened."""
+    """Yield an empty folder on the same disk as `near`; remove it at the end, whatever happened.
+
+    Folders above it that had to be made go too if nothing came to lie in them.
+    """
+    made = [parent for parent in near.parents if not parent.exists()]
     try:
         near.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
@@ -47,6 +51,9 @@ def staging(near: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
 
 def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs selenium")
 
-from browser import Browser, chromium
-
 from ncu_swizzle import report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
+from tests.browser import Browser, chromium
 
 KERNELS = ("kernel1", "kernel2", "reference-attention")
 HOSTILE = "</script><img src=x onerror=alert(1)>"

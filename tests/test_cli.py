@@ -1,0 +1,285 @@
+"""The command line as a process: what it prints, writes and returns, with and without an ncu that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ncu_swizzle import __main__, cli, gpu
+from ncu_swizzle.profile import Profile
+from tests.fake_ncu import SAID
+from tests.test_ncu import MEANINGS
+
+ROOT = Path(__file__).resolve().parent.parent
+Recorded = Callable[[str], Profile]
+pytestmark = pytest.mark.skipif(not gpu.absent(), reason="these tests are about machines without a GPU")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **more}
+
+
+def command(*arguments: str, folder: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=env or environment(),
+    )
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Return a function that gives the environment in which `ncu` on PATH behaves as the scenario says."""
+    program = tmp_path / "bin" / "ncu"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "tests" / "fake_ncu.py"} "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    return lambda scenario: environment(PATH=path, FAKE_NCU=scenario)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+# ---------------------------------------------------------------------------------------------- without a GPU
+
+
+def test_the_main_job_shows_what_was_recorded(work: Path, recorded: Recorded) -> None:
+    done = command("profile", "kernel2", folder=work)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Recorded, not measured now: NVIDIA H100 80GB HBM3, ncu 2025.3.1.0, ")
+    assert "1,882,718,208" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    folder = work / "swizzle-out" / "kernel2"
+    assert {file.name for file in folder.iterdir()} == {
+        *("run.json", "report.html"),
+        *(f"{name}.{end}" for name in ("kernel1", "kernel2", "reference-attention")
+          for end in ("json", "ncu-rep", "facts.json")),
+    }  # fmt: skip
+    assert Profile.from_json((folder / "kernel2.json").read_text(encoding="utf-8")) == recorded("kernel2")
+    assert "Recorded, not measured now" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "swizzle-out/kernel2/" in done.stdout
+
+
+def test_json_is_all_there_is_on_stdout(work: Path) -> None:
+    done = command("profile", "kernel2", "--json", "-", folder=work)
+    found = json.loads(done.stdout)
+    assert found["engine"] == "recorded"
+    assert "no NVIDIA driver" in found["engine_reason"]
+    assert [profile["engine"] for profile in found["profiles"]] == ["recorded"] * 3
+    assert found["labels"] == ["kernel1", "kernel2", "reference-attention"]
+    degrees = {(row["label"], row["access"]): row["degree"] for row in found["accesses"]}
+    assert degrees["kernel1", "LDSM"] == 8
+    assert degrees["kernel2", "LDSM"] == 1
+    assert "kernel2 removes all" in found["verdict"]
+
+
+def test_baseline_and_reference_can_be_left_away(work: Path) -> None:
+    done = command("profile", "kernel2", "--baseline", "none", "--reference", "none", "--json", "-", folder=work)
+    assert json.loads(done.stdout)["labels"] == ["kernel2"]
+
+
+def test_a_baseline_can_be_a_file(work: Path) -> None:
+    command("profile", "kernel1", "-o", "before", folder=work)
+    done = command(
+        *("profile", "kernel2", "--baseline", "before/kernel1.json", "--reference", "none", "--json", "-"), folder=work
+    )
+    assert json.loads(done.stdout)["labels"] == ["kernel1", "kernel2"]
+
+
+def test_compare_takes_whatever_holds_a_profile(work: Path) -> None:
+    command("profile", "kernel2", folder=work)
+    run = "swizzle-out/kernel2"
+    done = command(
+        "compare", f"{run}/kernel1.ncu-rep", f"{run}/kernel2.json", run, "kernel1", "--json", "-", folder=work
+    )
+    found = json.loads(done.stdout)
+    assert found["labels"] == ["kernel1 #1", "kernel2 #1", "kernel2 #2", "kernel1 #2"]
+    assert found["files"] == []
+    whole = command("compare", run, "--html", "page/again.html", "--json", "data.json", folder=work)
+    assert whole.returncode == 0, whole.stderr
+    again = (work / "page" / "again.html").read_bytes()
+    assert again == (work / run / "report.html").read_bytes(), "made again from the saved profiles, to the byte"
+    assert json.loads((work / "data.json").read_text(encoding="utf-8"))["labels"][0] == "kernel1"
+    assert sorted(file.name for file in work.iterdir()) == ["data.json", "page", "swizzle-out"]
+
+
+def test_list_shows_every_kernel(work: Path) -> None:
+    done = command("list", folder=work)
+    assert done.returncode == 0
+    for word in ("attention", "kernel1", "kernel2", "reference-attention", "h100"):
+        assert word in done.stdout
+    families = json.loads(command("list", "--json", folder=work).stdout)
+    assert families[0]["kernels"][1]["degree"] == {"LDGSTS": 1, "LDSM": 1, "STS": 1, "LDS": 1}
+
+
+def test_help_is_what_typer_prints(work: Path) -> None:
+    quick = command("--help", folder=work)
+    printed = CliRunner().invoke(cli.app, ["--help"], prog_name="ncu-swizzle")
+    fix = "python -c 'from ncu_swizzle.cli import main; main()' --help > ncu_swizzle/help.txt"
+    assert __main__.HELP.read_text(encoding="utf-8") == printed.output, fix
+    assert quick.stdout == printed.output == command(folder=work).stdout
+    for name in ("profile", "compare", "run", "list"):
+        assert command(name, "--help", folder=work).returncode == 0
+    assert "3  the environment lacks something" in quick.stdout
+
+
+# ---------------------------------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said", "hint"),
+    [
+        (["profile", "kernl2"], 2, "unknown kernel 'kernl2', did you mean 'kernel2'?", "ncu-swizzle list"),
+        (["profile", "kernel2", "--problem", "seq=100"], 2, "seq=100 is outside the limits", "seq=4096"),
+        (["profile", "kernel2", "--problem", "depth=1"], 2, "has no parameter 'depth'", "batch, heads, seq"),
+        (["profile", "kernel2", "--problem", "seq"], 2, "'seq' is not NAME=SIZE", ""),
+        (["profile", "kernel2", "--problem", "seq=128"], 3, "was recorded at batch=4", "leave --problem away"),
+        (["profile", "kernel2", "--engine", "ncu"], 3, "ncu) was not found", "--engine recorded"),
+        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is no program", "--ncu"),
+        (["profile", "kernel2", "--baseline", "no.ncu-rep"], 2, "no.ncu-rep does not exist", "ls swizzle-out"),
+        (["profile", "kernel2", "-o", "/proc/out"], 2, "cannot write to /proc", "-o"),
+        (["compare", "dir/nothing"], 2, "dir/nothing does not exist", "ls swizzle-out"),
+        (["compare", "."], 2, "is not the folder of a run", "ls swizzle-out"),
+        (["compare", "kernel1", "--html", "/proc/x.html"], 2, "cannot write /proc/x.html", "-o"),
+        (["run", "kernel2"], 3, "PyCUDA cannot be imported", "pip install 'ncu-swizzle[gpu]'"),
+        (["nonsense"], 2, "nonsense", ""),
+        (["profile"], 2, "kernel", ""),
+    ],
+)
+def test_mistakes_say_what_to_type_next(arguments: list[str], status: int, said: str, hint: str, work: Path) -> None:
+    if "run" in arguments and shutil.which("nvidia-smi"):
+        pytest.skip("PyCUDA may be here")
+    done = command(*arguments, folder=work)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(work.iterdir()) == [], "nothing half-written"
+
+
+def test_damaged_and_foreign_files_are_told_apart(work: Path, report_file: Path) -> None:
+    (work / "cut.ncu-rep").write_bytes(report_file.read_bytes()[:-100])
+    (work / "foreign.ncu-rep").write_bytes(b"PK\3\4")
+    (work / "cut.json").write_text('{"schema": 1, "dig', encoding="utf-8")
+    (work / "foreign.json").write_text("[]", encoding="utf-8")
+    for name, said in {
+        "cut.ncu-rep": "is damaged",
+        "foreign.ncu-rep": "is not an Nsight Compute report",
+        "cut.json": "is not whole",
+        "foreign.json": "is not a saved profile",
+    }.items():
+        done = command("compare", name, folder=work)
+        assert done.returncode == 2
+        assert f"{name} {said}" in done.stderr
+
+
+def test_an_existing_run_is_kept(work: Path) -> None:
+    assert command("profile", "kernel2", "-o", "out", folder=work).returncode == 0
+    before = (work / "out" / "run.json").stat().st_mtime_ns
+    again = command("profile", "kernel2", "-o", "out", folder=work)
+    assert again.returncode == 2
+    assert "already holds" in again.stderr
+    assert "-f" in again.stderr
+    assert (work / "out" / "run.json").stat().st_mtime_ns == before
+    assert command("profile", "kernel2", "-o", "out", "-f", folder=work).returncode == 0
+
+
+def test_a_closed_pipe_is_no_error(work: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m ncu_swizzle list | head -1; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=work,
+        env=environment(),
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+# ---------------------------------------------------------------------------------------------- ncu and its failures
+
+
+def test_a_measured_run_is_told_apart_from_a_recorded_one(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    measured = ("profile", "kernel2", "--engine", "ncu", "--reference", "none")
+    done = command(*measured, "--json", "-", folder=work, env=fake("ok"))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["engine"] == "ncu"
+    assert [profile["engine"] for profile in found["profiles"]] == ["ncu", "ncu"]
+    assert found["labels"] == ["kernel1", "kernel2"]
+    assert "Measured on NVIDIA H100" in command(*measured, folder=work, env=fake("ok")).stdout
+
+
+@pytest.mark.parametrize("scenario", SAID)
+def test_every_failure_of_ncu_is_explained(scenario: str, work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    done = command("profile", "kernel2", "--engine", "ncu", folder=work, env=fake(scenario))
+    error, said = MEANINGS[scenario]
+    assert done.returncode == error.exit_code
+    assert said in done.stderr
+    assert "  try: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(work.rglob("*.ncu-rep"))
+    assert not list(work.rglob(".*"))
+
+
+def test_a_half_written_report_is_not_kept(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    done = command("profile", "kernel2", "--engine", "ncu", folder=work, env=fake("half"))
+    assert done.returncode == 4
+    assert "was ended by signal 6" in done.stderr or "ended with exit code 134" in done.stderr
+    assert not list(work.rglob("*.ncu-rep"))
+
+
+def test_the_child_s_own_words_are_passed_on(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    done = command("profile", "kernel2", "--engine", "ncu", folder=work, env=fake("really"))
+    assert done.returncode == 3
+    assert "PyCUDA cannot be imported" in done.stderr or "no usable GPU" in done.stderr
+
+
+def test_a_hanging_ncu_is_ended_at_the_time_limit(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    start = time.monotonic()
+    done = command("profile", "kernel2", "--engine", "ncu", "--timeout", "2", folder=work, env=fake("hang"))
+    assert done.returncode == 4
+    assert "ncu was still running after 2 s" in done.stderr
+    assert "--timeout SECONDS" in done.stderr
+    assert time.monotonic() - start < 30
+    assert list(work.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing(work: Path, fake: Callable[[str], dict[str, str]]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", "profile", "kernel2", "--engine", "ncu"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=work,
+        env=fake("hang"),
+    )
+    deadline = time.monotonic() + 30
+    while not list(work.rglob("kernel1.ncu-rep")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == "interrupted: nothing was written\n"
+    assert list(work.iterdir()) == []
