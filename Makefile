@@ -10,10 +10,10 @@ demo: .venv/installed
 	@echo && echo "Open swizzle-out/demo/report.html"
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
-	$(BIN)/python -m pytest tests/gpu
+	$(BIN)/python -m pytest tests/gpu $(PYTEST_OPTIONS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
