@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-.PHONY: demo test test-gpu lint record clean
+.PHONY: demo test test-gpu lint record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
@@ -19,6 +19,9 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+picture: .venv/installed-dev
+	$(BIN)/python docs/picture.py
 
 record:
 	$(PYTHON) recordings/record.py

@@ -69,8 +69,11 @@ class Comparison:
         return _speedup(self.profiles)
 
 
-def compare(profiles: Sequence[Profile]) -> Comparison:
-    """Lay the profiles side by side; raise NotComparable where there is nothing to compare."""
+def compare(profiles: Sequence[Profile], notes: Sequence[str] = ()) -> Comparison:
+    """Lay the profiles side by side; raise NotComparable where there is nothing to compare.
+
+    `notes` are warnings that the caller has, such as a reference that could not be had.
+    """
     if not profiles:
         raise NotComparable("there is no profile to show", "ncu-swizzle list shows what can be profiled")
     labels = _labels(profiles)
@@ -83,7 +86,7 @@ def compare(profiles: Sequence[Profile]) -> Comparison:
         stalls=_stalls(named),
         lines=_lines(named),
         verdict=_verdict(named),
-        warnings=tuple(_warnings(named)),
+        warnings=(*notes, *_warnings(named)),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from ncu_swizzle import profiling, repfile, report, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.compare import Comparison, compare
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Engine, Request
@@ -58,14 +58,19 @@ def profile(
     family, kernel = catalog.find(name)
     family.problem(request.problem)
     engine = profiling.choose_engine(request)
-    names = [
-        *_companion(baseline, kernel.baseline),
-        name,
-        *_companion(reference, _library(family, kernel, engine)),
-    ]
+    library = _library(family, kernel, engine)
+    names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
     with runfolder.staging(export or runfolder.DEFAULT / name) as staged:
-        profiles = [one for entry in names for one in resolve(catalog, entry, request, engine, staged, on_progress)]
-        comparison = compare(profiles)
+        profiles: list[Profile] = []
+        notes: list[str] = []
+        for entry in names:
+            try:
+                profiles += resolve(catalog, entry, request, engine, staged, on_progress)
+            except NcuSwizzleError as error:
+                if entry != library or reference != AUTO:
+                    raise
+                notes.append(f"Without {library}: {error}.")  # nobody asked for it by name
+        comparison = compare(profiles, notes)
         files = [f"{_slug(label)}.json" for label in comparison.labels]
         for file, one in zip(files, profiles, strict=True):
             one.save(staged / file)

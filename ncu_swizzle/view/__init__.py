@@ -25,6 +25,7 @@ class Report:
     verdict: str
     recorded: tuple[str, ...]
     warnings: tuple[str, ...]
+    conditions: str
     figures: tuple[summary.Figure, ...]
     facts: tuple[summary.Fact, ...]
     launches: tuple[summary.Launch, ...]
@@ -51,6 +52,7 @@ class Report:
 
 def build(comparison: Comparison, highlight: Highlight) -> Report:
     """Return what the report of this comparison shows; `highlight` splits a source into lines of tokens."""
+    facts = summary.facts(comparison)
     panels, minor_files = source.panels(comparison, highlight)
     return Report(
         title=" → ".join(comparison.labels[:2]),
@@ -58,8 +60,9 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         verdict=comparison.verdict,
         recorded=summary.recorded(comparison),
         warnings=comparison.warnings,
+        conditions=summary.conditions(facts),
         figures=summary.figures(comparison),
-        facts=summary.facts(comparison),
+        facts=facts,
         launches=summary.launches(comparison),
         metrics=tables.metrics(comparison),
         accesses=tables.accesses(comparison),

@@ -93,6 +93,12 @@ def facts(comparison: Comparison) -> tuple[Fact, ...]:
     )
 
 
+def conditions(all_facts: tuple[Fact, ...]) -> str:
+    """Return in one line what holds for all profiles: GPU, versions, clocks, problem."""
+    shared = (fact for fact in all_facts if fact.title in _CONDITIONS and len(fact.values) == 1)
+    return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
+
+
 def launches(comparison: Comparison) -> tuple[Launch, ...]:
     """Return the texts that are too long for a table of facts."""
     return tuple(
@@ -129,6 +135,7 @@ def _error(error: object) -> str:
     return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
 
 
+_CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock control", "Problem"})
 _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
     ("Problem", lambda p: " ".join(f"{name}={size}" for name, size in p.problem.items()), False),
