@@ -3,6 +3,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Where there is a GPU and a CUDA toolkit, PyCUDA comes along, and `make demo` measures.
+ifneq ($(shell command -v nvcc >/dev/null && nvidia-smi -L 2>/dev/null | grep GPU),)
+DEMO := .[gpu]
+DEV := .[gpu,dev]
+else
+DEMO := .
+DEV := .[dev]
+endif
 .PHONY: demo test test-gpu lint record picture clean
 
 demo: .venv/installed
@@ -33,9 +41,9 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '$(DEMO)'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '$(DEV)'
 	@touch $@ .venv/installed

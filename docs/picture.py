@@ -15,9 +15,7 @@ PICTURE = Path(__file__).with_name("report.png")
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        result = experiment.profile(
-            catalog.load(), "kernel2", Request(engine="recorded"), export=Path(folder, "run")
-        )
+        result = experiment.profile(catalog.load(), "kernel2", Request(engine="recorded"), export=Path(folder, "run"))
         assert result.folder is not None
         page = (result.folder / experiment.REPORT).resolve().as_uri()
         subprocess.run(

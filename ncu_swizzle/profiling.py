@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import sys
@@ -39,16 +40,23 @@ class Engine:
 
 
 def choose_engine(request: Request) -> Engine:
-    """Return ncu where a driver and ncu are found, the recordings elsewhere, or what was asked for."""
+    """Return ncu where a GPU, PyCUDA and ncu are found, the recordings elsewhere, or what was asked for."""
     if request.engine != "auto":
         return Engine(request.engine)
-    reason = gpu.absent()
-    if not reason:
-        try:
-            ncu.find(request.ncu)
-        except EnvironmentLacking as error:
-            reason = str(error)
+    reason = _lacking(request)
     return Engine("recorded", reason) if reason else Engine("ncu")
+
+
+def _lacking(request: Request) -> str:
+    if reason := gpu.absent():
+        return reason
+    if importlib.util.find_spec("pycuda") is None:
+        return "PyCUDA is not installed: pip install 'ncu-swizzle[gpu]'"
+    try:
+        ncu.find(request.ncu)
+    except EnvironmentLacking as error:
+        return str(error)
+    return ""
 
 
 def obtain(

@@ -19,7 +19,7 @@ from typing import Any
 
 from ncu_swizzle import container
 from ncu_swizzle.container import Container, Result
-from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NothingProfiled
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking
 from ncu_swizzle.inlining import line_table
 from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import (
@@ -84,13 +84,16 @@ def sha256(file: Path) -> str:
 def read(report: Path, engine: str = "ncu") -> list[Profile]:
     """Return one Profile per result in the report.
 
-    Raises BadFile (missing, not a report), DamagedFile, and NothingProfiled for a report without results.
+    Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
     outside = container.inspect(report)
     facts = Facts.beside(report)
     facts.verify(report)
     if not outside.results:
-        raise NothingProfiled(f"{report} holds no kernel", "look at ncu's filters: -k, -s, -c, --nvtx-include")
+        raise BadFile(
+            f"{report} holds no kernel: ncu profiled none, or the file was cut short",
+            "look at the filters that it was made with: -k, -s, -c, --nvtx-include",
+        )
     actions = _extract(report)
     if len(actions) != len(outside.results):
         raise DamagedFile(

@@ -62,7 +62,7 @@ def _accesses(comparison: Comparison) -> Table:
     rows = comparison.accesses
     for access in dict.fromkeys(rows["access"]):
         table.add_section()
-        heads = [str(access), f"[dim]{TRANSFERS.get(str(access), '')}[/]"]
+        heads = [escape(str(access)), f"[dim]{TRANSFERS.get(str(access), '')}[/]"]
         for position, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
             head = heads[position] if position < len(heads) else ""
             excess = row["excessive"]
@@ -83,7 +83,7 @@ def _stalls(comparison: Comparison) -> Table:
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
         shares = [row[label] for label in comparison.labels]
         change = [_known(shares[1] - shares[0], "{:+.1f}")] if compared else []
-        table.add_row(str(reason), *(_known(share, "{:.1f} %") for share in shares), *change)
+        table.add_row(escape(str(reason)), *(_known(share, "{:.1f} %") for share in shares), *change)
     return table
 
 

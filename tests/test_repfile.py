@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import catalog, repfile
-from ncu_swizzle.errors import DamagedFile
+from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.profile import Profile
 
 Recorded = Callable[[str], Profile]
@@ -107,3 +107,29 @@ def test_damaged_facts_are_noticed(report_file: Path, tmp_path: Path) -> None:
 def test_facts_hold_the_report_s_digest(report_file: Path) -> None:
     facts = json.loads(repfile.facts_path(report_file).read_text(encoding="utf-8"))
     assert facts["report"] == {"sha256": repfile.sha256(report_file), "bytes": report_file.stat().st_size}
+
+
+def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_path: Path) -> None:
+    data = report_file.read_bytes()
+    header = 8 + int.from_bytes(data[4:8], "little")
+    cut = tmp_path / "cut.ncu-rep"
+    cut.write_bytes(data[: header + 4 + int.from_bytes(data[header : header + 4], "little")])
+    with pytest.raises(BadFile, match="holds no kernel"):
+        repfile.read(cut)
+
+
+def test_a_reader_that_crashes_or_hangs_is_told(
+    report_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "ncu_report.py"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    module.write_text("def load_report(path):\n    import os\n    os.abort()\n", encoding="utf-8")
+    with pytest.raises(DamagedFile, match=r"makes NVIDIA's reader crash \(signal 6\)"):
+        repfile.read(report_file)
+    module.write_text("def load_report(path):\n    raise RuntimeError('Failed to open')\n", encoding="utf-8")
+    with pytest.raises(BadFile, match="cannot be read: RuntimeError: Failed to open"):
+        repfile.read(report_file)
+    module.write_text("def load_report(path):\n    import time\n    time.sleep(60)\n", encoding="utf-8")
+    monkeypatch.setattr(repfile, "READER_TIMEOUT_S", 1)
+    with pytest.raises(DamagedFile, match="could not be read within 1 s"):
+        repfile.read(report_file)
