@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import paths
-from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
+from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel, UsageError
 from ncu_swizzle.expressions import evaluate
 
 Problem = dict[str, int]
@@ -139,6 +139,15 @@ class Catalog:
             f"unknown kernel {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
             "ncu-swizzle list shows all kernels",
         )
+
+    def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
+        """Return kernels of one family; raise UnknownKernel, or UsageError where they are of several."""
+        found = [self.find(name) for name in names]
+        family = found[0][0]
+        for other, kernel in found:
+            if other is not family:
+                raise UsageError(f"{kernel.name} is not of the family {family.name}", "name kernels of one family")
+        return family, [kernel for _, kernel in found]
 
 
 def load(*folders: Path) -> Catalog:

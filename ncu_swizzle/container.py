@@ -31,14 +31,16 @@ _LOCKED = 2
 _VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
 
 Value = int | memoryview
+Message = dict[int, Value]  # of a repeated field, the last value
 
 
 @dataclass(frozen=True)
 class Result:
-    """One result: the function's mangled name, and the cubin it came from where the report carries it."""
+    """One result: the function's mangled name, its cubin where the report carries it, and how clocks were."""
 
     function: str = ""
     cubin: bytes = b""
+    clocks_locked: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,6 @@ class Container:
     command: str = ""
     ncu: str = ""
     cuda: str = ""
-    clocks_locked: bool | None = None
 
 
 def inspect(path: Path) -> Container:
@@ -75,31 +76,40 @@ def _walk(data: memoryview) -> Container:
     results: list[Result] = []
     cubins: dict[int, bytes] = {}
     session: dict[str, str] = {}
-    clocks: bool | None = None
-    _, position = _message(data, len(MAGIC))
+    for header, payload in _blocks(data):
+        session |= _session(_bytes(header, _SESSION))
+        for kind, content in payload:
+            if kind == _SOURCES:
+                cubins[_number(content, _REFERENCE)] = bytes(_bytes(content, _BINARY))
+            else:
+                results.append(_kernel(content, cubins) if kind == _KERNELS else Result())
+    return Container(results=tuple(results), **session)
+
+
+def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, Message]]]]:
+    """Yield each block's header, and the messages of its payload by type."""
+    _, position = _sized(data, len(MAGIC))
     while position < len(data):
-        block, position = _message(data, position)
-        header = dict(fields(block))
+        header, position = _sized(data, position)
         end = position + _number(header, _PAYLOAD_SIZE)
+        payload = []
         for kind in _PAYLOAD_ORDER:
             for _ in range(_number(header, kind)):
-                result, position = _message(data, position)
-                content = dict(fields(result))
-                if kind == _SOURCES:
-                    cubins[_number(content, _REFERENCE)] = bytes(_bytes(content, _BINARY))
-                    continue
-                results.append(_result(content, cubins) if kind == _KERNELS else Result())
-                if kind == _KERNELS and _CLOCK_STATUS in content:
-                    clocks = bool(_number(dict(fields(_bytes(content, _CLOCK_STATUS))), _LOCKED))
+                content, position = _sized(data, position)
+                payload.append((kind, content))
         if position != end:
             raise ValueError(f"a block ends at byte {position} instead of {end}")
-        session |= _session(_bytes(header, _SESSION))
-    return Container(results=tuple(results), clocks_locked=clocks, **session)
+        yield header, payload
 
 
-def _result(content: dict[int, Value], cubins: dict[int, bytes]) -> Result:
+def _kernel(content: Message, cubins: dict[int, bytes]) -> Result:
     source = dict(fields(_bytes(content, _SOURCE)))
-    return Result(_text(content.get(_MANGLED, 0)), cubins.get(_number(source, _REFERENCE), b""))
+    clocks = dict(fields(_bytes(content, _CLOCK_STATUS)))
+    return Result(
+        function=_text(content.get(_MANGLED, 0)),
+        cubin=cubins.get(_number(source, _REFERENCE), b""),
+        clocks_locked=bool(_number(clocks, _LOCKED)) if clocks else None,
+    )
 
 
 def _session(details: memoryview) -> dict[str, str]:
@@ -117,13 +127,13 @@ def _session(details: memoryview) -> dict[str, str]:
     return found
 
 
-def _message(data: memoryview, position: int) -> tuple[memoryview, int]:
-    """Return the message at the position (its length is in the four bytes before it) and where it ends."""
+def _sized(data: memoryview, position: int) -> tuple[Message, int]:
+    """Return the message at the position, its length in four bytes before it, and where it ends."""
     (size,) = struct.unpack_from("<I", data, position)
     start, end = position + 4, position + 4 + size
     if end > len(data):
         raise ValueError(f"it ends at byte {len(data)}, {end - len(data)} bytes too early")
-    return data[start:end], end
+    return dict(fields(data[start:end])), end
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
@@ -150,14 +160,14 @@ def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         position += size
 
 
-def _number(message: dict[int, Value], field: int) -> int:
+def _number(message: Message, field: int) -> int:
     value = message.get(field, 0)
     if not isinstance(value, int):
         raise ValueError(f"field {field} is no number")
     return value
 
 
-def _bytes(message: dict[int, Value], field: int) -> memoryview:
+def _bytes(message: Message, field: int) -> memoryview:
     value = message.get(field, memoryview(b""))
     if isinstance(value, int):
         raise ValueError(f"field {field} is a number")

@@ -16,7 +16,7 @@ from typing import Any
 from ncu_swizzle import profiling, repfile, report, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.compare import Comparison, compare
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Engine, Request
@@ -155,12 +155,7 @@ def time_kernels(
 
     `more` are options of `launch`. Raises UsageError where the kernels are not of one family.
     """
-    found = [catalog.find(name) for name in names]
-    family = found[0][0]
-    for other, kernel in found:
-        if other is not family:
-            raise UsageError(f"{kernel.name} is not of the family {family.name}", "time one family at a time")
-    kernels = [kernel for _, kernel in found]
+    family, kernels = catalog.find_together(names)
     library = family.library()
     if reference and library and library not in kernels and importlib.util.find_spec("torch"):
         kernels.append(library)

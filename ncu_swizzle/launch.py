@@ -19,6 +19,7 @@ import re
 import secrets
 import subprocess
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,7 +222,7 @@ def check(
             )
         index, values = expected[argument.name]
         errors[argument.name] = worst = row_error(out[index].astype(np.float64), values)
-        if worst > argument.tolerance:
+        if not worst <= argument.tolerance:  # NaN is wrong too
             raise WrongOutput(
                 f"{kernel.name}: {argument.name} differs from the reference by {worst:.2g} of its size "
                 f"(allowed: {argument.tolerance:.2g})",
@@ -264,36 +265,23 @@ def _time(launch: Callable[[], Any], count: int) -> float:
 # ---------------------------------------------------------------------------------------------- the program
 
 
-@dataclass
-class Session:
-    """One family's problem on the GPU, and what was learned of each kernel."""
-
-    family: Family
-    problem: Problem
-    seed: int
-    facts: dict[str, Any]
-    device: Any
-
-    def prepare(self, kernels: Sequence[Kernel]) -> dict[str, Callable[[], Any]]:
-        """Build and check the kernels; return what launches each."""
-        rng = np.random.default_rng(self.seed)
-        reference = importlib.import_module(self.family.reference)
-        own = [kernel for kernel in kernels if not kernel.library]
-        launches: dict[str, Callable[[], Any]] = {}
-        if own:
-            buffers = Buffers.random(self.family, self.problem, rng)
-            expected = reference.expected(buffers.inputs, self.problem, rng)
-            arch = "sm_{}{}".format(*self.device.compute_capability())
-            for kernel in own:
-                cubin = build(self.family, kernel, arch, self.facts["machine"]["cuda"])
-                launch = launcher(self.family, kernel, self.problem, cubin, buffers)
-                errors = check(self.family, kernel, self.problem, launch, buffers, expected)
-                self.facts["errors"][kernel.name] = errors
-                launches[kernel.name] = launch
-        for kernel in kernels:
-            if kernel.library:
-                launches[kernel.name] = reference.library(self.problem)
-        return launches
+def prepare(
+    family: Family, kernels: Sequence[Kernel], problem: Problem, device: Any, facts: dict[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """Build and check the kernels, add each one's errors to the facts, and return what launches it."""
+    rng = np.random.default_rng(facts["seed"])
+    reference = importlib.import_module(family.reference)
+    launches = {kernel.name: reference.library(problem) for kernel in kernels if kernel.library}
+    own = [kernel for kernel in kernels if not kernel.library]
+    if own:
+        buffers = Buffers.random(family, problem, rng)
+        expected = reference.expected(buffers.inputs, problem, rng)
+        arch = "sm_{}{}".format(*device.compute_capability())
+    for kernel in own:
+        cubin = build(family, kernel, arch, facts["machine"]["cuda"])
+        launches[kernel.name] = launcher(family, kernel, problem, cubin, buffers)
+        facts["errors"][kernel.name] = check(family, kernel, problem, launches[kernel.name], buffers, expected)
+    return {kernel.name: launches[kernel.name] for kernel in kernels}
 
 
 def profile_once(launch: Callable[[], Any]) -> None:
@@ -307,10 +295,8 @@ def profile_once(launch: Callable[[], Any]) -> None:
 
 
 def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
-    found = catalog.load(*arguments.catalog)
-    pairs = [found.find(name) for name in arguments.kernel]
-    family = pairs[0][0]
-    kernels = [kernel for other, kernel in pairs if other is family]
+    """Do what the command line asks for; `facts` holds what was learned, however far it came."""
+    family, kernels = catalog.load(*arguments.catalog).find_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     device = open_device()
     facts |= {
@@ -324,7 +310,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "source_root": str(family.folder.parent.parent),
         "errors": {},
     }
-    launches = Session(family, problem, arguments.seed, facts, device).prepare(kernels)
+    launches = prepare(family, kernels, problem, device, facts)
     if arguments.action == "time":
         facts["times_ms"] = time_launches(launches, arguments.repeats)
     elif arguments.action == "profile":
@@ -353,13 +339,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     facts: dict[str, Any] = {}
     try:
         run(arguments, facts)
-    except NcuSwizzleError as error:
-        facts["error"] = {"type": type(error).__name__, "message": str(error), "hint": error.hint}
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    except Exception as error:  # whatever it is, the parent process has to hear of it
+        known = explain(error)
+        facts["error"] = {"type": type(known).__name__, "message": str(known), "hint": known.hint}
+        traceback.print_exception(error)
+        return known.exit_code
     finally:
         write_atomically(arguments.facts, json.dumps(facts).encode())
     return 0
+
+
+def explain(error: Exception) -> NcuSwizzleError:
+    """Return the error as one of ours: CUDA's and PyTorch's failures are the program's."""
+    if isinstance(error, NcuSwizzleError):
+        return error
+    if "out of memory" in str(error):
+        return ProgramFailed(f"the GPU's memory does not suffice: {error}", "try a smaller --problem")
+    if cuda is not None and isinstance(error, cuda.Error):
+        return ProgramFailed(f"the kernel failed: {error}", "run the launch under compute-sanitizer")
+    return ProgramFailed(f"the launching program failed: {type(error).__name__}: {error}", "see its output above")
 
 
 if __name__ == "__main__":

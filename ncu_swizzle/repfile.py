@@ -146,7 +146,7 @@ def _profile(
             title=known.get("title", ""),
         ),
         problem=known.get("problem", {}),
-        machine=_machine(metrics, outside, known.get("machine", {})),
+        machine=_machine(metrics, outside, result, known.get("machine", {})),
         when=outside.created,
         command=outside.command,
         report=report.name,
@@ -165,7 +165,7 @@ def _metrics(action: dict[str, Any]) -> Iterator[tuple[str, Metric]]:
             yield name, Metric(value if isinstance(value, int | float) else str(value), unit or "")
 
 
-def _machine(metrics: dict[str, Metric], outside: Container, known: dict[str, Any]) -> Machine:
+def _machine(metrics: dict[str, Metric], outside: Container, result: Result, known: dict[str, Any]) -> Machine:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
@@ -178,15 +178,13 @@ def _machine(metrics: dict[str, Metric], outside: Container, known: dict[str, An
         driver=known.get("driver", ""),
         cuda=known.get("cuda") or outside.cuda,
         ncu=outside.ncu,
-        clock_control=_clock_control(outside),
+        clock_control=_clock_control(outside.command, result.clocks_locked),
     )
 
 
-def _clock_control(outside: Container) -> str:
-    given = re.search(r"--clock-control[ =](\S+)", outside.command)
-    if given:
-        return given[1]
-    return {True: "base", False: "none", None: ""}[outside.clocks_locked]
+def _clock_control(command: str, locked: bool | None) -> str:
+    given = re.search(r"--clock-control[ =](\S+)", command)
+    return given[1] if given else {True: "base", False: "none", None: ""}[locked]
 
 
 def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Iterator[Instruction]:

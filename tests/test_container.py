@@ -22,7 +22,7 @@ def test_a_whole_report_tells_its_session(report_file: Path) -> None:
     assert found.ncu.startswith("2025.3.1")
     assert found.created.startswith("2026-")
     assert "--section SwizzleConflicts" in found.command
-    assert found.clocks_locked is False
+    assert found.results[0].clocks_locked is False
 
 
 def test_every_truncation_inside_a_block_is_noticed(report_file: Path, tmp_path: Path) -> None:
