@@ -140,7 +140,7 @@ class Finding:
 class Profile:
     """One profiled launch."""
 
-    engine: str  # "ncu": measured now, "recorded": measured earlier, shipped
+    engine: str  # where the figures come from: "ncu", or "recorded": measured earlier and shipped
     kernel: Kernel
     problem: Mapping[str, int]
     machine: Machine

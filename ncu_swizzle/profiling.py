@@ -94,7 +94,7 @@ def measure(
     content = json.loads(facts.read_text(encoding="utf-8"))
     content["report"] = {"sha256": repfile.sha256(report), "bytes": report.stat().st_size}
     write_atomically(facts, (json.dumps(content, indent=1) + "\n").encode())
-    return _only(report, "ncu")
+    return repfile.read(report)[0]
 
 
 def time(
@@ -165,7 +165,7 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
             f"{kernel.name} was not recorded, and there is nothing here to measure it with",
             "ncu-swizzle list shows what was recorded",
         )
-    profile = _only(shipped, "recorded")
+    profile = repfile.read(shipped)[0]
     if dict(profile.problem) != problem:
         asked = " ".join(f"{name}={size}" for name, size in problem.items())
         had = " ".join(f"{name}={size}" for name, size in profile.problem.items())
@@ -176,7 +176,3 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
     for file in (shipped, repfile.facts_path(shipped)):
         shutil.copy(file, folder)
     return profile
-
-
-def _only(report: Path, engine: str) -> Profile:
-    return repfile.read(report, engine)[0]

@@ -81,8 +81,8 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def read(report: Path, engine: str = "ncu") -> list[Profile]:
-    """Return one Profile per result in the report.
+def read(report: Path) -> list[Profile]:
+    """Return one Profile per result in the report; its engine is ncu unless its facts say that it was recorded.
 
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
@@ -101,7 +101,7 @@ def read(report: Path, engine: str = "ncu") -> list[Profile]:
             "copy it again from where it was made, or profile again",
         )
     return [
-        _profile(action, result, report, engine, outside, facts)
+        _profile(action, result, report, outside, facts)
         for action, result in zip(actions, outside.results, strict=True)
     ]
 
@@ -131,14 +131,12 @@ def _extract(report: Path) -> list[dict[str, Any]]:
     return actions
 
 
-def _profile(
-    action: dict[str, Any], result: Result, report: Path, engine: str, outside: Container, facts: Facts
-) -> Profile:
+def _profile(action: dict[str, Any], result: Result, report: Path, outside: Container, facts: Facts) -> Profile:
     known = facts.content
     metrics = dict(_metrics(action))
     name = known.get("kernel") or action["name"]
     return Profile(
-        engine=engine,
+        engine=known.get("engine", "ncu"),
         kernel=Kernel(
             name=name,
             function=action["demangled"] or action["name"],

@@ -48,8 +48,9 @@ def _origin(result: Result) -> str:
         {(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in result.comparison.profiles if p.engine == "recorded"}
     )
     if not recorded:
-        machine = result.comparison.profiles[0].machine
-        return f"Measured on {escape(machine.gpu or 'an unknown GPU')} with ncu {escape(machine.ncu)}."
+        first = result.comparison.profiles[0]
+        gpu, ncu = escape(first.machine.gpu or "an unknown GPU"), escape(first.machine.ncu or "of unknown version")
+        return f"Measured on {gpu} with ncu {ncu}, {first.when[:10] or 'date unknown'}."
     reason = f" Nothing can be measured here: {escape(result.engine.reason)}." if result.engine.reason else ""
     where = "; ".join(f"{gpu}, ncu {ncu}, {day}" for gpu, ncu, day in recorded)
     return f"[bold yellow]Recorded, not measured now[/]: {escape(where)}.{reason}"

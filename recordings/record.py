@@ -6,12 +6,14 @@ project, everything happens in a copy under /tmp/ncu-swizzle.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NEUTRAL = Path("/tmp/ncu-swizzle")
@@ -19,6 +21,7 @@ PARTS = ("ncu_swizzle", "kernels", "rules", "reports")
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle import catalog, repfile  # noqa: E402
+from ncu_swizzle.files import write_atomically  # noqa: E402
 
 
 def main(names: list[str]) -> None:
@@ -33,8 +36,9 @@ def main(names: list[str]) -> None:
         (measured,) = repfile.read(report)
         place = ROOT / "recordings" / gpu_name(measured.machine.gpu) / family.name
         place.mkdir(parents=True, exist_ok=True)
-        for file in (report, repfile.facts_path(report)):
-            shutil.copy(file, place)
+        shutil.copy(report, place)
+        facts = json.loads(repfile.facts_path(report).read_text(encoding="utf-8"))
+        write_atomically(place / repfile.facts_path(report).name, dumps({"engine": "recorded", **facts}))
         print(f"{name}: {place.relative_to(ROOT) / report.name}, {report.stat().st_size:,} bytes")
 
 
@@ -46,6 +50,10 @@ def profile(name: str) -> Path:
     environment = {**os.environ, "PYTHONPATH": f"{NEUTRAL}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([*command, *alone], cwd=NEUTRAL, env=environment, check=True)
     return output / f"{name}.ncu-rep"
+
+
+def dumps(facts: dict[str, Any]) -> bytes:
+    return (json.dumps(facts, indent=1) + "\n").encode()
 
 
 def gpu_name(full: str) -> str:

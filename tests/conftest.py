@@ -16,7 +16,7 @@ RECORDINGS = paths.recordings() / "h100"
 
 @cache
 def _recorded(family: str, name: str) -> Profile:
-    (profile,) = repfile.read(RECORDINGS / family / f"{name}.ncu-rep", engine="recorded")
+    (profile,) = repfile.read(RECORDINGS / family / f"{name}.ncu-rep")
     return profile
 
 

@@ -6,6 +6,7 @@ documentation. ``ok`` leaves a recorded report and facts file, as a profiled chi
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -92,7 +93,9 @@ def main() -> int:
         print(mark, end="", flush=True)
     shutil.copy(RECORDINGS / f"{kernel}.ncu-rep", export)
     facts = Path(program[program.index("--facts") + 1])
-    shutil.copy(RECORDINGS / f"{kernel}.facts.json", facts)
+    known = json.loads((RECORDINGS / f"{kernel}.facts.json").read_text(encoding="utf-8"))
+    del known["engine"]
+    facts.write_text(json.dumps(known), encoding="utf-8")
     print(f"==PROF== Report: {export}")
     return 0
 

@@ -113,6 +113,7 @@ def test_compare_takes_whatever_holds_a_profile(work: Path) -> None:
     found = json.loads(done.stdout)
     assert found["labels"] == ["kernel1 #1", "kernel2 #1", "kernel2 #2", "kernel1 #2"]
     assert found["files"] == []
+    assert [profile["engine"] for profile in found["profiles"]] == ["recorded"] * 4, "copies stay what they are"
     whole = command("compare", run, "--html", "page/again.html", "--json", "data.json", folder=work)
     assert whole.returncode == 0, whole.stderr
     again = (work / "page" / "again.html").read_bytes()

@@ -10,7 +10,7 @@ from ncu_swizzle.compare import SHARED_PIPE, Comparison
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.view import text
 
-ENGINES = {"ncu": "ncu (measured now)", "recorded": "recorded (measured earlier, on real hardware)"}
+ENGINES = {"ncu": "ncu (measured)", "recorded": "recorded (measured earlier, on real hardware)"}
 
 
 @dataclass(frozen=True)
