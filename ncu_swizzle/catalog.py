@@ -55,7 +55,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant: a ``.cu`` whose entry bears the variant's name, or a library's kernel (``library``)."""
+    """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``)."""
 
     name: str
     title: str
@@ -63,6 +63,11 @@ class Kernel:
     baseline: str = ""
     library: bool = False
     degree: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def entry(self) -> str:
+        """The name of the kernel's function."""
+        return self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,8 @@ class Family:
     title: str
     folder: Path
     reference: str
-    flops: str
+    flops: str  # operations, and bytes of global memory that have to move; 0 where they are not what limits it
+    bytes: str
     parameters: tuple[Parameter, ...]
     grid: tuple[str, str, str]
     block: tuple[str, str, str]
@@ -99,8 +105,8 @@ class Family:
         )
 
     def source(self, kernel: Kernel) -> Path:
-        """Return the kernel's own ``.cu`` file."""
-        return self.folder / f"{kernel.name}.cu"
+        """Return the kernel's own ``.cu`` file; transpose-xor of the family transpose is in ``xor.cu``."""
+        return self.folder / f"{kernel.name.removeprefix(f'{self.name}-')}.cu"
 
     def source_texts(self) -> dict[str, str]:
         """Return the text of every source that the family is built from, by its path, such as
@@ -180,7 +186,8 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         title=head["title"],
         folder=folder,
         reference=head["reference"],
-        flops=str(head.get("flops", "0")),
+        flops=str(head.get("flops", 0)),
+        bytes=str(head.get("bytes", 0)),
         parameters=tuple(Parameter(name, **entry) for name, entry in table["problem"].items()),
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),

@@ -194,7 +194,7 @@ class Buffers:
 
 def launcher(family: Family, kernel: Kernel, problem: Problem, cubin: bytes, buffers: Buffers) -> Callable[[], None]:
     """Return a function that launches the kernel once, asynchronously."""
-    function = cuda.module_from_buffer(cubin).get_function(kernel.name)
+    function = cuda.module_from_buffer(cubin).get_function(kernel.entry)
     grid, block = family.geometry(problem)
     return lambda: function(*buffers.device, grid=grid, block=block)
 

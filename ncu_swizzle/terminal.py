@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ncu_swizzle.catalog import Family, Problem
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
@@ -117,23 +118,29 @@ def _value(value: Any, unit: str) -> str:
     return f"{_known(value, '{:,.0f}' if whole else UNITS.get(unit, '{:,.1f}'))} {unit}".strip()
 
 
+def rate(family: Family, problem: Problem) -> tuple[str, float]:
+    """Return the unit of a family's rate, and how much of it one launch does, times milliseconds."""
+    flops = evaluate(family.flops, problem)
+    return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
+
+
 def times(timing: Timing, console: Console) -> None:
     """Print the median time of each kernel, its rate, and its ratios to the first and to the reference."""
     family, kernels, facts = timing.family, timing.kernels, timing.facts
     machine, problem = facts["machine"], facts["problem"]
-    operations = evaluate(family.flops, problem)
+    unit, amount = rate(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
     library = next((kernel.name for kernel in kernels if kernel.library), None)
     sizes = " ".join(f"{name}={size}" for name, size in problem.items())
     console.print(f"{escape(family.title)}, {sizes}")
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
     table = _table("", "kernel")
-    for title in ("error", "median", "TFLOP/s", "speed-up", *([f"of {library}"] if library else [])):
+    for title in ("error", "median", unit, "speed-up", *([f"of {library}"] if library else [])):
         table.add_column(title, justify="right")
     first = next(iter(medians.values()))
     for name, time in medians.items():
         errors = facts["errors"].get(name, {})
         cells = [f"{max(errors.values()):.1e}" if errors else "-", f"{time:.3f} ms"]
-        cells += [f"{operations / time / 1e9:.0f}", f"{first / time:.2f}"]
+        cells += [f"{amount / time:.0f}", f"{first / time:.2f}"]
         table.add_row(name, *cells, *([f"{medians[library] / time:.3f}"] if library else []))
     console.print(table)

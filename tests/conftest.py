@@ -8,22 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import paths, repfile
+from ncu_swizzle import catalog, paths, repfile
 from ncu_swizzle.profile import Profile
 
 RECORDINGS = paths.recordings() / "h100"
 
 
 @cache
-def _recorded(family: str, name: str) -> Profile:
-    (profile,) = repfile.read(RECORDINGS / family / f"{name}.ncu-rep")
+def _recorded(name: str) -> Profile:
+    family, _ = catalog.load().find(name)
+    (profile,) = repfile.read(RECORDINGS / family.name / f"{name}.ncu-rep")
     return profile
 
 
 @pytest.fixture(scope="session")
 def recorded() -> Callable[[str], Profile]:
-    """Return a function that reads an attention kernel's recording by the kernel's name."""
-    return lambda name: _recorded("attention", name)
+    """Return a function that reads a recording by the kernel's name."""
+    return _recorded
 
 
 @pytest.fixture

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, repfile
+from ncu_swizzle import catalog, paths, repfile
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.profile import Profile
 
 Recorded = Callable[[str], Profile]
+ALL = [kernel.name for _, kernel in catalog.load()]
+OWN = [kernel.name for _, kernel in catalog.load() if not kernel.library]
 
 
-@pytest.mark.parametrize("name", ["kernel1", "kernel2"])
+@pytest.mark.parametrize("name", OWN)
 def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
     _, kernel = catalog.load().find(name)
     assert {access: total.degree for access, total in recorded(name).accesses.items()} == dict(kernel.degree)
@@ -42,11 +44,11 @@ def test_the_machine_and_the_check_are_known(recorded: Recorded) -> None:
     assert profile.engine == "recorded"
 
 
-def test_six_replay_passes_or_fewer(recorded: Recorded) -> None:
-    for name in ("kernel1", "kernel2", "reference-attention"):
-        passes = recorded(name).number("profiler__replayer_passes")
-        assert passes is not None
-        assert passes <= 6
+@pytest.mark.parametrize("name", ALL)
+def test_six_replay_passes_or_fewer(name: str, recorded: Recorded) -> None:
+    passes = recorded(name).number("profiler__replayer_passes")
+    assert passes is not None
+    assert passes <= 6
 
 
 def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
@@ -57,18 +59,28 @@ def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
     assert files & profile.sources.keys()
 
 
-def test_recorded_sources_are_those_of_today(recorded: Recorded) -> None:
-    family, _ = catalog.load().find("kernel2")
-    for name in ("kernel1", "kernel2"):
-        for path, text in recorded(name).sources.items():
-            assert family.source_texts()[path] == text, "make record, on a GPU machine"
+@pytest.mark.parametrize("name", OWN)
+def test_recorded_sources_are_those_of_today(name: str, recorded: Recorded) -> None:
+    family, kernel = catalog.load().find(name)
+    sources = recorded(name).sources
+    assert f"kernels/{family.name}/{family.source(kernel).name}" in sources
+    for path, text in sources.items():
+        assert family.source_texts()[path] == text, "make record, on a GPU machine"
 
 
-def test_recordings_name_no_folder_but_the_neutral_one(recorded: Recorded) -> None:
-    for name in ("kernel1", "kernel2", "reference-attention"):
-        for word in recorded(name).command.split():
-            if word.startswith("/"):
-                assert word.startswith(("/tmp/ncu-swizzle/", "/opt/nvidia/nsight-compute/"))
+@pytest.mark.parametrize("name", ALL)
+def test_recordings_name_no_folder_but_the_neutral_one(name: str, recorded: Recorded) -> None:
+    for word in recorded(name).command.split():
+        if word.startswith("/"):
+            assert word.startswith(("/tmp/ncu-swizzle/", "/opt/nvidia/nsight-compute/"))
+
+
+def test_recordings_are_small() -> None:
+    sizes = {report.stem: report.stat().st_size for report in paths.recordings().glob("*/*/*.ncu-rep")}
+    assert set(sizes) == set(ALL)
+    assert sum(sizes.values()) < 12e6
+    # A library's report holds all kernels of the module that it was loaded from.
+    assert {name for name, size in sizes.items() if size > 1e6} <= set(ALL) - set(OWN)
 
 
 def test_the_reference_ran_flash_attention(recorded: Recorded) -> None:

@@ -29,7 +29,6 @@ constexpr int kBlocksPerSM = 2; // 215 registers per thread; with 3 blocks of 16
 constexpr int kWarpRows = kRows / kWarps;
 
 constexpr int kRowBytes = kHeadDim * sizeof(bf16);
-constexpr int kTileBytes = kRows * kRowBytes;
 constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
 
 constexpr int kHeadSteps = kHeadDim / 16; // steps of 16 along d_head
@@ -38,6 +37,10 @@ constexpr int kKeySteps = kRows / 16;     // steps of 16 along the keys of a til
 struct Tiles {
     uint32_t q, k, v; // shared-memory addresses; O is staged where Q was
 };
+
+// When K and V set out for shared memory: at the start of the step that needs them, or as soon as the tile that
+// they replace has been read, so that they travel under the arithmetic.
+enum class Loads { kAtStart, kEager };
 
 // What a warp holds: its 16 rows of Q and O, and the running softmax of its two rows per lane.
 struct Warp {
@@ -56,7 +59,7 @@ template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile,
     const auto *source = reinterpret_cast<const char *>(gmem);
 #pragma unroll
     for (int r = 0; r < kRows; r += kThreads / kChunksPerRow) {
-        ptx::cp_async_16(tile + Layout::template at<kRowBytes>(r + row, chunk),
+        ptx::cp_async_16(tile + Layout::at(r + row, chunk),
                          source + (r + row) * kRowBytes + chunk * layout::kChunkBytes);
     }
     ptx::cp_async_commit();
@@ -66,7 +69,7 @@ template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile,
 // 16 rows of its left half, lanes 16-31 those of its right half. It serves Q, K and V alike.
 template <class Layout> __device__ __forceinline__ uint32_t fragment(uint32_t tile, int row, int column) {
     const int lane = threadIdx.x % 32;
-    return tile + Layout::template at<kRowBytes>(row + lane % 16, column / 8 + lane / 16);
+    return tile + Layout::at(row + lane % 16, column / 8 + lane / 16);
 }
 
 template <class Layout> __device__ __forceinline__ void load_queries(Warp &warp, uint32_t tile) {
@@ -167,7 +170,7 @@ template <class Layout> __device__ __forceinline__ void stage_output(char *tile,
 #pragma unroll
         for (int chunk = 0; chunk < kChunksPerRow; ++chunk) {
             const auto &o = warp.o[chunk];
-            const int offset = Layout::template at<kRowBytes>(row, chunk) + lane % 4 * sizeof(uint32_t);
+            const int offset = Layout::at(row, chunk) + lane % 4 * sizeof(uint32_t);
             *reinterpret_cast<uint32_t *>(tile + offset) =
                 ptx::pack_bf16(o[2 * half] * scale, o[2 * half + 1] * scale);
         }
@@ -181,7 +184,7 @@ template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem,
     const int chunk = lane % kChunksPerRow;
 #pragma unroll
     for (int r = row; r < row + kWarpRows; r += 32 / kChunksPerRow) {
-        const uint4 data = *reinterpret_cast<const uint4 *>(tile + Layout::template at<kRowBytes>(r, chunk));
+        const uint4 data = *reinterpret_cast<const uint4 *>(tile + Layout::at(r, chunk));
         reinterpret_cast<uint4 *>(gmem)[r * kChunksPerRow + chunk] = data;
     }
 }
@@ -190,12 +193,12 @@ template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem,
 //
 // ReadLayout is Layout in every kernel that is right. The tests build one that is wrong: a tile that is
 // written through one policy and read through another has to fail the check against the reference.
-template <class Layout, class ReadLayout = Layout>
-__device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16 *v,
-                                        bf16 *o, int seq) {
-    __shared__ alignas(128) char smem[3 * kTileBytes];
+template <class Layout, Loads loads = Loads::kAtStart, class ReadLayout = Layout>
+__device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16 *v, bf16 *o, int seq) {
+    constexpr int tile_bytes = Layout::bytes(kRows);
+    __shared__ alignas(128) char smem[3 * tile_bytes];
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
-    const Tiles tiles = {base, base + kTileBytes, base + 2 * kTileBytes};
+    const Tiles tiles = {base, base + tile_bytes, base + 2 * tile_bytes};
 
     const size_t head = (static_cast<size_t>(blockIdx.z) * gridDim.y + blockIdx.y) * seq * kHeadDim;
     const size_t block = head + static_cast<size_t>(blockIdx.x) * kRows * kHeadDim;
@@ -216,22 +219,38 @@ __device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16
     __syncthreads();
     load_queries<ReadLayout>(warp, tiles.q);
 
-    for (int key = 0; key < seq; key += kRows) {
+    if constexpr (loads == Loads::kEager) {
         load_tile<Layout>(tiles.k, k);
-        load_tile<Layout>(tiles.v, v);
+    }
+    for (int key = 0; key < seq; key += kRows) {
+        if constexpr (loads == Loads::kEager) {
+            ptx::cp_async_wait<0>();
+            __syncthreads(); // K is here, and every warp is done with the previous V
+            load_tile<Layout>(tiles.v, v);
+        } else {
+            load_tile<Layout>(tiles.k, k);
+            load_tile<Layout>(tiles.v, v);
+            ptx::cp_async_wait<1>(); // K is here, V may still be on its way
+            __syncthreads();
+        }
         k += kRows * kHeadDim;
         v += kRows * kHeadDim;
 
-        ptx::cp_async_wait<1>(); // K is here, V may still be on its way
-        __syncthreads();
         Scores s;
         multiply_keys<ReadLayout>(s, warp, tiles.k);
         softmax(s, warp, scale);
 
         ptx::cp_async_wait<0>();
-        __syncthreads();
+        __syncthreads(); // V is here, and every warp is done with K
+        if constexpr (loads == Loads::kEager) {
+            if (key + kRows < seq) {
+                load_tile<Layout>(tiles.k, k);
+            }
+        }
         multiply_values<ReadLayout>(warp, s, tiles.v);
-        __syncthreads(); // every warp is done with K and V before they are overwritten
+        if constexpr (loads == Loads::kAtStart) {
+            __syncthreads(); // every warp is done with V
+        }
     }
 
     // A warp reads back only what it wrote itself, so the warp is all that has to wait.

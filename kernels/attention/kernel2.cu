@@ -1,6 +1,7 @@
 #include "attention.cuh"
 
 extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::kBlocksPerSM)
-    kernel2(const attention::bf16 *q, const attention::bf16 *k, const attention::bf16 *v, attention::bf16 *o, int seq) {
-    attention::forward<layout::XorSwizzle>(q, k, v, o, seq);
+    kernel2(const attention::bf16 *q, const attention::bf16 *k, const attention::bf16 *v, attention::bf16 *o,
+            int seq) {
+    attention::forward<layout::XorSwizzle<attention::kRowBytes>>(q, k, v, o, seq);
 }

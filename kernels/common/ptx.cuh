@@ -19,6 +19,36 @@ template <int pending> __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
+// Loads and stores of exactly this width: volatile, or ptxas fuses neighbouring ones into wider ones.
+__device__ __forceinline__ void ld_shared(float (&x)[1], uint32_t smem) {
+    asm volatile("ld.volatile.shared.f32 %0, [%1];\n" : "=f"(x[0]) : "r"(smem) : "memory");
+}
+
+__device__ __forceinline__ void ld_shared(float (&x)[2], uint32_t smem) {
+    asm volatile("ld.volatile.shared.v2.f32 {%0, %1}, [%2];\n" : "=f"(x[0]), "=f"(x[1]) : "r"(smem) : "memory");
+}
+
+__device__ __forceinline__ void ld_shared(float (&x)[4], uint32_t smem) {
+    asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "r"(smem)
+                 : "memory");
+}
+
+__device__ __forceinline__ void st_shared(uint32_t smem, const float (&x)[1]) {
+    asm volatile("st.volatile.shared.f32 [%0], %1;\n" ::"r"(smem), "f"(x[0]) : "memory");
+}
+
+__device__ __forceinline__ void st_shared(uint32_t smem, const float (&x)[2]) {
+    asm volatile("st.volatile.shared.v2.f32 [%0], {%1, %2};\n" ::"r"(smem), "f"(x[0]), "f"(x[1]) : "memory");
+}
+
+__device__ __forceinline__ void st_shared(uint32_t smem, const float (&x)[4]) {
+    asm volatile("st.volatile.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(smem), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+                 "f"(x[3])
+                 : "memory");
+}
+
 // SMEM→RF, four 8x8 matrices of 16-bit elements (LDSM.16.M88.4). Lanes 8i..8i+7 name the rows of matrix i.
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], uint32_t smem) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"

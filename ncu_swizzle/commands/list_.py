@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 def list_(json: Annotated[bool, typer.Option("--json", help="Print the catalogue as data.")] = False) -> None:
     """Show what can be profiled, and what was recorded."""
-    from rich.console import Console
-
     from ncu_swizzle import catalog, paths
+    from ncu_swizzle.commands.output import Output
 
     found = catalog.load()
     recorded = {report.stem: report.parent.parent.name for report in paths.recordings().glob("*/*/*.ncu-rep")}
@@ -26,7 +25,7 @@ def list_(json: Annotated[bool, typer.Option("--json", help="Print the catalogue
         rows = [_row(family, recorded) for family in found.families]
         sys.stdout.write(json_.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     else:
-        console = Console()
+        console = Output()
         for family in found.families:
             console.print(_table(family, recorded))
 

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from ncu_swizzle import experiment
 
 
+class Output(Console):
+    """A console that lets the command line handle a reader that has gone (head, less): that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 @contextmanager
 def progress() -> Iterator[experiment.Progress]:
     """Yield a function that moves a bar per kernel through ncu's replay passes, on stderr if it is a terminal."""
@@ -40,6 +47,6 @@ def show(result: experiment.Result, json: str | None) -> None:
     if json == "-":
         sys.stdout.write(export.to_json(result))
         return
-    terminal.show(result, Console())
+    terminal.show(result, Output())
     if json:
         write_atomically(Path(json), export.to_json(result).encode())

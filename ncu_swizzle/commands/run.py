@@ -24,9 +24,8 @@ def run(
 
     Outputs are checked against a reference in float64 before anything is timed; times are medians of CUDA events.
     """
-    from rich.console import Console
-
     from ncu_swizzle import catalog, experiment, terminal
+    from ncu_swizzle.commands.output import Output
     from ncu_swizzle.profiling import Request
 
     request = Request(problem=options.sizes(problem), timeout_s=timeout)
@@ -35,4 +34,4 @@ def run(
     if json:
         sys.stdout.write(json_.dumps(timing.facts) + "\n")
     else:
-        terminal.times(timing, Console())
+        terminal.times(timing, Output())

@@ -1,4 +1,4 @@
-"""The attention kernels on a real GPU: right, free of conflicts, and profiled end to end."""
+"""The catalogue on a real GPU: right, free of conflicts, and profiled end to end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths
+from ncu_swizzle import catalog, paths
 
+ATTENTION = ((1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2, 1, 4096), (1, 2, 8192))
 SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seq=192")
 
 
@@ -31,6 +32,10 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
     return done, json.loads(facts.read_text(encoding="utf-8"))
 
 
+def own_kernels(family: str) -> list[str]:
+    return [kernel.name for found, kernel in catalog.load() if found.name == family and not kernel.library]
+
+
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ncu_swizzle", *arguments], capture_output=True, text=True, check=False
@@ -38,21 +43,31 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "problem", [(1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2, 1, 4096), (1, 2, 8192)]
+    ("family", "problem"),
+    [
+        *(("attention", f"batch={b},heads={h},seq={s}") for b, h, s in ATTENTION),
+        *(("transpose", f"n={n}") for n in (1, 31, 32, 33, 100, 257, 1024)),
+        *(("vectors", f"tiles={tiles}") for tiles in (4, 64, 1024)),
+    ],
 )
-def test_outputs_match_the_reference(problem: tuple[int, int, int], tmp_path: Path) -> None:
-    sizes = [f"--problem={name}={size}" for name, size in zip(("batch", "heads", "seq"), problem, strict=True)]
-    done, facts = launch(tmp_path, *sizes, "kernel1", "kernel2")
+def test_outputs_match_the_reference(family: str, problem: str, tmp_path: Path) -> None:
+    kernels = own_kernels(family)
+    sizes = [f"--problem={size}" for size in problem.split(",")]
+    done, facts = launch(tmp_path, *sizes, *kernels)
     assert done.returncode == 0, done.stderr
-    assert facts["errors"]["kernel1"]["o"] < 1e-2
-    assert facts["errors"]["kernel2"] == facts["errors"]["kernel1"], "the layout must not change a single bit"
+    assert facts["errors"].keys() == set(kernels)
+    first = facts["errors"][kernels[0]]
+    for name in kernels:
+        assert facts["errors"][name] == pytest.approx(first, rel=0.5), "the layout must not change the arithmetic"
 
 
 def test_a_tile_read_through_another_layout_is_an_error(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     shutil.copytree(paths.kernels(), kernels)
     right = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
-    wrong = right.replace("kernel2", "mismatched").replace("layout::XorSwizzle", "layout::XorSwizzle, layout::RowMajor")
+    policy = "layout::XorSwizzle<attention::kRowBytes>"
+    other = policy.replace("XorSwizzle", "RowMajor")
+    wrong = right.replace("kernel2", "mismatched").replace(policy, f"{policy}, attention::Loads::kAtStart, {other}")
     assert wrong != right
     (kernels / "attention" / "mismatched.cu").write_text(wrong, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family:
@@ -93,13 +108,17 @@ def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
     assert "could not compile" in facts["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [("attention", SMALL), ("transpose", ("--problem", "n=100")), ("vectors", ("--problem", "tiles=8"))],
+)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_the_sanitizer_finds_nothing(tool: str, tmp_path: Path) -> None:
+def test_the_sanitizer_finds_nothing(tool: str, family: str, sizes: tuple[str, ...], tmp_path: Path) -> None:
     if not shutil.which("compute-sanitizer"):
         pytest.skip("compute-sanitizer is not on PATH")
-    program = [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(tmp_path / "f.json"), *SMALL]
+    program = [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(tmp_path / "f.json"), *sizes]
     done = subprocess.run(
-        ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, "kernel1", "kernel2"],
+        ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, *own_kernels(family)],
         capture_output=True,
         text=True,
         check=False,
