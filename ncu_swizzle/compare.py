@@ -171,17 +171,25 @@ def _verdict(named: Named) -> str:
     was, now = before.total.excessive, after.total.excessive
     if was is None or now is None:
         return f"{before_label} and {after_label} cannot be judged: {_unknown(before, after)}."
-    if was and not now:
-        text = f"{after_label} removes all {was:,} excessive wavefronts of {before_label}"
-    elif was > now:
-        text = f"{after_label} removes {was - now:,} of the {was:,} excessive wavefronts of {before_label}"
-    elif was < now:
-        text = f"{after_label} adds {now - was:,} excessive wavefronts to the {was:,} of {before_label}"
-    else:
-        text = f"{after_label} has as many excessive wavefronts as {before_label}: {now:,}"
+    if was == now == 0:
+        pace = _pace(before, after)
+        said = f"Neither {before_label} nor {after_label} has excessive wavefronts"
+        return f"{said}; {after_label} {pace}." if pace else f"{said}."
+    change = f"{after_label} {_change(was, now, before_label)}"
     if before.total.degree and after.total.degree:
-        text += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
-    return text + _pace(before, after) + "."
+        change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
+    parts = [change, _pace(before, after)]
+    return " and ".join(part for part in parts if part) + "."
+
+
+def _change(was: int, now: int, before: str) -> str:
+    if not now:
+        return f"removes all {was:,} excessive wavefronts of {before}"
+    if was > now:
+        return f"removes {was - now:,} of the {was:,} excessive wavefronts of {before}"
+    if was < now:
+        return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
+    return f"has as many excessive wavefronts as {before}: {now:,}"
 
 
 def _waste(label: str, profile: Profile) -> str:
@@ -203,7 +211,7 @@ def _pace(before: Profile, after: Profile) -> str:
     if not ratio or not before.duration_ns or not after.duration_ns:
         return ""
     change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
-    return f" and is {change}: {before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
+    return f"is {change}: {before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
 
 
 # What has to agree before two profiles' times, and mostly their counts, mean the same.
