@@ -56,6 +56,16 @@ def staging(near: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
+def refuse_to_overwrite(export: Path | None, overwrite: bool) -> None:
+    """Raise NotWritable, before any work is done, where an earlier run lies in the way."""
+    if export is not None and not overwrite and (export / MANIFEST).exists():
+        raise _taken(export, MANIFEST)
+
+
+def _taken(place: Path, files: str) -> NotWritable:
+    return NotWritable(f"{place} already holds {files}", "add -f to replace it, or name another place with -o")
+
+
 def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:
     """Write the manifest; `profiles` are the names of the saved profiles, the one before first."""
     content = {"kernel": kernel, "profiles": list(profiles)}
@@ -91,9 +101,7 @@ def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
         place.mkdir(parents=True, exist_ok=True)
         taken = [file.name for file in files if (place / file.name).exists()]
         if taken and not overwrite:
-            raise NotWritable(
-                f"{place} already holds {', '.join(taken)}", "add -f to replace them, or name another place with -o"
-            )
+            raise _taken(place, ", ".join(taken))
         for file in files:
             file.replace(place / file.name)
     except OSError as error:
