@@ -93,7 +93,7 @@ class Family:
         for name in sizes.keys() - known:
             raise BadProblem(
                 f"the family {self.name} has no parameter {name!r}",
-                f"its parameters: {', '.join(p.name for p in self.parameters)}",
+                f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
             )
         return {p.name: p.check(sizes.get(p.name, p.default)) for p in self.parameters}
 

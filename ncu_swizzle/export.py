@@ -26,6 +26,7 @@ def to_json(result: Result) -> str:
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
         "stalls": _rows(comparison.stalls.reset_index()),
+        "lines": _rows(comparison.lines),
         "files": [str(file) for file in result.files],
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }

@@ -17,8 +17,6 @@ from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFaile
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profile import Profile
 
-ENGINES = ("auto", "ncu", "recorded")
-
 
 @dataclass(frozen=True)
 class Request:

@@ -89,6 +89,8 @@ def test_json_is_all_there_is_on_stdout(work: Path) -> None:
     assert degrees["kernel1", "LDSM"] == 8
     assert degrees["kernel2", "LDSM"] == 1
     assert "kernel2 removes all" in found["verdict"]
+    worst = max(found["lines"], key=lambda row: (row["excessive"] or 0, -row["samples"]))
+    assert (worst["label"], worst["excessive"]) == ("kernel1", 1_886_388_224)
 
 
 def test_baseline_and_reference_can_be_left_away(work: Path) -> None:
@@ -150,7 +152,7 @@ def test_help_is_what_typer_prints(work: Path) -> None:
     [
         (["profile", "kernl2"], 2, "unknown kernel 'kernl2', did you mean 'kernel2'?", "ncu-swizzle list"),
         (["profile", "kernel2", "--problem", "seq=100"], 2, "seq=100 is outside the limits", "seq=4096"),
-        (["profile", "kernel2", "--problem", "depth=1"], 2, "has no parameter 'depth'", "batch, heads, seq"),
+        (["profile", "kernel2", "--problem", "depth=1"], 2, "has no parameter 'depth'", "batch (sequences), heads ("),
         (["profile", "kernel2", "--problem", "seq"], 2, "'seq' is not NAME=SIZE", ""),
         (["profile", "kernel2", "--problem", "seq=128"], 3, "was recorded at batch=4", "leave --problem away"),
         (["profile", "kernel2", "--engine", "ncu"], 3, "ncu) was not found", "--engine recorded"),
