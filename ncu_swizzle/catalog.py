@@ -20,6 +20,11 @@ from ncu_swizzle.expressions import evaluate
 Problem = dict[str, int]
 
 
+def in_words(problem: Mapping[str, int]) -> str:
+    """Return a problem as the command line takes it: ``batch=4 heads=16 seq=4096``."""
+    return " ".join(f"{name}={size}" for name, size in problem.items())
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One size of a problem: its default, and the values that the kernels can take."""
@@ -32,10 +37,10 @@ class Parameter:
 
     def check(self, value: int) -> int:
         """Return the value, or raise BadProblem where the kernels cannot take it."""
-        if value < max(self.minimum, self.multiple) or value % self.multiple:
+        least = max(self.minimum, self.multiple)
+        if value < least or value % self.multiple:
             raise BadProblem(
-                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, "
-                f"at least {max(self.minimum, self.multiple)}",
+                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {least}",
                 f"try --problem {self.name}={self.default}",
             )
         return value

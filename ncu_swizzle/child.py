@@ -54,6 +54,11 @@ def run(
         _end(process)
 
 
+def last_lines(log: str) -> str:
+    """Return the end of what a program printed, enough to see why it failed."""
+    return "\n".join(log.strip().splitlines()[-5:])
+
+
 def _follow(process: subprocess.Popen[bytes], name: str, timeout_s: float, on_output: Callable[[str], None]) -> Outcome:
     assert process.stdout is not None
     deadline = time.monotonic() + timeout_s

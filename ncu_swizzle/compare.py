@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.profile import Profile, Total
 
@@ -35,9 +38,6 @@ METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
     ("Achieved occupancy", "%", lambda p: p.number("sm__warps_active.avg.pct_of_peak_sustained_active")),
     ("SM clock", "GHz", lambda p: _scaled(p.number("smsp__cycles_elapsed.avg.per_second"), 1e-9)),
 )
-
-# Stall reasons that say how a warp's issue slot was used rather than why it waited.
-NOT_STALLED = frozenset({"selected"})
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def compare(profiles: Sequence[Profile], notes: Sequence[str] = ()) -> Compariso
         profiles=tuple(profiles),
         labels=labels,
         metrics=_metrics(named),
-        accesses=_totals(named, "access", lambda profile: profile.accesses),
+        accesses=_accesses(named),
         stalls=_stalls(named),
         lines=_lines(named),
         verdict=_verdict(named),
@@ -116,19 +116,20 @@ def _metrics(named: Named) -> pd.DataFrame:
     return table.dropna(how="all", subset=[label for label, _ in named])
 
 
+COUNTS = ("executed", "wavefronts", "ideal", "excessive")
+
+
 def _row(total: Total) -> dict[str, float | None]:
-    return {
-        "executed": total.executed,
-        "wavefronts": total.wavefronts,
-        "ideal": total.ideal,
-        "excessive": total.excessive,
-        "degree": total.degree,
-    }
+    return {**{count: getattr(total, count) for count in COUNTS}, "degree": total.degree}
 
 
-def _totals(named: Named, key: str, get: Callable[[Profile], dict[str, Total]]) -> pd.DataFrame:
-    rows = [{key: name, "label": label, **_row(total)} for label, p in named for name, total in get(p).items()]
-    return _numeric(pd.DataFrame(rows, columns=[key, "label", *_row(Total(0, 0, 0))]))
+def _accesses(named: Named) -> pd.DataFrame:
+    rows = [
+        {"access": access, "label": label, **_row(total)}
+        for label, profile in named
+        for access, total in profile.accesses.items()
+    ]
+    return _table(rows, "access", "label", *COUNTS, "degree")
 
 
 def _lines(named: Named) -> pd.DataFrame:
@@ -137,12 +138,12 @@ def _lines(named: Named) -> pd.DataFrame:
         for label, profile in named
         for (file, line), total in profile.lines.items()
     ]
-    return _numeric(pd.DataFrame(rows, columns=["label", "file", "line", *_row(Total(0, 0, 0)), "samples"]))
+    return _table(rows, "label", "file", "line", *COUNTS, "degree", "samples")
 
 
-def _numeric(table: pd.DataFrame) -> pd.DataFrame:
-    counts = {c: "Int64" for c in ("executed", "wavefronts", "ideal", "excessive") if c in table}
-    return table.astype({**counts, "degree": "Float64"})
+def _table(rows: list[dict[str, Any]], *columns: str) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=list(columns))
+    return table.astype({**dict.fromkeys(COUNTS, "Int64"), "degree": "Float64"})
 
 
 def _stalls(named: Named) -> pd.DataFrame:
@@ -217,7 +218,7 @@ def _pace(before: Profile, after: Profile) -> str:
 # What has to agree before two profiles' times, and mostly their counts, mean the same.
 _CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
     ("GPU", lambda p: p.machine.gpu),
-    ("problem", lambda p: " ".join(f"{name}={size}" for name, size in p.problem.items())),
+    ("problem", lambda p: in_words(p.problem)),
     ("clock control", lambda p: p.machine.clock_control),
     ("driver", lambda p: p.machine.driver),
     ("CUDA", lambda p: p.machine.cuda),
@@ -236,6 +237,6 @@ def _warnings(named: Named) -> list[str]:
         if profile.missing:
             found.append(
                 f"{label} lacks {', '.join(profile.missing)}. Collect it with "
-                "ncu --section-folder rules --section SwizzleConflicts."
+                f"ncu --section-folder {paths.rules()} --section SwizzleConflicts."
             )
     return found

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.files import read_bytes
 
 MAGIC = b"NVR\0"
 
@@ -56,12 +57,7 @@ class Container:
 
 def inspect(path: Path) -> Container:
     """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise BadFile(f"{path} does not exist", "ls swizzle-out shows what was saved") from error
-    except OSError as error:
-        raise BadFile(f"{path} cannot be read: {error.strerror}", "give a .ncu-rep file") from error
+    data = read_bytes(path)
     if not data.startswith(MAGIC):
         raise BadFile(f"{path} is not an Nsight Compute report", "give a file that ncu -o wrote")
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import profiling, repfile, report, runfolder
+from ncu_swizzle import paths, profiling, repfile, report, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.compare import Comparison, compare
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
@@ -91,8 +91,12 @@ def _library(family: Family, kernel: Kernel, engine: Engine) -> str:
     if library is None or library is kernel:
         return ""
     if engine.name == "recorded":
-        return library.name if profiling.recording(family, library) else ""
-    return library.name if importlib.util.find_spec("torch") else ""
+        return library.name if paths.recording(family.name, library.name) else ""
+    return library.name if _has_torch() else ""
+
+
+def _has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
 
 
 def _slug(label: str) -> str:
@@ -107,11 +111,11 @@ def compare_all(
 ) -> Result:
     """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept."""
     engine = profiling.choose_engine(request)
-    with runfolder.staging(Path("compare")) as staged:
+    with tempfile.TemporaryDirectory() as folder:
         profiles = [
             one
             for entry in entries
-            for one in resolve(catalog, entry, request, engine, staged, on_progress, whole_run=len(entries) == 1)
+            for one in resolve(catalog, entry, request, engine, Path(folder), on_progress, len(entries) == 1)
         ]
     return Result(compare(profiles), engine)
 
@@ -158,7 +162,7 @@ def time_kernels(
     """
     family, kernels = catalog.find_together(names)
     library = family.library()
-    if reference and library and library not in kernels and importlib.util.find_spec("torch"):
+    if reference and library and library not in kernels and _has_torch():
         kernels.append(library)
     problem = family.problem(request.problem)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,15 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and what reading one can run into."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
-from ncu_swizzle.errors import NotWritable
+from ncu_swizzle.errors import BadFile, NotWritable
+
+ELSEWHERE = "name another place: -o, --html or --json"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -20,4 +24,21 @@ def write_atomically(path: Path, data: bytes) -> None:
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise NotWritable(f"cannot write {path}: {error.strerror}", "name another place with -o") from error
+        raise NotWritable(f"cannot write {path}: {error.strerror}", ELSEWHERE) from error
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file that people read too; see `write_atomically`."""
+    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what the file holds; raise BadFile where it is missing or cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadFile(f"{path} does not exist", "ls swizzle-out shows what was saved") from error
+    except OSError as error:
+        raise BadFile(
+            f"{path} cannot be read: {error.strerror}", "give a .ncu-rep file, or one that ncu-swizzle wrote"
+        ) from error

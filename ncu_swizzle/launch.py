@@ -357,7 +357,10 @@ def explain(error: Exception) -> NcuSwizzleError:
         return ProgramFailed(f"the GPU's memory does not suffice: {error}", "try a smaller --problem")
     if cuda is not None and isinstance(error, cuda.Error):
         return ProgramFailed(f"the kernel failed: {error}", "run the launch under compute-sanitizer")
-    return ProgramFailed(f"the launching program failed: {type(error).__name__}: {error}", "see its output above")
+    return ProgramFailed(
+        f"the launching program failed: {type(error).__name__}: {error}",
+        "python -m ncu_swizzle.launch --facts facts.json KERNEL shows where",
+    )
 
 
 if __name__ == "__main__":

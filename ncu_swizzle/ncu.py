@@ -238,5 +238,8 @@ def diagnose(log: str, status: int) -> NcuSwizzleError:
         if found:
             return failure.error(failure.message.format(**found.groupdict()), failure.hint)
     end = f"was ended by signal {-status}" if status < 0 else f"ended with exit code {status} and wrote no report"
-    said = "\n".join(log.strip().splitlines()[-5:])
-    return ProgramFailed(f"ncu {end}" + (f"; its last lines:\n{said}" if said else ""), "try again; ncu --version")
+    said = child.last_lines(log)
+    return ProgramFailed(
+        f"ncu {end}" + (f"; its last lines:\n{said}" if said else ""),
+        "run the program without ncu first: ncu-swizzle run KERNEL; another ncu: --ncu PATH",
+    )

@@ -30,6 +30,12 @@ def recordings() -> Path:
     return data_root() / "recordings"
 
 
+def recording(family: str, kernel: str) -> Path | None:
+    """Return the kernel's shipped report, if there is one; the folder above its family's is named after the GPU."""
+    found = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
+    return found[0] if found else None
+
+
 def child_environment() -> dict[str, str]:
     """Return the environment for a child that imports this package, in whatever folder it runs."""
     inherited = os.environ.get("PYTHONPATH")

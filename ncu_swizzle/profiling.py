@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child, errors, gpu, ncu, paths, repfile
-from ncu_swizzle.catalog import Catalog, Family, Kernel
+from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.files import write_json
 from ncu_swizzle.profile import Profile
 
 
@@ -91,7 +91,7 @@ def measure(
         raise _told(facts) or error from None
     content = json.loads(facts.read_text(encoding="utf-8"))
     content["report"] = {"sha256": repfile.sha256(report), "bytes": report.stat().st_size}
-    write_atomically(facts, (json.dumps(content, indent=1) + "\n").encode())
+    write_json(facts, content)
     return repfile.read(report)[0]
 
 
@@ -112,8 +112,7 @@ def time(
         raise told
     if outcome.status:
         raise ProgramFailed(
-            f"the program ended with status {outcome.status}; its last lines:\n"
-            + "\n".join(outcome.log.strip().splitlines()[-5:]),
+            f"the program ended with status {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
             "run it under compute-sanitizer",
         )
     content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
@@ -148,16 +147,10 @@ def _told(facts: Path) -> NcuSwizzleError | None:
 # ---------------------------------------------------------------------------------------------- recorded
 
 
-def recording(family: Family, kernel: Kernel) -> Path | None:
-    """Return the kernel's shipped report, if there is one."""
-    found = sorted(paths.recordings().glob(f"*/{family.name}/{kernel.name}.ncu-rep"))
-    return found[0] if found else None
-
-
 def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking where none fits."""
     problem = family.problem(sizes)
-    shipped = recording(family, kernel)
+    shipped = paths.recording(family.name, kernel.name)
     if shipped is None:
         raise EnvironmentLacking(
             f"{kernel.name} was not recorded, and there is nothing here to measure it with",
@@ -165,10 +158,8 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
         )
     profile = repfile.read(shipped)[0]
     if dict(profile.problem) != problem:
-        asked = " ".join(f"{name}={size}" for name, size in problem.items())
-        had = " ".join(f"{name}={size}" for name, size in profile.problem.items())
         raise EnvironmentLacking(
-            f"{kernel.name} was recorded at {had}, not at {asked}",
+            f"{kernel.name} was recorded at {in_words(profile.problem)}, not at {in_words(problem)}",
             "leave --problem away, or measure on a machine with a GPU and ncu",
         )
     for file in (shipped, repfile.facts_path(shipped)):

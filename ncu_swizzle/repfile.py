@@ -58,10 +58,10 @@ class Facts:
         except ValueError as error:
             raise DamagedFile(f"{path} is not whole: {error}", "profile the kernel again") from error
 
-    def verify(self, report: Path) -> None:
-        """Raise DamagedFile where the report is not, to the byte, the one that was made."""
+    def verify(self, report: Path, digest: str) -> None:
+        """Raise DamagedFile where the report, of this SHA-256, is not to the byte the one that was made."""
         made = self.content.get("report", {}).get("sha256")
-        if made and made != sha256(report):
+        if made and made != digest:
             raise DamagedFile(
                 f"{report} is not the report that was made: its SHA-256 differs from {facts_path(report).name}",
                 "copy it again from where it was made, or profile again",
@@ -88,7 +88,8 @@ def read(report: Path) -> list[Profile]:
     """
     outside = container.inspect(report)
     facts = Facts.beside(report)
-    facts.verify(report)
+    digest = sha256(report)
+    facts.verify(report, digest)
     if not outside.results:
         raise BadFile(
             f"{report} holds no kernel: ncu profiled none, or the file was cut short",
@@ -101,7 +102,7 @@ def read(report: Path) -> list[Profile]:
             "copy it again from where it was made, or profile again",
         )
     return [
-        _profile(action, result, report, outside, facts)
+        _profile(action, result, outside, facts, report.name, digest)
         for action, result in zip(actions, outside.results, strict=True)
     ]
 
@@ -131,7 +132,9 @@ def _extract(report: Path) -> list[dict[str, Any]]:
     return actions
 
 
-def _profile(action: dict[str, Any], result: Result, report: Path, outside: Container, facts: Facts) -> Profile:
+def _profile(
+    action: dict[str, Any], result: Result, outside: Container, facts: Facts, report: str, digest: str
+) -> Profile:
     known = facts.content
     metrics = dict(_metrics(action))
     name = known.get("kernel") or action["name"]
@@ -147,8 +150,8 @@ def _profile(action: dict[str, Any], result: Result, report: Path, outside: Cont
         machine=_machine(metrics, outside, result, known.get("machine", {})),
         when=outside.created,
         command=outside.command,
-        report=report.name,
-        report_sha256=sha256(report),
+        report=report,
+        report_sha256=digest,
         errors=known.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=tuple(_instructions(action, result, facts)),

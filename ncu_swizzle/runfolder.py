@@ -7,6 +7,7 @@ leaves nothing behind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.files import ELSEWHERE, read_bytes, write_json
 from ncu_swizzle.profile import Profile
 
 MANIFEST = "run.json"
@@ -46,7 +47,7 @@ def staging(near: Path) -> Iterator[Path]:
         near.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
     except OSError as error:
-        raise NotWritable(f"cannot write to {near.parent}: {error.strerror}", "name another place with -o") from error
+        raise NotWritable(f"cannot write to {near.parent}: {error.strerror}", ELSEWHERE) from error
     try:
         yield folder
     finally:
@@ -68,8 +69,7 @@ def _taken(place: Path, files: str) -> NotWritable:
 
 def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:
     """Write the manifest; `profiles` are the names of the saved profiles, the one before first."""
-    content = {"kernel": kernel, "profiles": list(profiles)}
-    write_atomically(staged / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
+    write_json(staged / MANIFEST, {"kernel": kernel, "profiles": list(profiles)})
 
 
 def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> Path:
@@ -87,11 +87,10 @@ def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> 
             # A rename onto a folder that is not there or is empty either happens or does not.
             staged.chmod(0o755)
             staged.rename(place)
-            staged.mkdir()  # for whoever removes it
             return place
         except OSError as error:
-            if not place.exists():
-                raise NotWritable(f"cannot write {place}: {error.strerror}", "name another place with -o") from error
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise NotWritable(f"cannot write {place}: {error.strerror}", ELSEWHERE) from error
             number += 1
 
 
@@ -105,7 +104,7 @@ def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
         for file in files:
             file.replace(place / file.name)
     except OSError as error:
-        raise NotWritable(f"cannot write to {place}: {error.strerror}", "name another place with -o") from error
+        raise NotWritable(f"cannot write to {place}: {error.strerror}", ELSEWHERE) from error
     return place
 
 
@@ -125,9 +124,7 @@ def load(folder: Path) -> Run:
 def load_profile(file: Path) -> Profile:
     """Read a saved profile; raise BadFile or DamagedFile."""
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise BadFile(f"{file} does not exist", "ls swizzle-out shows what was saved") from error
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(file).decode()
+    except UnicodeDecodeError as error:
         raise BadFile(f"{file} cannot be read: {error}", "give a file that ncu-swizzle profile wrote") from error
     return Profile.from_json(text, str(file))

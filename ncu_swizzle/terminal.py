@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ncu_swizzle.catalog import Family, Problem
+from ncu_swizzle.catalog import Family, Problem, in_words
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
@@ -131,8 +131,7 @@ def times(timing: Timing, console: Console) -> None:
     unit, amount = rate(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
     library = next((kernel.name for kernel in kernels if kernel.library), None)
-    sizes = " ".join(f"{name}={size}" for name, size in problem.items())
-    console.print(f"{escape(family.title)}, {sizes}")
+    console.print(f"{escape(family.title)}, {in_words(problem)}")
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
     table = _table("", "kernel")
     for title in ("error", "median", unit, "speed-up", *([f"of {library}"] if library else [])):

@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NEUTRAL = Path("/tmp/ncu-swizzle")
@@ -21,7 +20,7 @@ PARTS = ("ncu_swizzle", "kernels", "rules", "reports")
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle import catalog, repfile  # noqa: E402
-from ncu_swizzle.files import write_atomically  # noqa: E402
+from ncu_swizzle.files import write_json  # noqa: E402
 
 
 def main(names: list[str]) -> None:
@@ -38,7 +37,7 @@ def main(names: list[str]) -> None:
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(report, place)
         facts = json.loads(repfile.facts_path(report).read_text(encoding="utf-8"))
-        write_atomically(place / repfile.facts_path(report).name, dumps({"engine": "recorded", **facts}))
+        write_json(place / repfile.facts_path(report).name, {"engine": "recorded", **facts})
         print(f"{name}: {place.relative_to(ROOT) / report.name}, {report.stat().st_size:,} bytes")
 
 
@@ -50,10 +49,6 @@ def profile(name: str) -> Path:
     environment = {**os.environ, "PYTHONPATH": f"{NEUTRAL}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     subprocess.run([*command, *alone], cwd=NEUTRAL, env=environment, check=True)
     return output / f"{name}.ncu-rep"
-
-
-def dumps(facts: dict[str, Any]) -> bytes:
-    return (json.dumps(facts, indent=1) + "\n").encode()
 
 
 def gpu_name(full: str) -> str:

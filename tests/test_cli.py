@@ -124,6 +124,11 @@ def test_compare_takes_whatever_holds_a_profile(work: Path) -> None:
     assert sorted(file.name for file in work.iterdir()) == ["data.json", "page", "swizzle-out"]
 
 
+def test_compare_writes_nothing_where_it_runs(report_file: Path) -> None:
+    done = command("compare", str(report_file), "kernel1", folder=Path("/proc"))
+    assert done.returncode == 0, done.stderr
+
+
 def test_list_shows_every_kernel(work: Path) -> None:
     done = command("list", folder=work)
     assert done.returncode == 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ncu_swizzle import paths
 from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.profile import DURATION, STALLED, Metric, Profile
@@ -103,7 +104,7 @@ def test_a_report_without_our_metrics_is_not_judged(recorded: Recorded) -> None:
     comparison = compare([recorded("kernel1"), poor])
     assert "cannot be judged" in comparison.verdict
     assert "memory_l1_wavefronts_shared" in comparison.warnings[0]
-    assert "--section SwizzleConflicts" in comparison.warnings[0]
+    assert f"--section-folder {paths.rules()} --section SwizzleConflicts" in comparison.warnings[0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])

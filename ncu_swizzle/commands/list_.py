@@ -20,7 +20,8 @@ def list_(json: Annotated[bool, typer.Option("--json", help="Print the catalogue
     from ncu_swizzle.commands.output import Output
 
     found = catalog.load()
-    recorded = {report.stem: report.parent.parent.name for report in paths.recordings().glob("*/*/*.ncu-rep")}
+    reports = {kernel.name: paths.recording(family.name, kernel.name) for family, kernel in found}
+    recorded = {name: report.parent.parent.name for name, report in reports.items() if report}
     if json:
         rows = [_row(family, recorded) for family in found.families]
         sys.stdout.write(json_.dumps(rows, indent=1, ensure_ascii=False) + "\n")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ncu_swizzle.compare import NOT_STALLED, Comparison
+from ncu_swizzle.compare import Comparison
 from ncu_swizzle.profile import Instruction, Profile
 from ncu_swizzle.view import text
+
+# Stall reasons that say how a warp's issue slot was used rather than why it waited.
+NOT_STALLED = frozenset({"selected"})
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ncu_swizzle.catalog import in_words
 from ncu_swizzle.compare import SHARED_PIPE, Comparison
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.view import text
@@ -138,7 +139,7 @@ def _error(error: object) -> str:
 _CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock control", "Problem"})
 _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
-    ("Problem", lambda p: " ".join(f"{name}={size}" for name, size in p.problem.items()), False),
+    ("Problem", lambda p: in_words(p.problem), False),
     ("Grid, block", lambda p: f"{_size(p.grid)}, {_size(p.block)}", False),
     ("Engine", lambda p: ENGINES.get(p.engine, p.engine), False),
     ("GPU", _gpu, False),
