@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from ncu_swizzle.commands import compare, list_, profile, run
+from ncu_swizzle.commands import banks, compare, list_, predict, profile, run, suggest
 from ncu_swizzle.errors import NcuSwizzleError
 
 INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
@@ -26,6 +26,9 @@ app.command("profile", context_settings=PASS_ON)(profile.profile)
 app.command("compare")(compare.compare)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
+app.command("banks")(banks.banks)
+app.command("predict")(predict.predict)
+app.command("suggest")(suggest.suggest)
 
 
 @app.callback()
@@ -36,6 +39,11 @@ def overview() -> None:
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
     ncu-swizzle list                 what can be profiled
+
+    \b
+    ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout
+    ncu-swizzle predict kernel1      its wavefronts, computed without a GPU
+    ncu-swizzle suggest "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
 
     \b
     Exit codes:

@@ -11,6 +11,8 @@ from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, 
 
 from ncu_swizzle import paths, view
 from ncu_swizzle.compare import Comparison
+from ncu_swizzle.smem.bankmap import BankMap
+from ncu_swizzle.view import banks
 from ncu_swizzle.view.source import Line, Token
 
 # The first that a token belongs to gives its CSS class; whatever is not here is plain.
@@ -26,10 +28,37 @@ _KINDS = (
     (Literal, "str"),
 )
 
+HEAD, LEAST_WIDTH = 56, 480  # pixels: room for a picture's title, and for its line of text
+
 
 def render(comparison: Comparison) -> str:
     """Return the report as one HTML document: no script, no network, the same bytes for the same comparison."""
-    environment = Environment(
+    return _environment().get_template("report.html").render(report=view.build(comparison, highlight))
+
+
+def render_banks(maps: Sequence[BankMap], title: str) -> str:
+    """Return bank maps as one HTML document without scripts."""
+    return _environment().get_template("banks/page.html").render(pictures=banks.pictures(maps), title=title)
+
+
+def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
+    """Return bank maps as one SVG picture, one below the other."""
+    pictures = banks.pictures(maps)
+    tops = [sum(p.height + HEAD for p in pictures[:number]) for number in range(len(pictures) + 1)]
+    return (
+        _environment()
+        .get_template("banks/picture.svg")
+        .render(
+            title=title,
+            placed_pictures=tuple(zip(pictures, tops, strict=False)),
+            width=max(LEAST_WIDTH, *(picture.width for picture in pictures)),
+            height=tops[-1],
+        )
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
         loader=FileSystemLoader(paths.reports()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -37,7 +66,6 @@ def render(comparison: Comparison) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("report.html").render(report=view.build(comparison, highlight))
 
 
 def highlight(text: str, path: str) -> Sequence[Line]:

@@ -57,3 +57,14 @@ JsonOption = Annotated[
 ClockOption = Annotated[ClockControl, typer.Option(help="As ncu's. Times under different modes do not compare.")]
 CacheOption = Annotated[CacheControl, typer.Option(help="As ncu's: flush the caches before each pass, or not.")]
 ReplayOption = Annotated[ReplayMode, typer.Option(help="As ncu's: repeat the kernel, or the whole program.")]
+ElementOption = Annotated[int, typer.Option("--elem", metavar="BYTES", help="Size of an element.")]
+SwizzleOption = Annotated[
+    str | None,
+    typer.Option(metavar="B,M,S", help="Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku."),
+]
+PadOption = Annotated[int, typer.Option(min=0, metavar="ELEMENTS", help="Unused elements after each row.")]
+AccessOption = Annotated[
+    str | None,
+    typer.Option(metavar="ACCESS", help="row, row:16, rows:16, column, cp.async, ldmatrix, mma, OP@ROW,COLUMN, none."),
+]
+ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressions in tid: threads of a block.")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.view import instructions, source, summary, tables
+from ncu_swizzle.view import banks, instructions, source, summary, tables
 from ncu_swizzle.view.instructions import InstructionTable
 from ncu_swizzle.view.source import Highlight
 
@@ -38,6 +38,7 @@ class Report:
     instructions: tuple[InstructionTable, ...]
     findings: tuple[tables.FindingRow, ...]
     raw: tuple[tables.RawRow, ...]
+    banks: banks.Section | None
 
     @property
     def compares(self) -> bool:
@@ -73,4 +74,5 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         instructions=instructions.tables(comparison),
         findings=tables.findings(comparison),
         raw=tables.raw(comparison),
+        banks=banks.section(comparison),
     )

@@ -1,0 +1,54 @@
+"""``ncu-swizzle banks``: in which bank everything lies."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+
+
+class Show(StrEnum):
+    map = "map"
+    phases = "phases"
+    bits = "bits"
+    places = "places"
+
+
+def banks(
+    what: Annotated[
+        str, typer.Argument(help="A layout, a kernel, or: xor, sudoku, phases, m16n8k8, m16n8k16.", metavar="WHAT")
+    ],
+    elem: options.ElementOption = 4,
+    swizzle: options.SwizzleOption = None,
+    pad: options.PadOption = 0,
+    access: options.AccessOption = None,
+    show: Annotated[
+        Show, typer.Option(help="The banks; who is served together; addresses in binary; what lies where.")
+    ] = Show.map,
+    row: Annotated[int | None, typer.Option(help="With --show bits: the cells of this row.")] = None,
+    request: Annotated[int | None, typer.Option(help="With --show phases: this request, not the worst.")] = None,
+    banks: Annotated[int, typer.Option(min=1, help="Other than 32: a toy memory of so many banks.")] = 32,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the maps as an HTML page.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the maps as an SVG picture.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the maps as data.")] = False,
+) -> None:
+    """Draw the bank map of a layout, before and after a swizzle.
+
+    \b
+    ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3
+    ncu-swizzle banks "(64,64):(64,1)" --elem 2 --swizzle 128B --access ldmatrix
+    ncu-swizzle banks "(32,32):(32,1)" --pad 1 --access column
+    ncu-swizzle banks "(8,8):(8,1)" --swizzle bytes:3,2,3 --show bits
+    ncu-swizzle banks transpose-plain
+
+    Counts are of wavefronts: ACTUAL/IDEAL, and * at the cells that conflict.
+    """
+    from ncu_swizzle import drawing
+    from ncu_swizzle.commands.output import Output
+
+    asked = drawing.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)
+    drawing.show(asked, Output(), html, svg, json)

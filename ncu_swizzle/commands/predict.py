@@ -1,0 +1,43 @@
+"""``ncu-swizzle predict``: wavefronts without a GPU."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+
+
+def predict(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A kernel, a layout, a CSV file, or an expression.")],
+    op: Annotated[str | None, typer.Option(metavar="OP", help="For an expression or a CSV: ld.shared.b32 …")] = None,
+    active: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="Which lanes take part: lane < 8.")] = None,
+    threads: options.ThreadsOption = 32,
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="With a layout: see suggest --help.")] = [],  # noqa: B006
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="The same; repeat them.")] = [],  # noqa: B006
+    elem: options.ElementOption = 4,
+    swizzle: options.SwizzleOption = None,
+    pad: options.PadOption = 0,
+    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Compare with this report or saved profile, not the recording.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
+) -> None:
+    """Compute the wavefronts of accesses, beside what ncu counted.
+
+    \b
+    ncu-swizzle predict kernel1
+    ncu-swizzle predict "(64,64):(64,1)" --elem 2 --read ldmatrix
+    ncu-swizzle predict "tid * 128" --op ld.shared.b32 --active "lane < 8"
+    ncu-swizzle predict lanes.csv --op st.shared.v4.b32
+
+    A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
+    """
+    from ncu_swizzle import predicting
+    from ncu_swizzle.commands.output import Output
+
+    sizes = options.sizes(problem)
+    asked = predicting.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile)
+    predicting.show(asked, Output(), json)

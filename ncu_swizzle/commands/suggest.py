@@ -1,0 +1,56 @@
+"""``ncu-swizzle suggest``: the cheapest mapping without conflicts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+
+
+class Code(StrEnum):
+    both = "both"
+    cuda = "cuda"
+    cute = "cute"
+    none = "none"
+
+
+def suggest(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, or a kernel of the catalogue.")],
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="What writes the tile; repeat it.")] = [],  # noqa: B006
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="What reads the tile; repeat it.")] = [],  # noqa: B006
+    elem: options.ElementOption = 4,
+    threads: options.ThreadsOption = 32,
+    max_bytes: Annotated[int | None, typer.Option(min=0, help="At most so many more bytes per tile.")] = None,
+    tma: Annotated[bool, typer.Option("--tma", help="TMA has to be able to write it.")] = False,
+    copies: Annotated[int, typer.Option(min=1, help="How many such tiles a block has.")] = 1,
+    arch: Annotated[str, typer.Option(help="Whose shared memory: sm_80, sm_90 …")] = "sm_90",
+    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
+    code: Annotated[Code, typer.Option(help="The code to print.")] = Code.both,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
+) -> None:
+    """Find the cheapest mapping that keeps all accesses free of conflicts.
+
+    \b
+    ncu-swizzle suggest "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
+    ncu-swizzle suggest "(32,32):(32,1)" --write row --read column
+    ncu-swizzle suggest transpose-plain
+
+    \b
+    Accesses, writers and readers alike:
+      row, column       a request per row or column, one element a lane
+      row:16            16 bytes a lane; rows:16 goes on in the next row
+      cp.async          16 bytes a lane from global memory; cp.async:4
+      ldmatrix, stmatrix, ldmatrix.x2.trans
+      mma               accumulators of mma.m16n8, two elements a lane
+      OP@ROW,COLUMN     such as ld.shared.b32@tid%32,tid/32 with --threads
+    """
+    from ncu_swizzle import suggesting
+    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.smem.suggestions import Constraints
+
+    limits = Constraints(max_bytes, tma, copies, arch)
+    asked = suggesting.Asked(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
+    suggesting.show(asked, Output(), code.value, json)

@@ -1,0 +1,194 @@
+"""What ``ncu-swizzle banks`` draws: bank maps and pictures, on a terminal, as data, or as HTML and SVG."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from ncu_swizzle import bankmap_terminal as terminal
+from ncu_swizzle import catalog, tiles
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.files import write_atomically
+from ncu_swizzle.smem import access as accesses
+from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.bankmap import BANKS, BankMap
+from ncu_swizzle.smem.mapping import Mapping
+
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line of ``ncu-swizzle banks``."""
+
+    what: str
+    element_bytes: int = 4
+    swizzle: str | None = None
+    pad: int = 0
+    access: str | None = None
+    show: str = "map"
+    row: int | None = None
+    request: int | None = None
+    banks: int = BANKS
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the maps are of: before and after (the same where nothing moves), and an access to both."""
+
+    before: Mapping
+    after: Mapping
+    access: Access | None
+    title: str = ""
+
+    def maps(self, banks: int = BANKS) -> tuple[BankMap, ...]:
+        """Return the map before, and the one after where it is another."""
+        return bankmap.before_and_after(self.before, self.after, self.access, banks)
+
+
+def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False) -> None:
+    """Print what was asked for; write it as a page or as a picture where a file is named."""
+    picture = PICTURES.get(asked.what)
+    if picture:
+        if html or svg or data:
+            raise UsageError(f"{asked.what} is drawn on the terminal only", "leave --html, --svg and --json away")
+        picture(console)
+        return
+    subject = read(asked)
+    maps = subject.maps(asked.banks)
+    if html or svg:
+        from ncu_swizzle import report
+
+        for path, render in ((html, report.render_banks), (svg, report.render_banks_svg)):
+            if path:
+                write_atomically(path, render(maps, subject.title).encode())
+    if data:
+        sys.stdout.write(json.dumps(to_data(maps), indent=1) + "\n")
+    elif asked.show == "map":
+        _show_maps(subject, maps, console)
+    else:
+        _show_detail(asked, subject, console)
+
+
+def read(asked: Asked) -> Subject:
+    """Return the mapping and the access that the command line names: a layout's, or a catalogue kernel's."""
+    if ":" in asked.what:
+        after = mapping.parse(asked.what, asked.element_bytes, asked.swizzle, asked.pad)
+        name = asked.access or "row"
+        access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
+        return Subject(after.plain, after, access, str(after))
+    if asked.what not in [kernel.name for _, kernel in catalog.load()] and not asked.what.isidentifier():
+        raise UsageError(
+            f"{asked.what!r} is no layout, no kernel and no picture",
+            f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
+        )
+    return of_kernel(asked.what, asked.access)
+
+
+def of_kernel(name: str, access: str | None = None) -> Subject:
+    """Return the tile of a catalogue kernel, its baseline's mapping first, and the worst access to it."""
+    known = catalog.load()
+    family, kernel = known.find(name)
+    mine = tiles.of(family, kernel, family.problem())
+    before = tiles.of(*known.find(kernel.baseline), family.problem()) if kernel.baseline else mine
+    pairs = [(old, new, one) for old, new in zip(before, mine, strict=True) for one in new.accesses]
+    named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
+    if not named:
+        names = ", ".join(repr(pair[2].name) for pair in pairs)
+        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
+    old, new, one = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
+    title = f"{kernel.baseline} → {name}" if kernel.baseline else name
+    return Subject(old.mapping, new.mapping, replace(one, times=1), f"{title}, {new.name}: {one.name}")
+
+
+def _excess(mapping: Mapping, access: Access) -> int:
+    return int(access.wavefronts(mapping).excessive.sum()) * access.times
+
+
+def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> None:
+    if subject.title and subject.title != str(subject.after):
+        console.print(Text(subject.title, style="bold"))
+        console.print()
+    for number, one in enumerate(maps):
+        if number:
+            console.print()
+        terminal.show(one, console)
+        terminal.facts(one.mapping, console)
+
+
+def _show_detail(asked: Asked, subject: Subject, console: Console) -> None:
+    if asked.show == "bits":
+        bits = pictures.bits(subject.after, asked.row)
+        console.print(Text(str(subject.after), style="bold"))
+        terminal.show_bits(bits, console)
+    elif asked.show == "places":
+        before, after = pictures.places(subject.before), pictures.places(subject.after)
+        console.print(Text(f"{subject.after}: which column lies where in memory", style="bold"))
+        terminal.show_places(before, after, console)
+    elif subject.access is None:
+        raise UsageError("phases are of an access", "try --access row, column or ldmatrix")
+    else:
+        for one in dict.fromkeys((subject.before, subject.after)):
+            number, phases = bankmap.phases(subject.access, one, asked.request)
+            console.print(Text(str(one), style="bold"))
+            terminal.show_phases(subject.access.op, number, phases, console)
+
+
+def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
+    """Return maps as JSON takes them."""
+    return [
+        {
+            "layout": str(one.mapping.layout),
+            "transform": str(one.mapping.transform),
+            "element_bytes": one.mapping.element_bytes,
+            "bytes": one.mapping.bytes,
+            "bijection": one.mapping.collision() is None,
+            "vector_bytes": one.mapping.vector_bytes(),
+            "tma": mapping.tma_mode(one.mapping),
+            "cell_bytes": one.cell_bytes,
+            "bank_count": one.bank_count,
+            "banks": one.banks.tolist(),
+            "ways": one.ways.tolist(),
+            "access": one.access.name if one.access else None,
+            "op": one.access.op if one.access else None,
+            "counts": _counts(one),
+        }
+        for one in maps
+    ]
+
+
+def _counts(one: BankMap) -> dict[str, object] | None:
+    if one.counts is None:
+        return None
+    counts = one.counts
+    known = {"actual": counts.actual, "ideal": counts.ideal, "excessive": counts.excessive}
+    return {"requests": counts.requests, "known": counts.known, **(known if counts.known else dict.fromkeys(known))}
+
+
+def _squares(console: Console) -> None:
+    console.print("Which column lies at each place, row XOR column. Each square is four of the one")
+    console.print("before; in its lower half they change sides.\n")
+    sizes = ((f"{len(square)}x{len(square)}", square) for square in pictures.xor_squares())
+    terminal.show_squares(sizes, console)
+
+
+def _sudoku(console: Console) -> None:
+    console.print("Which column lies at each place. Any square will do that has each number once in")
+    console.print("every row and every column: no row loses anything, a column meets every bank.\n")
+    terminal.show_squares(pictures.sudoku().items(), console)
+
+
+PICTURES: dict[str, Callable[[Console], None]] = {
+    "xor": _squares,
+    "sudoku": _sudoku,
+    "phases": terminal.show_widths,
+    "m16n8k8": lambda console: terminal.show_fragments("m16n8k8", fragments.fragments(8), console),
+    "m16n8k16": lambda console: terminal.show_fragments("m16n8k16", fragments.fragments(16), console),
+}

@@ -1,0 +1,198 @@
+"""Bank maps: in which bank each cell of a tile lies, and which cells an access finds contended. Plain data.
+
+What a terminal or a page shows is laid out elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.access import Access, Surface
+from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.operations import ATOMIC
+from ncu_swizzle.smem.swizzle import Identity
+from ncu_swizzle.smem.wavefronts import Bools
+
+BANKS = 32
+WORD = 4  # bytes of a bank
+LEAST_PERIOD = 8  # rows: those of an 8x8 matrix
+CHUNK = 1 << 12  # requests looked at together
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The wavefronts of an access under one mapping; `collisions` counts the lanes beyond the first of each bank."""
+
+    requests: int
+    actual: int
+    ideal: int
+    collisions: int
+    known: bool = True
+
+    @property
+    def excessive(self) -> int:
+        return self.actual - self.ideal
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Lanes that are served together: the cell and the banks of each active lane, and the ways of their conflict."""
+
+    lanes: tuple[int, ...]
+    cells: tuple[tuple[int, int], ...]
+    banks: tuple[int, ...]  # the first bank of each lane
+    width: int  # banks per lane
+    ways: int
+
+
+@dataclass(frozen=True, eq=False)
+class BankMap:
+    """A tile as cells of `cell_bytes`: the first bank of each, and how many words its access wants of that bank."""
+
+    mapping: Mapping
+    access: Access | None
+    banks: Ints  # (rows, columns) of cells
+    ways: Ints  # 0: not accessed, 1: alone
+    cell_bytes: int
+    bank_count: int
+    counts: Counts | None
+    lines: tuple[tuple[int, int], ...] = ()  # actual and ideal wavefronts of each row of cells, for access by rows
+
+    @property
+    def title(self) -> str:
+        swizzled = not isinstance(self.mapping.transform, Identity)
+        return (
+            f"{self.mapping.layout} with {self.mapping.transform}" if swizzled else f"{self.mapping.layout}, as it is"
+        )
+
+    @property
+    def period(self) -> int:
+        """After how many rows, 8 or more, the map repeats itself."""
+        rows = len(self.banks)
+        both = np.stack([self.banks, self.ways])
+        sizes = (size for size in range(min(LEAST_PERIOD, rows), rows) if rows % size == 0)
+        return next((size for size in sizes if (both == np.tile(both[:, :size], (1, rows // size, 1))).all()), rows)
+
+    @property
+    def conflicts(self) -> bool:
+        return bool((self.ways > 1).any())
+
+
+def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, cell_bytes: int | None = None) -> BankMap:
+    """Return the bank map of a tile. A cell is an element, or the bytes that a lane accesses, if that is more.
+
+    `banks` other than 32 is for toys: the whole request is one phase there, and ideal is 1.
+    """
+    if banks < 1:
+        raise UsageError(f"shared memory cannot have {banks} banks", "try --banks 32, or 4 for a toy")
+    width = access.operation.width_bytes if access else mapping.element_bytes
+    width = cell_bytes or max(width, mapping.element_bytes)
+    surface = Surface(mapping.layout, mapping.element_bytes)
+    down, across, length = surface.units(width)
+    rows, columns = np.indices((down, across))
+    first = surface.cells(rows, columns, length)
+    places = mapping.addresses(*first) // WORD % banks
+    ways = np.zeros((down, across), dtype=np.int64)
+    if access is None:
+        return BankMap(mapping, None, places, ways, width, banks, None)
+    contended = contention(access, mapping, banks)
+    active = np.ones(access.rows.shape, bool) if access.active is None else access.active
+    active = active & (np.arange(active.shape[1]) < access.operation.addressed)
+    row, column = access.rows[active], access.columns[active]
+    cell = (row // length, column) if surface.column_major else (row, column // length)
+    np.maximum.at(ways, cell, contended[active])
+    counts, per_request = _count(access, mapping, contended, active, banks)
+    return BankMap(mapping, access, places, ways, width, banks, counts, _by_row(access, per_request, down))
+
+
+def before_and_after(
+    before: Mapping, after: Mapping, access: Access | None = None, banks: int = BANKS
+) -> tuple[BankMap, ...]:
+    """Return the map of one mapping, and that of the other if it is another."""
+    return tuple(build(one, access, banks) for one in dict.fromkeys((before, after)))
+
+
+def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
+    """Return, for each lane of each request, how many words (or units) its phase wants of the lane's bank.
+
+    A unit is what a lane accesses, at least a word; an atomic counts every lane, other accesses every unit once.
+    """
+    operation = access.operation
+    unit = max(operation.width_bytes, WORD)
+    units = access.addresses(mapping) // unit
+    active = np.ones(units.shape, bool) if access.active is None else access.active
+    active = active & (np.arange(units.shape[1]) < operation.addressed)
+    lanes = operation.lanes if banks == BANKS else units.shape[1]
+    wide = max(1, banks * WORD // unit)  # how many units lie side by side
+    shape = (-1, lanes)
+    found = [
+        _contended(u.reshape(shape), a.reshape(shape), wide, operation.kind == ATOMIC).reshape(u.shape)
+        for u, a in ((units[i : i + CHUNK], active[i : i + CHUNK]) for i in range(0, len(units), CHUNK))
+    ]
+    return np.concatenate(found)
+
+
+def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
+    """Return (G, L): of the active lanes of the group in the same bank, how many want different units."""
+    bank = units % wide
+    together = (bank[:, :, None] == bank[:, None, :]) & active[:, None, :]
+    if not every_lane:
+        same = (units[:, :, None] == units[:, None, :]) & active[:, None, :] & active[:, :, None]
+        first = ~(np.tril(same, -1).any(axis=2))  # no lane before it wants the same unit
+        together &= first[:, None, :]
+    return np.where(active, together.sum(axis=2), 0)
+
+
+def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, banks: int) -> tuple[Counts, Ints]:
+    if banks == BANKS:
+        found = access.wavefronts(mapping)
+        actual, ideal, known = found.actual, found.ideal, bool(found.known.all())
+    else:
+        actual, ideal, known = contended.max(axis=1), np.ones(len(contended), np.int64), True
+    unit = max(access.operation.width_bytes, WORD)
+    units = access.addresses(mapping) // unit
+    lanes = access.operation.lanes if banks == BANKS else units.shape[1]
+    collisions = _collisions(units.reshape(-1, lanes), active.reshape(-1, lanes), max(1, banks * WORD // unit))
+    counts = Counts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
+    return counts, np.stack([actual, ideal], axis=1)
+
+
+def _collisions(units: Ints, active: Bools, wide: int) -> int:
+    """Return how many different units find their bank taken, over all groups."""
+    total = 0
+    for group, lanes in zip(units, active, strict=True):
+        distinct = np.unique(group[lanes])
+        total += len(distinct) - len(np.unique(distinct % wide))
+    return total
+
+
+def _by_row(access: Access, per_request: Ints, rows: int) -> tuple[tuple[int, int], ...]:
+    """Return actual and ideal wavefronts of each row, where every request stays in a row."""
+    if access.name.partition(":")[0] != "row":
+        return ()
+    sums = np.zeros((rows, 2), dtype=np.int64)
+    length = max(1, int(access.rows.max() + 1) // rows)
+    np.add.at(sums, access.rows[:, 0] // length, per_request)
+    return tuple((int(actual), int(ideal)) for actual, ideal in sums)
+
+
+def phases(access: Access, mapping: Mapping, request: int | None = None) -> tuple[int, tuple[Phase, ...]]:
+    """Return the number of a request, the worst by default, and its phases."""
+    contended = contention(access, mapping)
+    number = int(contended.max(axis=1).argmax()) if request is None else request
+    if not 0 <= number < access.requests:
+        raise UsageError(f"{access.name} has no request {number}", f"--request 0 to {access.requests - 1}")
+    addresses = access.addresses(mapping)[number]
+    active = np.ones(len(addresses), bool) if access.active is None else access.active[number]
+    width = max(1, access.operation.width_bytes // WORD)
+    found = []
+    for phase in access.operation.phases:
+        lanes = tuple(lane for lane in phase if active[lane])
+        cells = tuple((int(access.rows[number, lane]), int(access.columns[number, lane])) for lane in lanes)
+        banks = tuple(int(addresses[lane]) // WORD % BANKS for lane in lanes)
+        found.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
+    return number, tuple(found)

@@ -1,0 +1,108 @@
+"""cp.async: what it takes to write into shared memory what the lanes read from global memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.banks import Bools, Ints, new_values
+from ncu_swizzle.smem.operations import LINE, ROW, WARP, Operation
+
+_LANE = np.arange(WARP)
+
+
+def count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple[Ints, Ints, Bools]:
+    """Return actual, ideal and known, (N,) each, of copies from `source` to `lanes`."""
+    if ".cg." in operation.name:
+        writers = _first_writers(lanes, mask)
+        actual, known = _bypass(lanes, writers, source)
+        return actual, _lines(writers, ROW), known
+    parts = [_through_l1(operation, lanes[:, p], mask[:, p], source[:, p]) for p in map(_slice, operation.phases)]
+    return np.sum(parts, axis=0), _lines(mask, operation.width_bytes), np.ones(len(lanes), bool)
+
+
+def _slice(phase: range) -> slice:
+    return slice(phase.start, phase.stop)
+
+
+def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> Ints:
+    """Return (N,): the wavefronts of one phase of copies through L1.
+
+    L1 and shared memory are one memory: lanes conflict that read the same bank or write the same bank, whatever the
+    address. The lane with most conflicts decides.
+    """
+    width = operation.width_bytes
+    read, write = ((array % LINE // width).astype(np.uint8) for array in (source, lanes))
+    conflicts = np.zeros(lanes.shape, np.uint8)
+    for lane in range(lanes.shape[1]):
+        same = (read == read[:, lane, None]) | (write == write[:, lane, None])
+        conflicts += same & mask[:, lane, None]
+    worst: Ints = np.where(mask, conflicts, 0).max(axis=1).astype(np.int64)
+    return worst
+
+
+def _lines(mask: Bools, width: int) -> Ints:
+    """Return (N,): the bytes that the lanes of the mask write, in lines of 128."""
+    lines: Ints = -(-mask.sum(axis=1) * width // LINE)
+    return lines
+
+
+def _first_writers(lanes: Ints, mask: Bools) -> Bools:
+    """Return (N, 32): the lowest active lane of each address that is written."""
+    ordered = np.sort(np.where(mask, lanes << 5 | _LANE, -1), axis=1)
+    request, place = np.nonzero(new_values(ordered >> 5))
+    writers = np.zeros(mask.shape, bool)
+    writers[request, ordered[request, place] & 31] = True
+    return writers
+
+
+def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
+    """Return the wavefronts of copies of 16 bytes past L1, and whether they are known, (N,) each.
+
+    One wavefront takes chunks from one line to one line, and either whole sectors of 32 bytes or only their even, or
+    only their odd halves; all of them moved alike as far as the lower two bits of the chunk's number go, and no chunk
+    to two places.
+    """
+    chunk, place = source // ROW % 8, lanes // ROW % 8
+    lines = _from_the_lowest(source, writers, 32) << 24 | _from_the_lowest(lanes, writers, 24)
+    sectors = ((lines << 2 | chunk >> 1) << 2 | place >> 1) << 1 | (chunk ^ place) & 1
+    ordered = np.sort(np.where(writers, sectors << 1 | chunk & 1, -1), axis=1)
+    kinds = np.sort(_kinds(ordered), axis=1)
+    counts: Ints = new_values(kinds >> 3).sum(axis=1)
+    twice = (kinds[:, 1:] == kinds[:, :-1]) & (kinds[:, 1:] >= 0)  # one chunk to both halves of a line
+    rows = np.flatnonzero(twice.any(axis=1))
+    again = np.maximum.accumulate(np.where(twice[rows], kinds[rows, 1:] >> 3, -1), axis=1)
+    counts[rows] += new_values(again).sum(axis=1)
+    return counts, ~_read_twice_beside_another(writers, source)
+
+
+def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
+    """Say of which requests some chunk is read twice, and the other one of its sector as well."""
+    found = np.zeros(len(source), bool)
+    rows = np.flatnonzero((source[:, 1:] <= source[:, :-1]).any(axis=1))
+    chunk = source[rows] // ROW
+    both = writers[rows, :, None] & writers[rows, None, :]
+    twice = (both & (chunk[:, :, None] == chunk[:, None, :])).sum(axis=2) > 1
+    beside = (both & (chunk[:, :, None] == (chunk ^ 1)[:, None, :])).any(axis=2)
+    found[rows] = (twice & beside).any(axis=1)
+    return found
+
+
+def _kinds(ordered: Ints) -> Ints:
+    """Return lines, half (0 even, 1 odd, 2 whole sector), move and chunk as one number, of each ordered sector."""
+    mates = np.zeros(ordered.shape, bool)
+    mates[:, 1:] = ordered[:, 1:] >> 1 == ordered[:, :-1] >> 1
+    mates[:, :-1] |= mates[:, 1:].copy()
+    half = np.where(mates, 2, ordered & 1)
+    chunk, place = ordered >> 3 & 6, ordered >> 1 & 6
+    chunk, moved = chunk | ordered & 1, (chunk ^ place) & 2 | ordered >> 1 & 1
+    return np.where(ordered < 0, -1, ((ordered >> 6 << 2 | half) << 2 | moved) << 3 | chunk)
+
+
+def _from_the_lowest(addresses: Ints, mask: Bools, bits: int) -> Ints:
+    """Return the lines of the addresses, counted from the lowest one; raise UsageError where `bits` do not hold them."""
+    lines = addresses // LINE
+    lowest: Ints = np.where(mask, lines, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    if ((lines - lowest)[mask] >> bits).any():
+        raise UsageError("the addresses of one request are too far apart", f"keep them within 2^{bits + 7} bytes")
+    return lines - lowest

@@ -1,0 +1,58 @@
+"""Who holds what: the fragments of mma.m16n8k8 and mma.m16n8k16 for 16-bit operands.
+
+Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.smem.layout import Ints
+
+SHAPES = ("m16n8k8", "m16n8k16")
+LANES = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """One operand: which lane holds the element (row, column), and as which of its elements."""
+
+    name: str  # A, B or C
+    lane: Ints  # (rows, columns)
+    element: Ints
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.lane.shape
+        return rows, columns
+
+    @property
+    def elements(self) -> int:
+        """How many elements a lane holds."""
+        return self.lane.size // LANES
+
+    def held_by(self, lane: int) -> tuple[tuple[int, int], ...]:
+        """Return the cells of a lane, its first element first."""
+        rows, columns = np.nonzero(self.lane == lane)
+        order = np.argsort(self.element[rows, columns])
+        return tuple((int(rows[i]), int(columns[i])) for i in order)
+
+
+def fragments(depth: int) -> tuple[Fragment, ...]:
+    """Return A (16 x depth), B (depth x 8) and C (16 x 8, also D) of mma.m16n8k<depth>, depth 8 or 16."""
+    a_row, a_column = np.indices((16, depth))
+    b_row, b_column = np.indices((depth, 8))
+    return (
+        _by_pairs("A", a_row, a_column),
+        _by_pairs("B", b_column, b_row),  # as A, along its columns
+        _by_pairs("C", *np.indices((16, 8))),
+    )
+
+
+def _by_pairs(name: str, row: Ints, column: Ints) -> Fragment:
+    """Lane 4 r + c / 2 holds two neighbours of a row; 8 rows further down and 8 columns on it holds its next two."""
+    lane = row % 8 * 4 + column % 8 // 2
+    element = column % 2 + row // 8 * 2 + column // 8 * 2 * (1 + int(row.max() >= 8))
+    return Fragment(name, lane, element)

@@ -1,0 +1,123 @@
+"""Lane addresses from a CSV file: requests as a tracer, a debugger or a spreadsheet wrote them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ncu_swizzle.errors import BadFile
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.operations import WARP
+from ncu_swizzle.smem.wavefronts import Bools
+
+HINT = (
+    "a row is a request: 32 byte addresses, empty for an inactive lane; or name the columns "
+    "op, active_mask and lane_addresses (32 numbers with spaces between them)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """Requests of one operation, and the wavefronts and ideal ones that somebody measured, if the file has them."""
+
+    op: str
+    addresses: Ints  # (N, 32)
+    active: Bools  # (N, 32)
+    measured: Ints | None = None  # (N, 2)
+    source: Ints | None = None  # (N, 32) global addresses that cp.async reads
+
+
+@dataclass(frozen=True)
+class _Row:
+    op: str
+    addresses: list[int | None]
+    measured: tuple[int, int] | None = None
+    source: list[int] | None = None
+
+
+def read(path: Path, op: str | None = None) -> tuple[Requests, ...]:
+    """Return the requests of a CSV file (.csv or .csv.gz) by operation; `op` is that of rows that name none.
+
+    Raises BadFile where the file cannot be used.
+    """
+    try:
+        text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+        rows = [line for line in csv.reader(text.splitlines()) if line]
+    except FileNotFoundError as error:
+        raise BadFile(f"{path} does not exist", "name a CSV file of lane addresses") from error
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise BadFile(f"{path} cannot be read: {error}", HINT) from error
+    return _by_operation(path, list(_rows(path, rows, op)))
+
+
+def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator[_Row]:
+    named = bool(rows) and "lane_addresses" in [name.strip() for name in rows[0]]
+    head = [name.strip() for name in rows[0]] if named else []
+    plain_head = bool(rows) and not named and not _is_number(rows[0][-1])
+    for number, row in enumerate(rows[1:] if named or plain_head else rows, start=1 + (named or plain_head)):
+        try:
+            yield _named(dict(zip(head, row, strict=True)), op) if named else _plain(row, op)
+        except (ValueError, KeyError) as error:
+            raise BadFile(f"{path}, row {number}: {error}", HINT) from error
+
+
+def _named(row: dict[str, str], op: str | None) -> _Row:
+    addresses: list[int | None] = [_number(text) for text in row["lane_addresses"].split()]
+    mask = int(row.get("active_mask") or "ffffffff", 16)
+    active = [address if mask >> lane & 1 else None for lane, address in enumerate(addresses)]
+    known = row.get("wavefronts") and row.get("ideal")
+    measured = (int(row["wavefronts"]), int(row["ideal"])) if known else None
+    source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
+    return _checked(_Row(row.get("op") or op or "", active, measured, source))
+
+
+def _plain(row: Sequence[str], op: str | None) -> _Row:
+    if len(row) == WARP + 1:
+        op, *row = row
+    return _checked(_Row(op or "", [_number(text) if text.strip() else None for text in row]))
+
+
+def _checked(row: _Row) -> _Row:
+    if len(row.addresses) != WARP:
+        raise ValueError(f"{len(row.addresses)} addresses instead of {WARP}")
+    if row.source is not None and len(row.source) != WARP:
+        raise ValueError(f"{len(row.source)} source addresses instead of {WARP}")
+    if not row.op:
+        raise ValueError("no operation: name it with --op, or in a column op")
+    operations.find(row.op)
+    return row
+
+
+def _number(text: str) -> int:
+    return int(text.strip(), 0)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        _number(text)
+    except ValueError:
+        return not text.strip()
+    return True
+
+
+def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
+    if not rows:
+        raise BadFile(f"{path} holds no request", HINT)
+    found = []
+    for op in dict.fromkeys(row.op for row in rows):
+        mine = [row for row in rows if row.op == op]
+        addresses = np.array([[address or 0 for address in row.addresses] for row in mine], dtype=np.int64)
+        active = np.array([[address is not None for address in row.addresses] for row in mine])
+        measured = [row.measured for row in mine if row.measured is not None]
+        whole = np.array(measured, dtype=np.int64) if len(measured) == len(mine) else None
+        sources = [row.source for row in mine if row.source is not None]
+        if sources and len(sources) < len(mine):
+            raise BadFile(f"{path}: some rows of {op} have source addresses, others none", HINT)
+        found.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
+    return tuple(found)

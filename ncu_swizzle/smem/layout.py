@@ -1,0 +1,238 @@
+"""CuTe layouts, ``(shape):(stride)``: which offset a coordinate has, for whole arrays of coordinates at once.
+
+Coordinates and offsets count elements. Modes may be nested; an integer coordinate of a nested mode runs through it
+with its first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ncu_swizzle.errors import UsageError
+
+IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias has to be quoted
+Ints = npt.NDArray[np.int64]
+
+LARGEST = 1 << 20  # elements of a tile: 1 MB of bytes is more than any SM shares
+EXAMPLE = 'try "(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
+
+
+def product(shape: IntTuple) -> int:
+    """Return how many elements a shape has."""
+    return shape if isinstance(shape, int) else math.prod(map(product, shape))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A function from coordinates to offsets: the shape's integers, each with its stride."""
+
+    shape: IntTuple
+    stride: IntTuple
+
+    def __post_init__(self) -> None:
+        if not _congruent(self.shape, self.stride):
+            raise UsageError(f"the layout {self} has a shape and a stride of different structure", EXAMPLE)
+        for size, stride in self.leaves:
+            if size < 1 or stride < 0:
+                raise UsageError(f"the layout {self} needs sizes of at least 1 and strides of at least 0", EXAMPLE)
+        largest = max(self.cosize, self.size)
+        if largest > LARGEST:
+            raise UsageError(f"the layout {self} has {largest:,} elements, more than any shared memory", EXAMPLE)
+
+    def __str__(self) -> str:
+        return f"{_text(self.shape)}:{_text(self.stride)}"
+
+    def __call__(self, *coordinates: npt.ArrayLike) -> Ints:
+        """Return the offsets of coordinates, an integer array per mode, or one for the whole layout.
+
+        Coordinates beyond the shape go on along the last part of their mode, as in CuTe.
+        """
+        if len(coordinates) == 1:
+            return _offsets(np.asarray(coordinates[0], dtype=np.int64), self.shape, self.stride)
+        modes = self.modes
+        if len(coordinates) != len(modes):
+            raise UsageError(f"the layout {self} takes {len(modes)} coordinates, not {len(coordinates)}", EXAMPLE)
+        parts = (mode(coordinate) for mode, coordinate in zip(modes, coordinates, strict=True))
+        return np.asarray(sum(parts), dtype=np.int64)
+
+    @property
+    def modes(self) -> tuple[Layout, ...]:
+        """The layout's parts at the top level; a layout of one integer is its own only mode."""
+        if isinstance(self.shape, int) or isinstance(self.stride, int):
+            return (self,)
+        return tuple(Layout(shape, stride) for shape, stride in zip(self.shape, self.stride, strict=True))
+
+    @property
+    def leaves(self) -> tuple[tuple[int, int], ...]:
+        """Size and stride of every integer in it, the fastest first."""
+        return tuple(_leaves(self.shape, self.stride))
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return product(self.shape)
+
+    @property
+    def cosize(self) -> int:
+        """How many elements of memory it spans: its largest offset and one."""
+        return 1 + sum((size - 1) * stride for size, stride in self.leaves)
+
+    def offsets(self) -> Ints:
+        """Return the offsets of all elements in order."""
+        return self(np.arange(self.size))
+
+    def coalesce(self) -> Layout:
+        """Return the flat layout of the fewest parts that is the same function of one integer."""
+        parts: list[tuple[int, int]] = []
+        for size, stride in self.leaves:
+            if size == 1:
+                continue
+            if parts and stride == parts[-1][0] * parts[-1][1]:
+                parts[-1] = (parts[-1][0] * size, parts[-1][1])
+            else:
+                parts.append((size, stride))
+        return _flat(parts)
+
+    def compose(self, inner: Layout) -> Layout:
+        """Return the layout of ``self(inner(c))``, with the structure of `inner`.
+
+        Raises UsageError where it is no layout: a stride or a size of `inner` does not divide this one's.
+        """
+        if isinstance(inner.shape, tuple):
+            modes = [self.compose(mode) for mode in inner.modes]
+            found = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+            if (found.offsets() != self(inner.offsets())).any():  # one mode carries into what another one runs through
+                raise UsageError(f"{self} o {inner} is no layout", EXAMPLE)
+            return found
+        ((size, stride),) = inner.leaves
+        return _flat(list(_compose_leaf(self, size, stride)))
+
+    def inverse(self) -> Layout:
+        """Return the layout that takes an offset back to the element's number; raise UsageError where it has gaps.
+
+        The strides of a layout without gaps, sorted, are the products of the sizes before them.
+        """
+        leaves = self.coalesce().leaves
+        place = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
+        parts, reached = [], 1
+        for stride in sorted(place):
+            if stride != reached and self.size > 1:
+                raise UsageError(f"the layout {self} has gaps or overlaps, so it has no inverse layout", EXAMPLE)
+            parts.append(place[stride])
+            reached *= place[stride][0]
+        if reached != self.size:
+            raise UsageError(f"the layout {self} gives two elements one place, so it has no inverse", EXAMPLE)
+        return _flat(parts)
+
+
+def parse(text: str) -> Layout:
+    """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""
+    parts = [_parse_one(part) for part in re.split(r"\s+o\s+|∘", text.strip())]
+    layout = parts[-1]
+    for outer in reversed(parts[:-1]):
+        layout = outer.compose(layout)
+    return layout
+
+
+def _parse_one(text: str) -> Layout:
+    shape, colon, stride = text.partition(":")
+    if not colon:
+        raise UsageError(f"{text!r} is no layout: shape and stride, with a colon between them", EXAMPLE)
+    return Layout(_parse_ints(shape, text), _parse_ints(stride, text))
+
+
+def _parse_ints(part: str, whole: str) -> IntTuple:
+    tokens = re.findall(r"[(),]|\d+|\S", part.replace("_", ""))  # CuTe prints static integers as _8
+    value, rest = _parse_value(tokens, whole)
+    if rest:
+        raise _unreadable(whole)
+    return value
+
+
+def _parse_value(tokens: Sequence[str], whole: str) -> tuple[IntTuple, Sequence[str]]:
+    if not tokens:
+        raise _unreadable(whole)
+    head, rest = tokens[0], tokens[1:]
+    if head.isdecimal():
+        return int(head), rest
+    if head != "(":
+        raise _unreadable(whole)
+    values: list[IntTuple] = []
+    while True:
+        value, rest = _parse_value(rest, whole)
+        values.append(value)
+        if not rest or rest[0] not in "),":
+            raise _unreadable(whole)
+        closing, rest = rest[0] == ")", rest[1:]
+        if closing:
+            return tuple(values), rest
+
+
+def _unreadable(text: str) -> UsageError:
+    return UsageError(f"{text!r} is no layout", EXAMPLE)
+
+
+def _offsets(index: Ints, shape: IntTuple, stride: IntTuple) -> Ints:
+    """Return the offsets of one integer coordinate of a mode, the last of its parts taking what is left over."""
+    offsets = np.zeros_like(index)
+    leaves = list(_leaves(shape, stride))
+    for position, (size, step) in enumerate(leaves):
+        last = position == len(leaves) - 1
+        offsets = offsets + (index if last else index % size) * step
+        index = index // size
+    return offsets
+
+
+def _leaves(shape: IntTuple, stride: IntTuple) -> Iterator[tuple[int, int]]:
+    if isinstance(shape, tuple) and isinstance(stride, tuple):
+        for part, step in zip(shape, stride, strict=True):
+            yield from _leaves(part, step)
+    elif isinstance(shape, int) and isinstance(stride, int):
+        yield shape, stride
+
+
+def _congruent(shape: IntTuple, stride: IntTuple) -> bool:
+    if isinstance(shape, tuple) and isinstance(stride, tuple):
+        return len(shape) == len(stride) > 0 and all(map(_congruent, shape, stride))
+    return isinstance(shape, int) and isinstance(stride, int)
+
+
+def _text(value: IntTuple) -> str:
+    return str(value) if isinstance(value, int) else f"({','.join(map(_text, value))})"
+
+
+def _flat(parts: Sequence[tuple[int, int]]) -> Layout:
+    if len(parts) == 1:
+        return Layout(*parts[0])
+    return Layout(tuple(size for size, _ in parts), tuple(stride for _, stride in parts)) if parts else Layout(1, 0)
+
+
+def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts that `size` elements of `outer`, `stride` apart, consist of."""
+    *parts, (_, last) = outer.coalesce().leaves
+    if stride == 0:
+        yield size, 0
+        return
+    whole = f"{outer} o {size}:{stride}"
+    for length, step in parts:
+        if size == 1:
+            break
+        if stride >= length:
+            if stride % length:
+                raise UsageError(f"{whole} is no layout: {length} does not divide {stride}", EXAMPLE)
+            stride //= length
+            continue
+        take = min(length // stride, size)
+        if length % stride or size % take:
+            raise UsageError(f"{whole} is no layout: {size}:{stride} does not fit {length}:{step}", EXAMPLE)
+        yield take, step * stride
+        size, stride = size // take, 1
+    if size > 1:
+        yield size, last * stride

@@ -1,0 +1,173 @@
+"""A mapping: where the cell (row, column) of a tile lies in shared memory, in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import layout as layouts
+from ncu_swizzle.smem import swizzle as swizzles
+from ncu_swizzle.smem.layout import EXAMPLE, Ints, Layout, product
+from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Transform
+
+WIDEST = 16  # bytes that a lane accesses at once
+ELEMENTS = (1, 2, 4, 8, 16)  # sizes, in bytes
+
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Two cells that a mapping puts into one place."""
+
+    first: Cell
+    second: Cell
+    offset: int  # in elements
+
+    def __str__(self) -> str:
+        return f"cells {self.first} and {self.second} both land at element {self.offset}"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A layout of rows and columns, what moves its offsets about, and the size of an element."""
+
+    layout: Layout
+    transform: Transform = field(default_factory=Identity)
+    element_bytes: int = 4
+
+    def __post_init__(self) -> None:
+        if self.element_bytes not in ELEMENTS:
+            raise UsageError(f"an element cannot have {self.element_bytes} bytes", "try --elem 1, 2, 4, 8 or 16")
+        if len(self.layout.modes) != 2:
+            raise UsageError(f"the layout {self.layout} has to have rows and columns: two modes", EXAMPLE)
+
+    def __str__(self) -> str:
+        plain = isinstance(self.transform, Identity)
+        return str(self.layout) if plain else f"{self.layout} with {self.transform}"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.layout.modes
+        return product(rows.shape), product(columns.shape)
+
+    @property
+    def plain(self) -> Mapping:
+        """The same layout with nothing moved."""
+        return replace(self, transform=Identity())
+
+    def elements(self, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Ints:
+        """Return the offsets of cells, in elements."""
+        return self.transform(self.layout(rows, columns))
+
+    def addresses(self, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Ints:
+        """Return the offsets of cells, in bytes."""
+        return self.elements(rows, columns) * self.element_bytes
+
+    def all_elements(self) -> Ints:
+        """Return the offset of every cell, in elements: an array of rows and columns."""
+        rows, columns = self.shape
+        return self.elements(np.arange(rows)[:, None], np.arange(columns)[None, :])
+
+    @property
+    def cosize(self) -> int:
+        """How many elements of memory it spans, gaps included."""
+        return int(self.all_elements().max()) + 1
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of shared memory it takes, dead space after the last row included."""
+        return self.element_bytes * max(self.cosize, _padded(self))
+
+    def collision(self) -> Collision | None:
+        """Return two cells that share a place, or None: then no element is lost."""
+        offsets = self.all_elements().ravel()
+        order = np.argsort(offsets, kind="stable")
+        same = np.flatnonzero(np.diff(offsets[order]) == 0)
+        if not len(same):
+            return None
+        first, second = (int(cell) for cell in order[same[0] : same[0] + 2])
+        columns = self.shape[1]
+        return Collision(divmod(first, columns), divmod(second, columns), int(offsets[first]))
+
+    def inverse(self) -> Ints:
+        """Return which cell (row * columns + column) lies at each element of memory, -1 at gaps.
+
+        Raises UsageError where two cells share a place.
+        """
+        lost = self.collision()
+        if lost:
+            raise UsageError(f"{self} has no inverse: {lost}", "XOR and addition lose nothing; AND and OR do")
+        cells = np.full(self.cosize, -1, dtype=np.int64)
+        cells[self.all_elements().ravel()] = np.arange(self.layout.size)
+        return cells
+
+    def vector_bytes(self) -> int:
+        """Return the largest access, up to 16 bytes, that neighbouring cells allow: contiguous and aligned.
+
+        Neighbours in a row or in a column, whichever allows more.
+        """
+        offsets = self.all_elements()
+        return self.element_bytes * max(_vector(offsets, self.element_bytes), _vector(offsets.T, self.element_bytes))
+
+
+def parse(layout: str, element_bytes: int = 4, swizzle: str | None = None, pad: int = 0) -> Mapping:
+    """Read a layout, and either a swizzle (`swizzle.parse`) or elements of padding per row. Raises UsageError."""
+    plain = Mapping(layouts.parse(layout), element_bytes=element_bytes)
+    if swizzle and pad:
+        raise UsageError("a swizzle and padding at once", "either of them is enough: leave one away")
+    if swizzle:
+        return replace(plain, transform=swizzles.parse(swizzle, element_bytes, plain.shape[1]))
+    return replace(plain, transform=Padding(pitch(plain.layout), pad)) if pad else plain
+
+
+def pitch(layout: Layout) -> int:
+    """Return after how many elements a row (or column) of memory ends: the largest stride."""
+    return max((stride for size, stride in layout.leaves if size > 1 and stride), default=1)
+
+
+def tma_mode(mapping: Mapping) -> str | None:
+    """Return the swizzle mode in which TMA can write this mapping itself; None where there is none.
+
+    The rows of its box are contiguous, multiples of 16 bytes, and no longer than the mode's name says
+    (CUDA driver API, cuTensorMapEncodeTiled).
+    """
+    run = mapping.element_bytes * max((size for size, stride in mapping.layout.leaves if stride == 1), default=0)
+    if not run or run % WIDEST or len(mapping.layout.coalesce().leaves) > 2:
+        return None
+    if isinstance(mapping.transform, Identity):
+        return "none"
+    for name, mode in swizzles.TMA_MODES.items():
+        if isinstance(mapping.transform, Swizzle) and mapping.transform.on_bytes(mapping.element_bytes) == mode:
+            return name if run <= int(name[:-1]) else None
+    return None
+
+
+def tma_alignment(mapping: Mapping) -> int:
+    """Return the bytes to whose multiple TMA's swizzle ties the tile's start: its pattern's period; 0 for no mode."""
+    mode = tma_mode(mapping)
+    return swizzles.TMA_MODES[mode].period if mode in swizzles.TMA_MODES else 0
+
+
+def _padded(mapping: Mapping) -> int:
+    """Return how many elements whole padded runs take; the last run is padded too, so that tiles can follow."""
+    padding = mapping.transform
+    if not isinstance(padding, Padding):
+        return 0
+    return -(-mapping.layout.cosize // padding.every) * (padding.every + padding.by)
+
+
+def _vector(offsets: Ints, element_bytes: int) -> int:
+    """Return how many elements along the second axis are always contiguous and aligned, a power of two."""
+    length = WIDEST // element_bytes
+    while length > 1:
+        if offsets.shape[1] % length == 0:
+            runs = offsets.reshape(offsets.shape[0], -1, length)
+            if (runs == runs[..., :1] + np.arange(length)).all() and (runs[..., 0] % length == 0).all():
+                return length
+        length //= 2
+    return 1

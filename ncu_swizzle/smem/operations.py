@@ -1,0 +1,86 @@
+"""The instructions that touch shared memory, named as PTX names them, less ``.sync.aligned.m8n8`` and the like."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from ncu_swizzle.errors import UsageError
+
+WARP = 32
+LINE = 128  # bytes that the 32 banks hold side by side: what one wavefront moves at most
+ROW = 16  # bytes of a matrix row, which is what a lane of ldmatrix or stmatrix points at
+
+LOAD, STORE, LDMATRIX, STMATRIX, ATOMIC, COPY = "load", "store", "ldmatrix", "stmatrix", "atomic", "copy"
+
+_PLAIN = re.compile(r"(ld|st)\.shared\.(?:v([24])\.)?[bfsu](8|16|32|64)")
+_PLAIN_TYPES = {"u8": 1, "u16": 2, "b32": 4, "v2.b32": 8, "v4.b32": 16, "b64": 8}
+_REDUCTIONS = ("add.u32", "and.b32", "or.b32", "max.u32")
+_ATOMICS = (*_REDUCTIONS, "max.s32", "min.u32", "min.s32", "xor.b32", "inc.u32", "dec.u32", "exch.b32", "cas.b32")
+ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; PTX has no name for it
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One instruction: ``width_bytes`` per lane, ``lanes`` per phase. Only lanes of one phase conflict."""
+
+    name: str
+    kind: str
+    width_bytes: int
+    lanes: int
+
+    @property
+    def addressed(self) -> int:
+        """How many lanes, from lane 0 on, give an address: 8 per matrix, or the whole warp."""
+        matrices = re.search(r"matrix\.x([124])", self.name)
+        return 8 * int(matrices[1]) if matrices else WARP
+
+    @property
+    def phases(self) -> tuple[range, ...]:
+        """The lanes of each phase."""
+        return tuple(range(first, first + self.lanes) for first in range(0, self.addressed, self.lanes))
+
+
+def find(name: str) -> Operation:
+    """Return the operation of that name; a type of the same size (f32 for b32) will do. Raise UsageError."""
+    if (operation := _BY_NAME.get(name) or _spelled_otherwise(name)) is not None:
+        return operation
+    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
+    raise UsageError(
+        f"unknown operation {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+        f"one of {', '.join(NAMES)}",
+    )
+
+
+def _spelled_otherwise(name: str) -> Operation | None:
+    match = _PLAIN.fullmatch(name)
+    width = int(match[2] or 1) * int(match[3]) // 8 if match else 0
+    same = [operation for operation in _BY_NAME.values() if operation.width_bytes == width]
+    return next((o for o in same if match and o.name.startswith(f"{match[1]}.shared.")), None)
+
+
+def _operations() -> list[Operation]:
+    def lanes(width: int) -> int:
+        return min(WARP, LINE // width)
+
+    plain = [
+        Operation(f"{opcode}.shared.{kind}", LOAD if opcode == "ld" else STORE, width, lanes(width))
+        for opcode in ("ld", "st")
+        for kind, width in _PLAIN_TYPES.items()
+    ]
+    matrices = [
+        Operation(f"{opcode}.x{count}{transposed}", opcode, ROW, lanes(ROW))
+        for opcode in (LDMATRIX, STMATRIX)
+        for count in (1, 2, 4)
+        for transposed in ("", ".trans")
+    ]
+    atomics = [Operation(f"atom.shared.{kind}", ATOMIC, 4, WARP) for kind in _ATOMICS]
+    atomics += [Operation(f"red.shared.{kind}", ATOMIC, 4, WARP) for kind in _REDUCTIONS]
+    atomics.append(Operation(ADD_ONE, ATOMIC, 4, WARP))
+    copies = [Operation(f"cp.async.ca.{width}", COPY, width, lanes(width)) for width in (4, 8, 16)]
+    return [*plain, *matrices, *atomics, *copies, Operation("cp.async.cg.16", COPY, 16, lanes(16))]
+
+
+_BY_NAME = {operation.name: operation for operation in _operations()}
+NAMES = tuple(_BY_NAME)

@@ -1,0 +1,298 @@
+"""What moves the elements of a tile about in shared memory: swizzles, padding, tables.
+
+Each is a function of an element's offset, applied after the layout, as CuTe's ``composition(Swizzle, Layout)``. It
+says what it keeps together (``granule``), what it costs, and how to write it in CUDA and, where it can be, in CuTe.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.layout import Ints
+
+WHOLE = 1 << 30  # the granule of what moves nothing
+EXAMPLE = "try --swizzle 3,2,3 for Swizzle<3,2,3>, add:5,0,5 for a rotation, or 128B for TMA's mode"
+COMBINE = {"xor": "^", "add": "+", "and": "&", "or": "|"}
+
+
+class Transform(Protocol):
+    """A function from offsets to offsets, both in elements."""
+
+    @property
+    def granule(self) -> int:
+        """How many elements, a power of two, stay together wherever an offset is a multiple of that."""
+
+    @property
+    def operations(self) -> int:
+        """Integer operations per address: shifts, logic, sums, products, look-ups."""
+
+    def __call__(self, offsets: Ints) -> Ints: ...
+
+    def cuda(self, offset: str) -> str:
+        """Return the CUDA expression of the new offset."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Nothing moves."""
+
+    granule = WHOLE
+    operations = 0
+
+    def __str__(self) -> str:
+        return "identity"
+
+    def __call__(self, offsets: Ints) -> Ints:
+        return offsets
+
+    def cuda(self, offset: str) -> str:
+        return offset
+
+
+@dataclass(frozen=True)
+class Swizzle:
+    """CuTe's ``Swizzle<bits, base, shift>``: `bits` bits from `base` on, XORed with those `shift` above them.
+
+    `combine` may put another operation in XOR's place. ``add`` rotates and is a bijection as well; ``and`` and
+    ``or`` are none, and stand here to show it. A negative shift takes the source from below the target.
+    """
+
+    bits: int
+    base: int
+    shift: int
+    combine: str = "xor"
+
+    def __post_init__(self) -> None:
+        if self.bits < 0 or self.base < 0 or self.bits + self.base + abs(self.shift) > 30:
+            raise UsageError(f"{self} is outside of what an offset holds", EXAMPLE)
+        if abs(self.shift) < self.bits:
+            raise UsageError(
+                f"{self} would XOR bits with themselves: the shift has to be at least {self.bits}", EXAMPLE
+            )
+        if self.combine not in COMBINE:
+            raise UsageError(f"{self.combine!r} combines nothing: {', '.join(COMBINE)}", EXAMPLE)
+
+    def __str__(self) -> str:
+        numbers = f"Swizzle<{self.bits},{self.base},{self.shift}>"
+        return numbers if self.combine == "xor" else f"{numbers} by {self.combine.upper()}"
+
+    @property
+    def target(self) -> int:
+        """The mask of the bits that change."""
+        return ((1 << self.bits) - 1) << (self.base - min(0, self.shift))
+
+    @property
+    def source(self) -> int:
+        """The mask of the bits that they are combined with."""
+        return ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
+
+    @property
+    def granule(self) -> int:
+        return 1 << (self.base - min(0, self.shift)) if self.bits else WHOLE
+
+    @property
+    def operations(self) -> int:
+        return 0 if not self.bits else 3 if self.combine == "xor" else 5
+
+    @property
+    def period(self) -> int:
+        """After how many elements the pattern repeats; the tile has to start at a multiple of it."""
+        return 1 << (self.bits + self.base + abs(self.shift)) if self.bits else 1
+
+    def __call__(self, offsets: Ints) -> Ints:
+        moved = (offsets & self.source) >> self.shift if self.shift >= 0 else (offsets & self.source) << -self.shift
+        target = offsets & self.target
+        match self.combine:
+            case "xor":
+                new = target ^ moved
+            case "add":
+                new = (target + moved) & self.target
+            case "and":
+                new = target & moved
+            case _:
+                new = target | moved
+        return np.asarray((offsets & ~self.target) | new)
+
+    def on_bytes(self, element_bytes: int) -> Swizzle:
+        """Return the same swizzle for offsets that count bytes."""
+        return Swizzle(self.bits, self.base + element_bytes.bit_length() - 1, self.shift, self.combine)
+
+    def cuda(self, offset: str) -> str:
+        if not self.bits:
+            return offset
+        moved = f"({offset} >> {self.shift})" if self.shift >= 0 else f"({offset} << {-self.shift})"
+        mask = hex(self.target)
+        if self.combine == "xor":
+            return f"{offset} ^ ({moved} & {mask})"
+        operator = COMBINE[self.combine]
+        return f"({offset} & ~{mask}) | ((({offset} & {mask}) {operator} ({moved} & {mask})) & {mask})"
+
+
+@dataclass(frozen=True)
+class XorMatrix:
+    """Any XOR of an offset's bits with bits above them: ``o ^ (o >> s1 & m1) ^ (o >> s2 & m2) …``.
+
+    A matrix over GF(2), the identity and something above its diagonal, so always a bijection. `terms` holds a
+    shift and a mask of the target bits for each diagonal.
+    """
+
+    terms: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if any(shift < 1 or mask < 1 for shift, mask in self.terms):
+            raise UsageError("a XOR matrix takes positive shifts and masks", EXAMPLE)
+
+    def __str__(self) -> str:
+        return "o" + "".join(f" ^ (o >> {shift} & {mask:#x})" for shift, mask in self.terms)
+
+    @property
+    def target(self) -> int:
+        return int(np.bitwise_or.reduce([mask for _, mask in self.terms])) if self.terms else 0
+
+    @property
+    def granule(self) -> int:
+        return self.target & -self.target or WHOLE
+
+    @property
+    def operations(self) -> int:
+        return 3 * len(self.terms)
+
+    @property
+    def period(self) -> int:
+        """After how many elements the pattern repeats; the tile has to start at a multiple of it."""
+        return 1 << max((shift + mask.bit_length() for shift, mask in self.terms), default=0)
+
+    def __call__(self, offsets: Ints) -> Ints:
+        new = offsets
+        for shift, mask in self.terms:
+            new = new ^ ((offsets >> shift) & mask)
+        return new
+
+    def cuda(self, offset: str) -> str:
+        return offset + "".join(f" ^ (({offset} >> {shift}) & {mask:#x})" for shift, mask in self.terms)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """`by` unused elements after every `every`."""
+
+    every: int
+    by: int
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or self.by < 0:
+            raise UsageError(f"{self} makes no sense", "try --pad 1: one element after each row")
+
+    def __str__(self) -> str:
+        return f"padding {self.every}+{self.by}"
+
+    @property
+    def granule(self) -> int:
+        both = self.every | self.by
+        return both & -both if self.by else WHOLE
+
+    @property
+    def operations(self) -> int:
+        return 0  # it is a stride: the product that a row's offset takes anyway has another factor
+
+    def __call__(self, offsets: Ints) -> Ints:
+        return np.asarray(offsets + offsets // self.every * self.by)
+
+    def cuda(self, offset: str) -> str:
+        return f"{offset} + {offset} / {self.every} * {self.by}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A square of places looked up by row and unit: the "sudoku" mapping, any Latin square will do.
+
+    Row r holds unit u at ``square[r % n][u]``; a unit is `unit` elements, a row n units.
+    """
+
+    square: tuple[tuple[int, ...], ...]
+    unit: int = 1
+
+    def __str__(self) -> str:
+        return f"table of {len(self.square)}x{len(self.square)}"
+
+    @property
+    def granule(self) -> int:
+        return self.unit
+
+    @property
+    def operations(self) -> int:
+        return 6  # what splits the offset and puts it together again, and the look-up
+
+    def __call__(self, offsets: Ints) -> Ints:
+        size = len(self.square)
+        unit, inside = np.divmod(offsets, self.unit)
+        row, column = np.divmod(unit, size)
+        return np.asarray((row * size + np.array(self.square)[row % size, column]) * self.unit + inside)
+
+    def cuda(self, offset: str) -> str:
+        size, unit = len(self.square), f"{offset} / {self.unit}"
+        place = f"kSquare[{unit} / {size} % {size}][{unit} % {size}]"
+        return f"({unit} / {size} * {size} + {place}) * {self.unit} + {offset} % {self.unit}"
+
+
+# What TMA can do on its own, on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner
+# rows may be as long as the mode's name says, and the tile has to start at a multiple of its period.
+TMA_MODES = {"128B": Swizzle(3, 4, 3), "64B": Swizzle(2, 4, 3), "32B": Swizzle(1, 4, 3)}
+
+
+# A 4x4 Latin square that no XOR and no addition makes: the place of each unit in each row.
+SQUARE_4 = ((3, 2, 0, 1), (0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 1, 0))
+
+
+def square_32() -> tuple[tuple[int, ...], ...]:
+    """Return the 32x32 square of ``kernels/common/layout.cuh``: SQUARE_4 nested into itself and into the 2x2 one."""
+    outer, inner = np.array(SQUARE_4) * 8, np.array(SQUARE_4) * 2
+    pair = np.array([[0, 1], [1, 0]])
+    places = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))
+    return tuple(map(tuple, (places + np.tile(pair, (16, 16))).tolist()))
+
+
+def contents(square: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Return which unit lies at each place of each row, the grid that people draw: every row's inverse permutation."""
+    return tuple(tuple(int(unit) for unit in np.argsort(row)) for row in square)
+
+
+def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
+    """Read a swizzle of element offsets; raise UsageError.
+
+    ``3,2,3`` or ``Swizzle<3,2,3>`` as CuTe has it, ``add:5,0,5`` with another operation, ``bytes:3,2,3`` on byte
+    offsets, a TMA mode such as ``128B``, or ``sudoku``, the Latin square for rows of 4 or 32 `columns`.
+    """
+    text = text.strip()
+    if text.upper() in TMA_MODES:
+        return on_elements(TMA_MODES[text.upper()], element_bytes)
+    if text == "sudoku":
+        return _sudoku(columns)
+    found = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
+    if not found:
+        raise UsageError(f"{text!r} is no swizzle", EXAMPLE)
+    swizzle = Swizzle(int(found[3]), int(found[4]), int(found[5]), found[2] or "xor")
+    return on_elements(swizzle, element_bytes) if found[1] else swizzle
+
+
+def _sudoku(columns: int) -> Table:
+    squares = {4: SQUARE_4, 32: square_32()}
+    if columns not in squares:
+        raise UsageError(f"no square for rows of {columns} elements is here", "try sudoku with rows of 4 or 32")
+    return Table(squares[columns])
+
+
+def on_elements(swizzle: Swizzle, element_bytes: int) -> Swizzle:
+    """Return a swizzle of byte offsets as one of element offsets; raise UsageError where it would tear elements."""
+    base = swizzle.base - (element_bytes.bit_length() - 1)
+    if base < 0:
+        raise UsageError(
+            f"{swizzle} on bytes would tear elements of {element_bytes} bytes apart",
+            f"the second number has to be at least {element_bytes.bit_length() - 1}",
+        )
+    return Swizzle(swizzle.bits, base, swizzle.shift, swizzle.combine)

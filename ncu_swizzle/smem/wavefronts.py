@@ -1,0 +1,136 @@
+"""How many wavefronts an instruction of one warp takes, from the shared-memory addresses of its lanes.
+
+The rules are those of Nsight Compute's memory_l1_wavefronts_shared and memory_l1_wavefronts_shared_ideal on an H100.
+docs/wavefronts.md states them, and how many measurements each one reproduces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import copies, operations
+from ncu_swizzle.smem.banks import Bools, Ints, degrees, most_lanes, one_address, paired, phase_degrees
+from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, LOAD, STMATRIX, WARP, Operation
+
+__all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
+
+CHUNK = 1 << 10  # requests worked on at a time: they and what is made of them stay in the cache
+
+
+@dataclass(frozen=True)
+class Wavefronts:
+    """Wavefronts of N requests, arrays of shape (N,); ``actual`` is -1 where ``known`` is False."""
+
+    actual: Ints
+    ideal: Ints
+    known: Bools
+
+    @property
+    def excessive(self) -> Ints:
+        """What bank conflicts add: actual - ideal, -1 where it is not known."""
+        excessive: Ints = np.where(self.known, self.actual - self.ideal, -1)
+        return excessive
+
+
+def wavefronts(
+    op: str, addresses: ArrayLike, active: ArrayLike | None = None, source: ArrayLike | None = None
+) -> Wavefronts:
+    """Count the wavefronts of N requests, each one instruction of one warp.
+
+    `op` is one of ``operations.NAMES``; `addresses` are byte offsets into shared memory, integers of shape (N, 32) or
+    (32,), from a start that is a multiple of 128; `active` says which lanes take part (all by default). Of ldmatrix
+    and stmatrix .xN, lanes 0 to 8N-1 give the addresses of the rows. `source` are the global byte addresses that
+    cp.async reads, of the same shape; by default lane i reads 16 i bytes after the start of a 128-byte line, and other
+    operations ignore it.
+    Raises UsageError for an unknown name, another shape or type, and an address that faults.
+    """
+    operation = operations.find(op)
+    lanes = _addresses(addresses, "addresses")
+    mask = _mask(active, lanes, operation)
+    _check(operation, lanes, mask)
+    origin = _source(source, operation, lanes, mask)
+    chunks = [slice(first, first + CHUNK) for first in range(0, max(len(lanes), 1), CHUNK)]
+    parts = [_count(operation, lanes[chunk], mask[chunk], origin[chunk]) for chunk in chunks]
+    actual, ideal, known = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Wavefronts(np.where(known, actual, -1), ideal, known)
+
+
+def _addresses(given: ArrayLike, name: str) -> Ints:
+    lanes = np.atleast_2d(np.asarray(given))
+    if lanes.ndim != 2 or lanes.shape[1] != WARP:
+        raise UsageError(f"{name} of shape {np.shape(given)}", "give one address per lane: shape (N, 32), or (32,)")
+    if not np.issubdtype(lanes.dtype, np.integer):
+        raise UsageError(f"{name} of type {lanes.dtype}", "give byte offsets as integers")
+    return lanes.astype(np.int64, copy=False)
+
+
+def _source(given: ArrayLike | None, operation: Operation, lanes: Ints, mask: Bools) -> Ints:
+    if given is None:
+        return np.broadcast_to(16 * np.arange(WARP), lanes.shape)
+    source = _addresses(given, "source")
+    if source.shape != lanes.shape:
+        raise UsageError(f"{len(source)} requests in source, {len(lanes)} in addresses", "give as many of both")
+    _check(operation, source, mask & (operation.kind == COPY))
+    return source
+
+
+def _mask(active: ArrayLike | None, lanes: Ints, operation: Operation) -> Bools:
+    mask = np.ones(lanes.shape, bool) if active is None else np.atleast_2d(np.asarray(active))
+    if mask.shape != lanes.shape or mask.dtype != bool:
+        raise UsageError(f"active of shape {mask.shape} and type {mask.dtype}", f"give booleans, shape {lanes.shape}")
+    if operation.kind in (LDMATRIX, STMATRIX) and not mask[:, : operation.addressed].all():
+        raise UsageError(f"{operation.name} with inactive lanes", "the whole warp executes it: leave active out")
+    return mask & (np.arange(WARP) < operation.addressed)
+
+
+def _check(operation: Operation, lanes: Ints, mask: Bools) -> None:
+    width = operation.width_bytes
+    faults = mask & ((lanes < 0) | (lanes % width != 0))
+    if faults.any():
+        request, lane = np.argwhere(faults)[0]
+        raise UsageError(
+            f"{operation.name} faults at address {lanes[request, lane]} (request {request}, lane {lane})",
+            f"every active lane needs a byte offset that is a multiple of {width}, 0 or more",
+        )
+
+
+def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple[Ints, Ints, Bools]:
+    """Return actual, ideal and known, (N,) each."""
+    if operation.kind == COPY:
+        return copies.count(operation, lanes, mask, source)
+    known = np.ones(len(lanes), bool)
+    ideal = -(-mask.sum(axis=1) * operation.width_bytes // LINE)
+    if operation.kind == ATOMIC and operation.name != ADD_ONE:
+        times = 2 if ".cas." in operation.name else 1  # a compare-and-swap passes twice
+        return times * most_lanes(lanes, mask), times * ideal, known
+    phases = phase_degrees(operation, lanes, mask)
+    actual = phases.sum(axis=1)
+    if operation.kind == LOAD and operation.width_bytes == 8:
+        actual = _together(lanes, mask, 8, phases, paired(lanes, mask))
+    if operation.kind == LOAD and operation.width_bytes == 16:
+        actual = _merge_128(lanes, mask, phases)
+    return actual, np.minimum(ideal, actual), known
+
+
+def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
+    """Return (N,): a half of a 128-bit load takes 1 where its two quarters go together, else their sum.
+
+    In the lower half an inactive lane matches inactive ones only, unless all lanes have the same address; and if lane
+    31 is inactive, its quarters go together whether there are pairs or not.
+    """
+    low, low_mask, high, high_mask = lanes[:, :16], mask[:, :16], lanes[:, 16:], mask[:, 16:]
+    may = paired(low, low_mask, strictly=True) | one_address(lanes, mask) | ~mask[:, 31]
+    lower = _together(low, low_mask, 16, phases[:, :2], may)
+    return lower + _together(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+
+
+def _together(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:
+    """Return (N,): 1 for two phases that may go together and have no conflict when they do, else their sum."""
+    found: Ints = phases.sum(axis=1)
+    rows = np.flatnonzero(may & (found == 2) & (phases.max(axis=1) == 1))
+    found[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
+    return found

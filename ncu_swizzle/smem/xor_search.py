@@ -1,0 +1,113 @@
+"""Finding XOR mappings: which bits above a lap of 128 bytes to XOR into which bank bits. Complete, by backtracking.
+
+A mapping F that is linear over GF(2) and keeps every lap in place is the identity on the bits within a lap and a
+vector c_h of bank bits for each bit h above. Lanes x and y of a phase want different banks: F(x ^ y) is not 0 there.
+Given c of all lower bits, each difference with top bit h forbids one value of c_h (or a few), so that the vectors
+can be chosen one after the other, and running out of values at every branch proves that there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.swizzle import Swizzle, XorMatrix
+
+MOST_NODES = 20_000  # of the search tree, for each number of terms
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """XORed offsets of lanes that are served together, by how many bits lie below a bank; `lap` bits are of a lap."""
+
+    by_low: Mapping[int, Ints]
+    lap: int
+
+    def separated_by(self, swizzle: Swizzle) -> bool:
+        """Whether a swizzle sends all differences to different banks."""
+        return all(bool((swizzle(found) & self.mask(low) != 0).all()) for low, found in self.by_low.items())
+
+    def mask(self, low: int) -> int:
+        """The bank bits for accesses that have `low` bits below a bank."""
+        return (1 << self.lap) - (1 << low)
+
+
+def find_matrix(differences: Differences, low: int, top: int) -> tuple[XorMatrix | None, bool]:
+    """Return an XOR matrix of the fewest terms under which no two lanes collide, and whether the search was complete.
+
+    It leaves `low` bits alone, and reads the bits from the lap's up to `top`.
+    """
+    search = _Search(differences, low, top)
+    found = search.run(limit=top)
+    if found is None:
+        return None, search.nodes < MOST_NODES
+    for terms in range(1, len(_matrix(found).terms)):
+        better = search.run(limit=terms)
+        if better is not None:
+            found = better
+            break
+    return _matrix(found), True
+
+
+class _Search:
+    def __init__(self, differences: Differences, low: int, top: int) -> None:
+        self.differences = differences
+        self.top = top
+        self.lap = differences.lap
+        targets = 1 << np.arange(low, self.lap)
+        choices = np.arange(1 << len(targets))
+        self.choices = [int(c) for c in (choices[:, None] >> np.arange(len(targets)) & 1) @ targets]
+        self.by_top = {h: self._with_top(h) for h in range(self.lap, top)}
+        self.nodes = 0
+        self.limit = top
+
+    def run(self, limit: int) -> dict[int, int] | None:
+        """Return a vector for every bit, together of no more than `limit` shifts, or None."""
+        self.nodes, self.limit = 0, limit
+        return self.assign(self.lap, {})
+
+    def _with_top(self, bit: int) -> list[tuple[int, Ints]]:
+        """Return the differences whose highest bit it is, with their bank bits."""
+        return [
+            (self.differences.mask(low), found[(found >> bit) == 1]) for low, found in self.differences.by_low.items()
+        ]
+
+    def assign(self, bit: int, chosen: dict[int, int]) -> dict[int, int] | None:
+        """Return vectors for all bits from `bit` on, or None."""
+        if bit >= self.top:
+            return chosen
+        self.nodes += 1
+        if self.nodes >= MOST_NODES:
+            return None
+        forbidden = [(mask, set((self._image(found, chosen) & mask).tolist())) for mask, found in self.by_top[bit]]
+        used = _shifts(chosen)
+        free = [c for c in self.choices if not any(c & mask in images for mask, images in forbidden)]
+        for choice in sorted(free, key=lambda c: (len(_shifts({bit: c}) - used), c.bit_count(), c)):
+            if len(used | _shifts({bit: choice})) > self.limit:
+                break  # those that follow need as many more
+            found = self.assign(bit + 1, {**chosen, bit: choice})
+            if found is not None:
+                return found
+        return None
+
+    def _image(self, found: Ints, chosen: dict[int, int]) -> Ints:
+        image = found & ((1 << self.lap) - 1)
+        for bit, vector in chosen.items():
+            image = image ^ np.where(found >> bit & 1, vector, 0)
+        return image
+
+
+def _shifts(chosen: Mapping[int, int]) -> set[int]:
+    return {bit - target for bit, vector in chosen.items() for target in range(bit) if vector >> target & 1}
+
+
+def _matrix(chosen: Mapping[int, int]) -> XorMatrix:
+    masks: dict[int, int] = {}
+    for bit, vector in chosen.items():
+        for target in range(bit):
+            if vector >> target & 1:
+                masks[bit - target] = masks.get(bit - target, 0) | 1 << target
+    return XorMatrix(tuple(sorted(masks.items())))

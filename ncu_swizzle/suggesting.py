@@ -1,0 +1,210 @@
+"""What ``ncu-swizzle suggest`` answers: for a tile of the user's, or for the tiles of a catalogue kernel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncu_swizzle import catalog, tiles
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import access as accesses
+from ncu_swizzle.smem import code, mapping
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
+
+SHOWN = 5  # candidates of a table
+CODE = ("both", "cuda", "cute", "none")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line of ``ncu-swizzle suggest``."""
+
+    what: str
+    writes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    element_bytes: int = 4
+    threads: int = 32
+    problem: Mapping[str, int] | None = None
+    constraints: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A tile, its accesses, what was found, and which access to leave away where nothing was."""
+
+    title: str
+    accesses: tuple[Access, ...]
+    suggestion: Suggestion
+    unit: int | None = None  # elements that a catalogue kernel's layout policy counts
+    today: str = ""  # what the catalogue kernel has now
+    without: tuple[tuple[str, Candidate], ...] = ()
+
+    @property
+    def chosen(self) -> Candidate:
+        return self.suggestion.best or self.suggestion.closest
+
+
+def answers(asked: Asked) -> Iterator[Answer]:
+    """Yield an answer for the tile, or for each tile of the kernel. Raises UsageError."""
+    if ":" in asked.what:
+        plain = mapping.parse(asked.what, asked.element_bytes)
+        named = [accesses.parse(text, plain.layout, asked.element_bytes, True, asked.threads) for text in asked.writes]
+        named += [accesses.parse(text, plain.layout, asked.element_bytes, False, asked.threads) for text in asked.reads]
+        yield _answer(Answer(f"{plain}, {asked.element_bytes} bytes an element", tuple(named),
+                             suggest(plain, named, asked.constraints)), asked.constraints)  # fmt: skip
+        return
+    if asked.writes or asked.reads:
+        raise UsageError(f"{asked.what}'s accesses are declared", "leave --write and --read away, or name a layout")
+    family, kernel = catalog.load().find(asked.what)
+    for tile in tiles.of(family, kernel, family.problem(asked.problem)):
+        plain = tile.mapping.plain
+        limits = replace(asked.constraints, copies=tile.copies)
+        title = f"{kernel.name}, {tile.name}: {plain}, {plain.element_bytes} bytes an element"
+        found = suggest(plain, tile.accesses, limits)
+        yield _answer(Answer(title, tile.accesses, found, tile.unit, str(tile.mapping.transform)), limits)
+
+
+def _answer(answer: Answer, limits: Constraints) -> Answer:
+    """Return the answer, and where nothing is clean, which single access stands in the way."""
+    if answer.suggestion.best or len(answer.accesses) < 2:
+        return answer
+    found = []
+    for number, left_out in enumerate(answer.accesses):
+        rest = [*answer.accesses[:number], *answer.accesses[number + 1 :]]
+        best = suggest(answer.suggestion.plain.mapping, rest, limits).best
+        if best:
+            found.append((left_out.name, best))
+    return replace(answer, without=tuple(found))
+
+
+def show(asked: Asked, console: Console, source: str = "both", data: bool = False) -> None:
+    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none), or as data."""
+    if source not in CODE:
+        raise UsageError(f"there is no code {source!r}", f"--code {', '.join(CODE)}")
+    found = list(answers(asked))
+    if data:
+        sys.stdout.write(json.dumps([to_data(answer) for answer in found], indent=1) + "\n")
+        return
+    for answer in found:
+        _show(answer, console)
+        for title, text in code_of(answer).items():
+            if source in ("both", title.lower()):
+                console.print(Text(f"\n{title}", style="bold"))
+                console.out(text.rstrip(), highlight=False)
+
+
+def code_of(answer: Answer) -> dict[str, str]:
+    """Return the code of the chosen mapping, by language; CuTe is missing where it has no word for it."""
+    chosen = answer.chosen.mapping
+    unit = answer.unit
+    cuda = code.cuda(chosen, answer.accesses) if unit is None else code.policy(chosen, unit)
+    cute = code.cute(chosen)
+    return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
+
+
+def _show(answer: Answer, console: Console) -> None:
+    found = answer.suggestion
+    console.print(Text(answer.title, style="bold"))
+    console.print(_accesses(answer))
+    console.print()
+    if found.best is None:
+        what = "Impossible within these constraints" if found.complete else "Nothing was found"
+        none = "no XOR and no padding keeps all of these accesses free of conflicts."
+        console.print(Text(f"{what}: {none}", style="bold"))
+    else:
+        console.print(Text(f"Take {found.best.mapping.transform}.", style="bold"))
+    if answer.today:
+        console.print(f"The kernel has now: {answer.today}.", highlight=False)
+    console.print(_candidates(found.clean or (found.closest,)))
+    if len(found.clean) > SHOWN:
+        console.print(Text(f"{len(found.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
+    for note in found.notes:
+        console.print(Text(note, style="dim"))
+    if found.unjudged:
+        names = ", ".join(found.unjudged)
+        console.print(Text(f"Not judged: {names}. No rule is known for its wavefronts.", style="bold"))
+    for name, best in answer.without:
+        console.print(f"Without {name} it is possible: {best.mapping.transform}.", highlight=False)
+
+
+def _accesses(answer: Answer) -> Table:
+    table = _table("access", "instruction")
+    for title in ("ideal", "as it is", str(answer.chosen.mapping.transform)):
+        table.add_column(title, justify="right", overflow="fold")
+    plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
+    for access in answer.accesses:
+        before, after = access.wavefronts(plain), access.wavefronts(chosen)
+        counts = [before.ideal.sum(), before.actual.sum(), after.actual.sum()]
+        known = [True, before.known.all(), after.known.all()]
+        cells = [f"{int(n) * access.times:,}" if sure else "unknown" for n, sure in zip(counts, known, strict=True)]
+        marks = ["", *("*" if n > counts[0] and sure else " " for n, sure in zip(counts[1:], known[1:], strict=True))]
+        table.add_row(
+            f"{'write' if access.writes else 'read'} {access.name}",
+            access.op,
+            *(cell + mark for cell, mark in zip(cells, marks, strict=True)),
+        )
+    return table
+
+
+def _candidates(candidates: Sequence[Candidate]) -> Table:
+    table = _table("mapping")
+    for title in ("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"):
+        table.add_column(title, justify="right")
+    for candidate in candidates[:SHOWN]:
+        also = f" = {', '.join(candidate.also)}" if candidate.also else ""
+        table.add_row(
+            Text(f"{candidate.mapping.transform}{also}"),
+            f"{candidate.extra_bytes:+,}",
+            str(candidate.operations),
+            f"{candidate.alignment:,}",
+            candidate.tma or "-",
+            str(candidate.blocks),
+            f"{candidate.excessive:,}",
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def to_data(answer: Answer) -> dict[str, object]:
+    """Return an answer as JSON takes it."""
+    found = answer.suggestion
+    return {
+        "title": answer.title,
+        "possible": found.best is not None,
+        "accesses": [{"name": a.name, "op": a.op, "writes": a.writes} for a in answer.accesses],
+        "plain": _candidate(found.plain),
+        "clean": [_candidate(candidate) for candidate in found.clean],
+        "closest": _candidate(found.closest),
+        "notes": list(found.notes),
+        "unjudged": list(found.unjudged),
+        "complete": found.complete,
+        "without": {name: str(best.mapping.transform) for name, best in answer.without},
+        "code": code_of(answer),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, object]:
+    return {
+        "mapping": str(candidate.mapping.transform),
+        "also": list(candidate.also),
+        "wavefronts": candidate.actual,
+        "ideal": candidate.ideal,
+        "extra_bytes": candidate.extra_bytes,
+        "operations": candidate.operations,
+        "alignment": candidate.alignment,
+        "tma": candidate.tma,
+        "blocks_per_sm": candidate.blocks,
+    }

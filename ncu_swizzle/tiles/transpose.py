@@ -1,0 +1,27 @@
+"""The accesses of ``kernels/transpose/transpose.cuh``: rows go in, columns come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Names
+
+import numpy as np
+
+from ncu_swizzle.errors import BadProblem
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.tiles import Source, Tile
+
+TILE, ELEMENT = 32, 4
+
+
+def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 32x32 tile of floats. Raises BadProblem where n ends within a tile."""
+    n = problem["n"]
+    if n % TILE:
+        raise BadProblem(f"n={n} ends within a tile: how its last warps run is not declared", "--problem n=4096")
+    blocks = (n // TILE) ** 2
+    line, lane = np.indices((TILE, 32))
+    accesses = (
+        Access("rows in", "st.shared.b32", line, lane, times=blocks),
+        Access("columns out", "ld.shared.b32", lane, line, times=blocks),
+    )
+    return (Tile("32x32 tile", source.mapping(TILE, TILE, ELEMENT, ELEMENT), accesses),)

@@ -1,0 +1,27 @@
+"""The accesses of ``kernels/vectors/vectors.cuh``: rows go in, columns of 4, 8 or 16 bytes a lane come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Names
+
+import numpy as np
+
+from ncu_swizzle.smem.access import TYPES, Access
+from ncu_swizzle.tiles import Source, Tile
+
+TILE, ELEMENT, WARPS = 32, 4, 4
+
+
+def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 32x32 tile of floats that each warp has."""
+    width = source.argument("sum_rows")  # floats per lane
+    units = TILE // width
+    step, lane = np.indices((units, 32))
+    row, unit = np.divmod(32 * step + lane, units)
+    kind = TYPES[ELEMENT * width]
+    accesses = (
+        Access("rows in", f"st.shared.{kind}", row, unit * width, times=problem["tiles"]),
+        Access("columns out", f"ld.shared.{kind}", lane, step * width, times=problem["tiles"]),
+    )
+    mapping = source.mapping(TILE, TILE, ELEMENT, ELEMENT * width)
+    return (Tile("32x32 tile of a warp", mapping, accesses, copies=WARPS, unit=width),)

@@ -1,0 +1,72 @@
+"""The loop on a real GPU: plain kernel, suggestion, applied; what was predicted is what ncu counts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import catalog, paths, predict, profiling, tiles
+from ncu_swizzle.catalog import Family, Kernel
+from ncu_swizzle.predict import Prediction
+from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiling import Request
+from ncu_swizzle.smem import code
+from ncu_swizzle.smem.suggestions import Constraints, suggest
+
+# A plain kernel, its file, the policy that it names, its family's header, and a small problem.
+PLAIN = [
+    ("transpose-plain", "plain", "layout::RowMajor<transpose::kRowBytes, sizeof(float)>", {"n": 256}),
+    ("vectors-8-stride", "8-stride", "layout::RowMajor<vectors::kRowBytes, 2 * sizeof(float)>", {"tiles": 64}),
+    ("vectors-16-stride", "16-stride", "layout::RowMajor<vectors::kRowBytes, 4 * sizeof(float)>", {"tiles": 64}),
+    ("kernel1", "kernel1", "layout::RowMajor<attention::kRowBytes>", {"batch": 1, "heads": 2, "seq": 192}),
+]
+
+
+def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
+    folder.mkdir()
+    return profiling.measure(family, kernel, Request("ncu", problem), folder, lambda percent: None)
+
+
+def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
+    """Hold what ncu counted against the predictions; only copies may have none."""
+    for check in predict.against(predictions, profile):
+        known = check.predicted.wavefronts is not None
+        assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
+
+
+def with_policy(name: str, file: str, policy: str, source: str, folder: Path) -> tuple[Family, Kernel]:
+    """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
+    kernels = folder / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    family, plain = catalog.load(kernels).find(name)
+    text = (family.folder / f"{file}.cu").read_text(encoding="utf-8")
+    include, rest = text.split("\n", 1)
+    used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
+    assert used.count("Suggested") == 1
+    (family.folder / "suggested.cu").write_text(f"{include}\n\n{source}{used}", encoding="utf-8")
+    with (family.folder / "family.toml").open("a", encoding="utf-8") as toml:
+        toml.write('\n[[variant]]\nname = "suggested"\ntitle = "As suggested"\nlesson = "The loop is closed."\n')
+    return catalog.load(kernels).find("suggested")
+
+
+@pytest.mark.parametrize(("name", "file", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
+def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
+    family, plain = catalog.load().find(name)
+    problem = family.problem(sizes)
+    before = measure(family, plain, problem, tmp_path / "before")
+    hold(predict.kernel(family, plain, problem), before)
+    assert before.total.excessive
+
+    (tile,) = tiles.of(family, plain, problem)
+    best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
+    assert best is not None
+    assert best.extra_bytes == 0
+
+    applied = with_policy(name, file, policy, code.policy(best.mapping, tile.unit), tmp_path)
+    after = measure(*applied, problem, tmp_path / "after")
+    predictions = [predict.one(access, best.mapping) for access in tile.accesses]
+    hold(predictions, after)
+    assert after.total.excessive == 0
