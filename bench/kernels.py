@@ -1,48 +1,116 @@
-"""Every kernel of a family, timed in turn in one process: ``python3 bench/kernels.py [FAMILY …]``.
+"""Every kernel of a family, timed in one process: ``python3 bench/kernels.py [FAMILY …] [--write]``.
 
 Needs a GPU and PyCUDA; a library's kernel comes along where PyTorch is installed. Prints Markdown tables of medians
-and of ratios within the run.
+and of ratios within the run; with --write they replace those of docs/measured.md and, all families together, the
+README's.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ncu_swizzle import catalog, experiment, terminal
-from ncu_swizzle.catalog import Catalog, Family
+from ncu_swizzle.catalog import Family, Kernel
+from ncu_swizzle.experiment import Timing
 from ncu_swizzle.profiling import Request
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKERS = "<!-- {name}: written by bench/kernels.py -->\n", "<!-- end of {name} -->"
 
 
 def main() -> None:
     found = catalog.load()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help="all of them by default")
-    parser.add_argument("--repeats", type=int, default=50, help="timed samples of each kernel")
+    parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
+    parser.add_argument("--write", action="store_true", help="replace the tables in docs/measured.md and the README")
     arguments = parser.parse_args()
+    summary = [head("family", "before", "after", "degree", "times as fast", "of what it is held against")]
     for family in found.families:
-        if not arguments.family or family.name in arguments.family:
-            table(found, family, arguments.repeats)
+        if arguments.family and family.name not in arguments.family:
+            continue
+        kernels = [kernel.name for kernel in family.kernels if not kernel.library]
+        timing = experiment.time_kernels(found, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
+        print(text := table(timing, arguments.repeats), flush=True)
+        summary.append(summarise(timing))
+        if arguments.write:
+            replace(ROOT / "docs" / "measured.md", family.name, text)
+    machine = timing.facts["machine"]
+    print(text := f"{conditions(machine)}\n\n" + "\n".join(summary) + "\n")
+    if arguments.write and not arguments.family:
+        replace(ROOT / "README.md", "measured", text)
 
 
-def table(found: Catalog, family: Family, repeats: int) -> None:
-    """Time one family and print its table."""
-    kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-    timing = experiment.time_kernels(found, kernels, Request(), reference=True, more=["--repeats", str(repeats)])
-    machine, problem = timing.facts["machine"], timing.facts["problem"]
-    times = {name: median(samples) for name, samples in timing.facts["times_ms"].items()}
+def conditions(machine: Mapping[str, Any]) -> str:
+    return f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}"
+
+
+def head(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
+
+
+def row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def medians(timing: Timing) -> dict[str, float]:
+    return {name: median(samples) for name, samples in timing.facts["times_ms"].items()}
+
+
+def worst(kernel: Kernel) -> str:
+    """Return the worst degree of the kernel's accesses, as family.toml states it and a test holds it."""
+    return str(max(kernel.degree.values(), default="-"))
+
+
+def table(timing: Timing, repeats: int) -> str:
+    """Return one family's table, under its heading."""
+    family, problem, times = timing.family, timing.facts["problem"], medians(timing)
     unit, amount = terminal.rate(family, problem)
-    library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
+    reference = terminal.against(timing)
+    columns = ["kernel", "degree", "time", unit, "times as fast as its baseline"]
+    lines = [head(*columns, *([f"of {reference[0]}"] if reference else []))]
+    for kernel in timing.kernels:
+        time = times[kernel.name]
+        faster = f"{times[kernel.baseline] / time:.2f} ({kernel.baseline})" if kernel.baseline else ""
+        cells = [kernel.name, worst(kernel), f"{time:.3f} ms", f"{amount / time:.0f}", faster]
+        lines.append(row(*cells, *([f"{reference[1] / time:.2f}"] if reference else [])))
     sizes = ", ".join(f"{name} {size}" for name, size in problem.items())
-    print(f"## {family.name}: {family.title}\n")
-    print(f"{sizes}; {machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}; medians of {repeats}\n")
-    columns = ["kernel", "time", unit, f"times as fast as {kernels[0]}", *([f"of {library}"] if library else [])]
-    print(f"| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
-    for name, time in times.items():
-        cells = [name, f"{time:.3f} ms", f"{amount / time:.0f}", f"{times[kernels[0]] / time:.2f}"]
-        print(f"| {' | '.join([*cells, *([f'{times[library] / time:.2f}'] if library else [])])} |")
-    print()
+    said = f"{sizes}; {conditions(timing.facts['machine'])}; medians of {repeats}"
+    return f"## {family.name}: {family.title}\n\n{said}\n\n" + "\n".join(lines) + "\n"
+
+
+def summarise(timing: Timing) -> str:
+    """Return one line: a family's first kernel, and the fastest of those that have it as their baseline."""
+    times, reference = medians(timing), terminal.against(timing)
+    chain = following(timing.family, timing.family.kernels[0])
+    before, after = chain[0], min(chain[1:], key=lambda kernel: times[kernel.name])
+    held = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""
+    degree = f"{worst(before)} → {worst(after)}"
+    speed = f"{times[before.name] / times[after.name]:.2f}"
+    return row(timing.family.name, *(f"{k.name}, {times[k.name]:.3f} ms" for k in (before, after)), degree, speed, held)
+
+
+def following(family: Family, first: Kernel) -> list[Kernel]:
+    """Return the kernel and all that build on it, step by step."""
+    chain = [first]
+    for kernel in chain:
+        chain += [later for later in family.kernels if later.baseline == kernel.name]
+    return chain
+
+
+def replace(file: Path, name: str, text: str) -> None:
+    """Put the text between the file's markers of that name."""
+    start, end = (marker.format(name=name) for marker in MARKERS)
+    old = file.read_text(encoding="utf-8")
+    new, count = re.subn(f"(?s)({re.escape(start)}).*?({re.escape(end)})", lambda m: m[1] + text + m[2], old)
+    if not count:
+        raise SystemExit(f"{file} has no place for {name}: add the lines {start.strip()} and {end}")
+    file.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -35,12 +35,16 @@ class Parameter:
     minimum: int = 1
     multiple: int = 1
 
+    @property
+    def smallest(self) -> int:
+        """The least value that the kernels can take."""
+        return -(-max(self.minimum, 1) // self.multiple) * self.multiple
+
     def check(self, value: int) -> int:
         """Return the value, or raise BadProblem where the kernels cannot take it."""
-        least = max(self.minimum, self.multiple)
-        if value < least or value % self.multiple:
+        if value < self.smallest or value % self.multiple:
             raise BadProblem(
-                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {least}",
+                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {self.smallest}",
                 f"try --problem {self.name}={self.default}",
             )
         return value
@@ -48,7 +52,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of the kernel: a buffer (``shape``), or an integer (``value``)."""
+    """One parameter of the kernel: a buffer (``shape``), or an integer (``value``).
+
+    A buffer goes to the kernel as a pointer, a matrix also as a CUtensorMap (``tensor_map``) with the variant's box.
+    """
 
     name: str
     dtype: str
@@ -56,6 +63,7 @@ class Argument:
     value: str = ""
     output: bool = False
     tolerance: float = 0.0
+    tensor_map: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,13 @@ class Kernel:
     name: str
     title: str
     lesson: str
+    article: str = ""
     baseline: str = ""
     library: bool = False
     degree: Mapping[str, int] = field(default_factory=dict)
+    shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
+    box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
+    swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
 
     @property
     def entry(self) -> str:
@@ -88,6 +100,9 @@ class Family:
     parameters: tuple[Parameter, ...]
     grid: tuple[str, str, str]
     block: tuple[str, str, str]
+    shared: str  # bytes of dynamic shared memory
+    compute_capability: tuple[int, ...]  # the least that it runs on
+    headers: tuple[str, ...]  # of other projects, see headers.py
     arguments: tuple[Argument, ...]
     kernels: tuple[Kernel, ...]
 
@@ -108,6 +123,10 @@ class Family:
             tuple(evaluate(size, problem) for size in self.grid),
             tuple(evaluate(size, problem) for size in self.block),
         )
+
+    def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
+        """Return the bytes of dynamic shared memory that a block of the kernel takes."""
+        return evaluate(kernel.shared or self.shared, problem)
 
     def source(self, kernel: Kernel) -> Path:
         """Return the kernel's own ``.cu`` file; transpose-xor of the family transpose is in ``xor.cu``."""
@@ -196,6 +215,9 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         parameters=tuple(Parameter(name, **entry) for name, entry in table["problem"].items()),
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),
+        shared=str(launch.get("shared", 0)),
+        compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
+        headers=tuple(head.get("headers", ())),
         arguments=tuple(Argument(**{**entry, "shape": tuple(entry.get("shape", ()))}) for entry in table["argument"]),
-        kernels=tuple(Kernel(**entry) for entry in table["variant"]),
+        kernels=tuple(Kernel(**{**entry, "box": tuple(entry.get("box", ()))}) for entry in table["variant"]),
     )

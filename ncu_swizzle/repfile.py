@@ -40,6 +40,7 @@ READER_TIMEOUT_S = 120.0
 
 # Opcodes that access shared memory. Others (a generic LD, HGMMA) count where ncu saw wavefronts of them.
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
+NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,11 @@ class Facts:
             )
 
     def relative(self, file: str) -> str:
-        """Return a source's path below the folder that was profiled from; a foreign path as it is."""
-        root = self.content.get("source_root")
-        return PurePosixPath(file).relative_to(root).as_posix() if root and file.startswith(f"{root}/") else file
+        """Return a source's path below the folder that it was compiled from; a foreign path as it is."""
+        for root in self.content.get("source_roots", ()):
+            if file.startswith(f"{root}/"):
+                return PurePosixPath(file).relative_to(root).as_posix()
+        return file
 
 
 def facts_path(report: Path) -> Path:
@@ -201,7 +204,7 @@ def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Itera
             pc=pcs[index],
             sass=sass,
             opcode=opcode,
-            access=kind if kind in SHARED or wavefronts[index] else "",
+            access=kind if (kind in SHARED or wavefronts[index]) and not sass.startswith(NEVER) else "",
             stack=tuple((facts.relative(file), line) for file, line in stack),
             executed=executed[index],
             wavefronts=wavefronts[index],

@@ -21,6 +21,9 @@ UNITS = {"ms": "{:,.3f}"}
 KEY_METRICS = (
     "Duration",
     "Shared pipe, share of peak",
+    "Tensor pipe, share of peak",
+    "L2, share of peak",
+    "DRAM, share of peak",
     "Hardware conflict counter, loads",
     "Hardware conflict counter, stores",
     "Registers per thread",
@@ -124,22 +127,31 @@ def rate(family: Family, problem: Problem) -> tuple[str, float]:
     return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
 
 
+def against(timing: Timing) -> tuple[str, float] | None:
+    """Return what kernels are held against and its milliseconds: the library's, or copying as many bytes."""
+    library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
+    if library:
+        return library, median(timing.facts["times_ms"][library])
+    copying = timing.facts.get("copy_ms")
+    return ("copying as many bytes", median(copying)) if copying else None
+
+
 def times(timing: Timing, console: Console) -> None:
     """Print the median time of each kernel, its rate, and its ratios to the first and to the reference."""
     family, kernels, facts = timing.family, timing.kernels, timing.facts
     machine, problem = facts["machine"], facts["problem"]
     unit, amount = rate(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
-    library = next((kernel.name for kernel in kernels if kernel.library), None)
+    reference = against(timing)
     console.print(f"{escape(family.title)}, {in_words(problem)}")
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
     table = _table("", "kernel")
-    for title in ("error", "median", unit, "speed-up", *([f"of {library}"] if library else [])):
+    for title in ("error", "median", unit, "speed-up", *([f"of {reference[0]}"] if reference else [])):
         table.add_column(title, justify="right")
     first = next(iter(medians.values()))
     for name, time in medians.items():
         errors = facts["errors"].get(name, {})
         cells = [f"{max(errors.values()):.1e}" if errors else "-", f"{time:.3f} ms"]
         cells += [f"{amount / time:.0f}", f"{first / time:.2f}"]
-        table.add_row(name, *cells, *([f"{medians[library] / time:.3f}"] if library else []))
+        table.add_row(name, *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
     console.print(table)

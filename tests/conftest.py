@@ -27,7 +27,13 @@ def recorded() -> Callable[[str], Profile]:
     return _recorded
 
 
+@pytest.fixture(scope="session")
+def recorded_file() -> Callable[[str], Path]:
+    """Return a function that finds a recorded .ncu-rep by the kernel's name."""
+    return lambda name: RECORDINGS / catalog.load().find(name)[0].name / f"{name}.ncu-rep"
+
+
 @pytest.fixture
-def report_file() -> Path:
+def report_file(recorded_file: Callable[[str], Path]) -> Path:
     """Return the .ncu-rep of kernel2, as recorded; copy it before changing it."""
-    return RECORDINGS / "attention" / "kernel2.ncu-rep"
+    return recorded_file("kernel2")

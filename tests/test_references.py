@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.references import attention
+from ncu_swizzle.references import attention, gemm
 
 
 def naive(q: Any, k: Any, v: Any) -> Any:
@@ -26,7 +26,7 @@ def naive(q: Any, k: Any, v: Any) -> Any:
 def test_attend_is_softmax_of_scaled_products(seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, k, v = rng.standard_normal((3, 9, 4))
-    np.testing.assert_allclose(attention.attend(q, k, v, np.arange(9)), naive(q, k, v), rtol=1e-12)
+    np.testing.assert_allclose(attention.attend(q, k, v, np.arange(9)), naive(q, k, v), rtol=1e-12, atol=1e-14)
 
 
 def test_large_scores_do_not_overflow() -> None:
@@ -58,3 +58,13 @@ def test_a_large_problem_is_checked_in_every_block(seed: int) -> None:
     assert values.shape == (40, 16, 8)
     assert (rows // attention.TILE == np.arange(16)).all()
     assert len({(int(b), int(h)) for b, h in zip(batch[:, 0], head[:, 0], strict=True)}) == 40
+
+
+@pytest.mark.parametrize("n", [256, 1024])
+def test_the_product_is_checked_in_every_block(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
+    rows, values = gemm.expected({"a": a, "b": b}, {"n": n}, rng)["c"]
+    assert len(rows) == gemm.ROWS_CHECKED
+    assert set(rows // 16) == set(range(n // 16)), "every fragment of 16 rows has one"
+    np.testing.assert_allclose(values, (a.astype(np.float64) @ b.astype(np.float64).T)[rows], rtol=1e-12)

@@ -21,7 +21,8 @@ OWN = [kernel.name for _, kernel in catalog.load() if not kernel.library]
 @pytest.mark.parametrize("name", OWN)
 def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
     _, kernel = catalog.load().find(name)
-    assert {access: total.degree for access, total in recorded(name).accesses.items()} == dict(kernel.degree)
+    counted = {access: total.degree for access, total in recorded(name).accesses.items() if total.wavefronts}
+    assert counted == dict(kernel.degree)
 
 
 def test_the_swizzle_changes_no_ideal_wavefront(recorded: Recorded) -> None:

@@ -14,6 +14,7 @@
 // 2023, algorithm 1. The fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
 #pragma once
 
+#include "fragment.cuh"
 #include "layout.cuh"
 #include "ptx.cuh"
 
@@ -63,13 +64,6 @@ template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile,
                          source + (r + row) * kRowBytes + chunk * layout::kChunkBytes);
     }
     ptx::cp_async_commit();
-}
-
-// The address that this lane gives to ldmatrix.x4 for the 16x16 block at (row, column): lanes 0-15 name the
-// 16 rows of its left half, lanes 16-31 those of its right half. It serves Q, K and V alike.
-template <class Layout> __device__ __forceinline__ uint32_t fragment(uint32_t tile, int row, int column) {
-    const int lane = threadIdx.x % 32;
-    return tile + Layout::at(row + lane % 16, column / 8 + lane / 16);
 }
 
 template <class Layout> __device__ __forceinline__ void load_queries(Warp &warp, uint32_t tile) {

@@ -38,12 +38,32 @@ template <int row_bytes, int unit_bytes = kChunkBytes> struct XorSwizzle {
     }
 };
 
-// The same by addition: each row is rotated by its number, and what carries out of the lap is cut off.
+// The mistake to learn from: only bits 2 and 3 of the row's number are used. Of 8 rows that ldmatrix reads together,
+// four at a time get the same number, so that 4 of the 8 ways remain.
+template <int row_bytes, int unit_bytes = kChunkBytes> struct HalfSwizzle {
+    static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
+    static __device__ __forceinline__ constexpr int at(int row, int unit) {
+        return row * row_bytes + (unit ^ ((row & 0b1100) >> 2)) * unit_bytes;
+    }
+};
+
+// As XorSwizzle, by addition: each row is rotated by its number, and what carries out of the lap is cut off.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct AddSwizzle {
     static constexpr int kMask = kLapBytes / unit_bytes - 1;
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
         return row * row_bytes + ((unit & ~kMask) | ((unit + row) & kMask)) * unit_bytes;
+    }
+};
+
+// As TMA lays out a tile with CU_TENSOR_MAP_SWIZZLE_<span>B, from an address that is a multiple of 8 laps: boxes of
+// `rows` rows of `span` bytes, one behind the other, and in each the chunk's number XORed with that of the lap, as far
+// as a row of the box has chunks. Bits 4 to 6 of the address at most, XORed with bits 7 to 9.
+template <int span, int rows> struct TmaSwizzle {
+    static constexpr int kChunks = span / kChunkBytes;
+    static __device__ __forceinline__ constexpr int at(int row, int chunk) {
+        const int lap = row * span / kLapBytes;
+        return chunk / kChunks * (rows * span) + row * span + ((chunk ^ lap) & (kChunks - 1)) * kChunkBytes;
     }
 };
 

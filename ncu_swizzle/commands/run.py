@@ -15,7 +15,7 @@ def run(
     kernels: Annotated[list[str], typer.Argument(metavar="KERNEL…", help="Kernels of one family, timed in turn.")],
     problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     reference: Annotated[bool, typer.Option(help="Time the library's kernel too, where PyTorch is installed.")] = True,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed samples of each kernel.")] = 50,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed samples of each kernel.")] = 15,
     seed: Annotated[int | None, typer.Option(help="Of the random inputs; fresh ones by default.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as data.")] = False,
     timeout: options.TimeoutOption = 600,

@@ -100,7 +100,7 @@ def _kinds(ordered: Ints) -> Ints:
 
 
 def _from_the_lowest(addresses: Ints, mask: Bools, bits: int) -> Ints:
-    """Return the lines of the addresses, counted from the lowest one; raise UsageError where `bits` do not hold them."""
+    """Return the lines of the addresses, counted from the lowest; raise UsageError if `bits` do not hold them."""
     lines = addresses // LINE
     lowest: Ints = np.where(mask, lines, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
     if ((lines - lowest)[mask] >> bits).any():

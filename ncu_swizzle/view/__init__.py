@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.view import banks, instructions, source, summary, tables
+from ncu_swizzle.view import banks, instructions, source, summary, tables, tma
 from ncu_swizzle.view.instructions import InstructionTable
 from ncu_swizzle.view.source import Highlight
 
@@ -32,6 +32,7 @@ class Report:
     metrics: tuple[tables.MetricRow, ...]
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
+    tma: tuple[tma.Counter, ...]
     stalls: tables.Stalls
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
@@ -68,6 +69,7 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         metrics=tables.metrics(comparison),
         accesses=tables.accesses(comparison),
         phantoms=tables.phantoms(comparison),
+        tma=tma.counters(comparison),
         stalls=tables.stalls(comparison),
         panels=panels,
         minor_files=minor_files,

@@ -15,6 +15,15 @@ import pytest
 
 from ncu_swizzle import catalog, paths
 
+# For the sanitizer, which is slow: a problem of each family that has all of its loops.
+SMALLEST = {
+    "attention": "batch=1,heads=2,seq=192",
+    "cute": "n=128",
+    "gemm": "n=512",
+    "tma": "n=128",
+    "transpose": "n=100",
+    "vectors": "tiles=8",
+}
 ATTENTION = ((1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2, 1, 4096), (1, 2, 8192))
 SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seq=192")
 
@@ -46,6 +55,9 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("family", "problem"),
     [
         *(("attention", f"batch={b},heads={h},seq={s}") for b, h, s in ATTENTION),
+        *(("cute", f"n={n}") for n in (128, 384, 1024)),
+        *(("gemm", f"n={n}") for n in (256, 768, 2560)),
+        *(("tma", f"n={n}") for n in (64, 192, 1024)),
         *(("transpose", f"n={n}") for n in (1, 31, 32, 33, 100, 257, 1024)),
         *(("vectors", f"tiles={tiles}") for tiles in (4, 64, 1024)),
     ],
@@ -80,6 +92,23 @@ def test_a_tile_read_through_another_layout_is_an_error(tmp_path: Path) -> None:
     assert float(off_by[1]) > 0.1
 
 
+@pytest.mark.parametrize("swizzle", [0, 32, 64])
+def test_a_reader_that_does_not_swizzle_as_the_hardware_did_is_an_error(swizzle: int, tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    file = kernels / "tma" / "family.toml"
+    text = file.read_text(encoding="utf-8")
+    box = swizzle // 2 or 64
+    wrong = text.replace("box = [64, 64]\nswizzle = 128", f"box = [64, {box}]\nswizzle = {swizzle}")
+    assert wrong != text
+    file.write_text(wrong, encoding="utf-8")
+    body = kernels / "tma" / "128.cu"  # it loads boxes as wide as the map's, and reads as if they were 128 bytes wide
+    body.write_text(body.read_text(encoding="utf-8").replace("kTile>, 128>", f"kTile>, {2 * box}>"), encoding="utf-8")
+    done, facts = launch(tmp_path, "--catalog", str(kernels), "--problem", "n=256", "tma-128")
+    assert done.returncode == 4, done.stderr
+    assert facts["error"]["type"] == "WrongOutput"
+
+
 def test_an_output_that_is_not_written_is_an_error(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     shutil.copytree(paths.kernels(), kernels)
@@ -108,14 +137,16 @@ def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
     assert "could not compile" in facts["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("family", "sizes"),
-    [("attention", SMALL), ("transpose", ("--problem", "n=100")), ("vectors", ("--problem", "tiles=8"))],
-)
+def test_the_smallest_problems_leave_no_family_out() -> None:
+    assert SMALLEST.keys() == {family.name for family in catalog.load().families}
+
+
+@pytest.mark.parametrize("family", SMALLEST)
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-def test_the_sanitizer_finds_nothing(tool: str, family: str, sizes: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_sanitizer_finds_nothing(tool: str, family: str, tmp_path: Path) -> None:
     if not shutil.which("compute-sanitizer"):
         pytest.skip("compute-sanitizer is not on PATH")
+    sizes = [f"--problem={size}" for size in SMALLEST[family].split(",")]
     program = [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(tmp_path / "f.json"), *sizes]
     done = subprocess.run(
         ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", *program, *own_kernels(family)],

@@ -1,0 +1,282 @@
+// C = A B^T, n x n matrices of fp16 with fp32 accumulation, through mma.m16n8k8 fed by ldmatrix.
+//
+// One block of 8 warps computes 256 x 128 elements of C, each warp 64 x 64 of them in registers. A and B pass
+// through shared memory in tiles of 64 columns, which is 128 bytes: one lap around the banks, so that without a
+// swizzle all rows of a tile start at the same bank.
+//
+//     GMEM→SMEM   cp.async, 16 bytes per thread       A, B
+//     SMEM→RF     ldmatrix.x4                         A, B
+//     RF→GMEM     4-byte stores                       C
+//
+// The fragments: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "ldmatrix".
+#pragma once
+
+#include "fragment.cuh"
+#include "layout.cuh"
+#include "ptx.cuh"
+
+#include <type_traits>
+
+namespace gemm {
+
+using half = uint16_t; // its bits: no arithmetic happens in fp16 outside the tensor cores
+
+constexpr int kRows = 256; // of A, and of C, per block
+constexpr int kColumns = 128; // of C per block: rows of B
+constexpr int kDepth = 64; // columns of A and B per tile
+constexpr int kWarpRows = 64; // of C per warp
+constexpr int kWarpColumns = 64;
+constexpr int kWarpsAcross = kColumns / kWarpColumns;
+constexpr int kThreads = 32 * kWarpsAcross * (kRows / kWarpRows);
+
+constexpr int kRowBytes = kDepth * sizeof(half);
+constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
+constexpr int kSteps = kDepth / 16; // a tile is read 16 columns at a time
+constexpr int kBlocksA = kWarpRows / 16; // of 16x16, that a warp reads in one such step
+constexpr int kBlocksB = kWarpColumns / 16;
+constexpr int kPanel = 16; // blocks across, see `Place`
+
+// Whether a tile is loaded when the one before it has been used up, or while tiles before it are being multiplied.
+enum class Loads { kInTurn, kAhead };
+
+constexpr int kStages = 3; // tiles in shared memory when they are loaded ahead, otherwise one
+
+// Which block of C is whose. Blocks run in the order of their numbers; they go through C in panels of 16 blocks
+// across, so that those that run together share few rows of A and B, and L2 holds them.
+struct Place {
+    int row, column; // of the first element
+
+    __device__ __forceinline__ Place() {
+        const int rows = gridDim.y;
+        const int number = blockIdx.y * gridDim.x + blockIdx.x;
+        const int left = number / (kPanel * rows) * kPanel;
+        const int width = min(kPanel, static_cast<int>(gridDim.x) - left);
+        const int within = number - left * rows;
+        row = within / width * kRows;
+        column = (left + within % width) * kColumns;
+    }
+};
+
+// What a warp multiplies in one step: 64 rows of A and 64 of B, 16 columns each.
+struct Operands {
+    uint32_t a[kBlocksA][4];
+    uint32_t b[kBlocksB][4];
+};
+
+using Accumulators = float[kBlocksA][2 * kBlocksB][4];
+
+// One tile of A and B in shared memory, B's behind A's.
+template <class Layout> struct Tile {
+    static constexpr int kBytes = Layout::bytes(kRows) + Layout::bytes(kColumns);
+    uint32_t a, b; // shared-memory addresses
+
+    __device__ __forceinline__ explicit Tile(uint32_t address) : a(address), b(address + Layout::bytes(kRows)) {}
+};
+
+// GMEM→SMEM: `rows` rows of a matrix of n columns. 8 threads copy a row.
+template <class Layout, int rows> __device__ __forceinline__ void load_rows(uint32_t tile, const half *gmem, int n) {
+    const int row = threadIdx.x / kChunksPerRow;
+    const int chunk = threadIdx.x % kChunksPerRow;
+    const half *source = gmem + static_cast<size_t>(row) * n + chunk * (layout::kChunkBytes / sizeof(half));
+#pragma unroll
+    for (int r = 0; r < rows; r += kThreads / kChunksPerRow) {
+        ptx::cp_async_16(tile + Layout::at(r + row, chunk), source + static_cast<size_t>(r) * n);
+    }
+}
+
+template <class Layout>
+__device__ __forceinline__ void load_tile(Tile<Layout> tile, const half *a, const half *b, int n) {
+    load_rows<Layout, kRows>(tile.a, a, n);
+    load_rows<Layout, kColumns>(tile.b, b, n);
+}
+
+// SMEM→RF: this warp's operands of one step.
+template <class Layout> __device__ __forceinline__ void load_operands(Operands &x, Tile<Layout> tile, int step) {
+    const int warp = threadIdx.x / 32;
+    const int row = warp / kWarpsAcross * kWarpRows;
+    const int column = warp % kWarpsAcross * kWarpColumns;
+#pragma unroll
+    for (int i = 0; i < kBlocksA; ++i) {
+        ptx::ldmatrix_x4(x.a[i], fragment<Layout>(tile.a, row + 16 * i, 16 * step));
+    }
+#pragma unroll
+    for (int i = 0; i < kBlocksB; ++i) {
+        ptx::ldmatrix_x4(x.b[i], fragment<Layout>(tile.b, column + 16 * i, 16 * step));
+    }
+}
+
+// 64 x 64 elements of C += 16 columns of A times 16 of B: in two halves of 8, or at once.
+template <int depth> __device__ __forceinline__ void multiply(Accumulators &c, const Operands &x) {
+#pragma unroll
+    for (int k = 0; k < 16; k += depth) {
+#pragma unroll
+        for (int i = 0; i < kBlocksA; ++i) {
+#pragma unroll
+            for (int j = 0; j < 2 * kBlocksB; ++j) {
+                const auto &b = x.b[j / 2];
+                if constexpr (depth == 8) {
+                    const uint32_t a[2] = {x.a[i][k / 4], x.a[i][k / 4 + 1]};
+                    ptx::mma_m16n8k8_f16(c[i][j], a, b[k / 4 + j % 2]);
+                } else {
+                    ptx::mma_m16n8k16_f16(c[i][j], x.a[i], b[j % 2], b[2 + j % 2]);
+                }
+            }
+        }
+    }
+}
+
+// RF→GMEM: rounded to fp16. A lane holds two neighbours of row lane/4 of a fragment, and two of that row + 8.
+__device__ __forceinline__ void store(half *c, const Accumulators &x, Place place, int n) {
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const int row = place.row + warp / kWarpsAcross * kWarpRows + lane / 4;
+    const int column = place.column + warp % kWarpsAcross * kWarpColumns + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2 * kBlocksA; ++i) {
+        half *out = c + static_cast<size_t>(row + 8 * i) * n + column;
+#pragma unroll
+        for (int j = 0; j < 2 * kBlocksB; ++j) {
+            const float *pair = &x[i / 2][j][i % 2 * 2];
+            *reinterpret_cast<uint32_t *>(out + 8 * j) = ptx::pack_f16(pair[0], pair[1]);
+        }
+    }
+}
+
+// Load, wait, multiply, wait: the tensor cores are idle while a tile is on its way.
+template <class Layout, int depth>
+__device__ __forceinline__ void in_turn(Accumulators &c, uint32_t smem, const half *a, const half *b, int n) {
+    const Tile<Layout> tile(smem);
+    for (int k = 0; k < n; k += kDepth) {
+        load_tile(tile, a + k, b + k, n);
+        ptx::cp_async_commit();
+        ptx::cp_async_wait<0>();
+        __syncthreads(); // the tile is here
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            Operands x;
+            load_operands(x, tile, step);
+            multiply<depth>(c, x);
+        }
+        __syncthreads(); // every warp is done with it
+    }
+}
+
+// A place in the ring of tiles, and the parity of its barriers' phase.
+struct Position {
+    int place;
+    uint32_t parity;
+
+    __device__ __forceinline__ void advance() {
+        if (++place == kStages) {
+            place = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// The ring of tiles. Each place has two barriers: full, once every thread's copies into it have arrived, and empty,
+// once every warp has read it. Warps wait for data, never for each other.
+template <class Layout> struct Ring {
+    uint32_t tiles, full, empty; // shared-memory addresses
+    Position take = {0, 0};      // the tile to be read next
+    Position put = {0, 1};       // and the one to be loaded: at first, places are empty
+
+    __device__ __forceinline__ Ring(uint32_t smem, uint64_t (&barriers)[2][kStages])
+        : tiles(smem), full(__cvta_generic_to_shared(barriers[0])), empty(__cvta_generic_to_shared(barriers[1])) {
+        if (threadIdx.x == 0) {
+            for (int place = 0; place < kStages; ++place) {
+                ptx::mbarrier_init(full + place * sizeof(uint64_t), kThreads);
+                ptx::mbarrier_init(empty + place * sizeof(uint64_t), kThreads);
+            }
+        }
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ Tile<Layout> tile(int place) const {
+        return Tile<Layout>(tiles + place * Tile<Layout>::kBytes);
+    }
+
+    __device__ __forceinline__ void load(const half *a, const half *b, int n) {
+        ptx::mbarrier_wait(empty + put.place * sizeof(uint64_t), put.parity);
+        load_tile(tile(put.place), a, b, n);
+        ptx::cp_async_arrive(full + put.place * sizeof(uint64_t));
+        put.advance();
+    }
+
+    __device__ __forceinline__ void wait() const {
+        ptx::mbarrier_wait(full + take.place * sizeof(uint64_t), take.parity);
+    }
+
+    // This warp has read the tile.
+    __device__ __forceinline__ void release() {
+        ptx::mbarrier_arrive(empty + take.place * sizeof(uint64_t));
+        take.advance();
+    }
+};
+
+// Tiles travel under the arithmetic of the tiles before them, and the operands of a step under that of the step
+// before it.
+template <class Layout, int depth>
+__device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const half *a, const half *b, int n) {
+    __shared__ uint64_t barriers[2][kStages];
+    Ring<Layout> ring(smem, barriers);
+    const int tiles = n / kDepth;
+    for (int tile = 0; tile < kStages - 1; ++tile) { // n is at least 256: 4 tiles
+        ring.load(a + tile * kDepth, b + tile * kDepth, n);
+    }
+    a += (kStages - 1) * kDepth;
+    b += (kStages - 1) * kDepth;
+
+    Operands x[2];
+    ring.wait();
+    load_operands(x[0], ring.tile(0), 0);
+    const auto multiply_tile = [&](auto left) { // of tiles after this one: kStages - 1 or more, fewer, none
+        constexpr int after = decltype(left)::value;
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            if (step == kSteps - 1) {
+                ring.release();
+                if constexpr (after > 0) {
+                    ring.wait();
+                }
+            }
+            if (after > 0 || step < kSteps - 1) {
+                load_operands(x[(step + 1) % 2], ring.tile(ring.take.place), (step + 1) % kSteps);
+            }
+            if (after == kStages - 1 && step == kSteps / 2) { // the place of the tile before this one is empty by now
+                ring.load(a, b, n);
+                a += kDepth;
+                b += kDepth;
+            }
+            multiply<depth>(c, x[step % 2]);
+        }
+    };
+    int tile = 0;
+    for (; tile < tiles - (kStages - 1); ++tile) {
+        multiply_tile(std::integral_constant<int, kStages - 1>());
+    }
+    for (; tile < tiles - 1; ++tile) {
+        multiply_tile(std::integral_constant<int, 1>());
+    }
+    multiply_tile(std::integral_constant<int, 0>());
+}
+
+// a, b, c: (n, n). Grid (n / 128, n / 256), 256 threads; Tile::kBytes of dynamic shared memory, or kStages of them.
+// `depth` is that of the tensor cores' instruction, m16n8k8 or m16n8k16.
+template <class Layout, Loads loads = Loads::kInTurn, int depth = 8>
+__device__ __forceinline__ void gemm(const half *a, const half *b, half *c, int n) {
+    extern __shared__ __align__(128) char smem[];
+    const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
+    const Place place;
+    a += static_cast<size_t>(place.row) * n;
+    b += static_cast<size_t>(place.column) * n;
+    Accumulators x = {};
+    if constexpr (loads == Loads::kAhead) {
+        ahead<Layout, depth>(x, base, a, b, n);
+    } else {
+        in_turn<Layout, depth>(x, base, a, b, n);
+    }
+    store(c, x, place, n);
+}
+
+} // namespace gemm

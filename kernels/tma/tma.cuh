@@ -1,0 +1,78 @@
+// Copy of an n x n matrix of fp16 through 64x64 tiles of shared memory, which TMA fills and ldmatrix reads.
+//
+//     GMEM→SMEM   cp.async.bulk.tensor, a box per instruction, by one thread     swizzled by the hardware
+//     SMEM→RF     ldmatrix.x4                                                    through the same XOR, in software
+//     RF→GMEM     4-byte stores
+//
+// The hardware swizzles within rows of 32, 64 or 128 bytes, and a box is as wide as that. So the tile arrives in 4, 2
+// or 1 boxes, and a reader that does not know how gets other elements.
+//
+// CUDA driver API, "Tensor Map Object Management"; PTX ISA, "cp.async.bulk.tensor". sm_90 and newer.
+#pragma once
+
+#include "fragment.cuh"
+#include "layout.cuh"
+#include "ptx.cuh"
+
+#include <cuda.h>
+
+namespace tma {
+
+using half = uint16_t; // its bits
+
+constexpr int kTile = 64;
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kTileBytes = kTile * kTile * sizeof(half);
+
+// GMEM→SMEM: the tile whose first element is in (row, column), in boxes of `span` bytes by 64 rows.
+template <int span>
+__device__ __forceinline__ void load_tile(uint32_t tile, const CUtensorMap &map, int row, int column,
+                                          uint32_t arrived) {
+    constexpr int box_bytes = span * kTile;
+    ptx::mbarrier_arrive_expecting(arrived, kTileBytes);
+#pragma unroll
+    for (int box = 0; box < kTileBytes / box_bytes; ++box) {
+        ptx::load_box(tile + box * box_bytes, &map, column + box * (span / sizeof(half)), row, arrived);
+    }
+}
+
+// RF→GMEM: a 16x16 block as ldmatrix.x4 delivers it: upper left, lower left, upper right, lower right.
+__device__ __forceinline__ void store_block(half *out, const uint32_t (&block)[4], int n) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + i % 2 * 8;
+        const int column = lane % 4 * 2 + i / 2 * 8;
+        *reinterpret_cast<uint32_t *>(out + static_cast<size_t>(row) * n + column) = block[i];
+    }
+}
+
+// in, out: (n, n); `map` describes `in`. Grid (n / 64, n / 64), 128 threads. `span` is the width of the map's boxes.
+template <class Layout, int span>
+__device__ __forceinline__ void copy(const CUtensorMap &map, half *out, int n) {
+    __shared__ alignas(1024) char smem[kTileBytes];
+    __shared__ uint64_t barrier;
+    const auto tile = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
+    const auto arrived = static_cast<uint32_t>(__cvta_generic_to_shared(&barrier));
+    const int row = blockIdx.y * kTile;
+    const int column = blockIdx.x * kTile;
+    if (threadIdx.x == 0) {
+        ptx::mbarrier_init(arrived, 1);
+        ptx::fence_mbarrier_init();
+        load_tile<span>(tile, map, row, column, arrived);
+    }
+    __syncthreads(); // the barrier is there to be waited at
+    ptx::mbarrier_wait(arrived, 0);
+
+    const int first = threadIdx.x / 32 * 16; // a warp reads 16 rows
+    out += static_cast<size_t>(row + first) * n + column;
+#pragma unroll
+    for (int c = 0; c < kTile; c += 16) {
+        uint32_t block[4];
+        ptx::ldmatrix_x4(block, fragment<Layout>(tile, first, c));
+        store_block(out + c, block, n);
+    }
+}
+
+} // namespace tma
