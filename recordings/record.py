@@ -52,6 +52,7 @@ def copy_headers(family: Family) -> None:
     for header in family.headers:
         package, _, inside = header.partition(":")
         shutil.copytree(headers.locate(header), SITE / package / inside, dirs_exist_ok=True)
+        (SITE / package / "__init__.py").touch()  # a package without it would yield to one that has it
 
 
 def environment() -> dict[str, str]:
