@@ -76,7 +76,7 @@ class Kernel:
     article: str = ""
     baseline: str = ""
     library: bool = False
-    degree: Mapping[str, int] = field(default_factory=dict)
+    degree: Mapping[str, float] = field(default_factory=dict)
     shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
     box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
     swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes

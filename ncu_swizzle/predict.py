@@ -104,13 +104,8 @@ def _verdict(predicted: Prediction, profile: Profile) -> str:
         return "unknown: no rule for this pattern was found by measuring"
     if _pair(predicted) != _pair(counted):
         return "differs: the compiler may have fused, split or dropped accesses; see the instructions in the report"
-    of_kind = [i for i in profile.instructions if i.access == predicted.access]
-    idle = sum(i.executed or 0 for i in of_kind if i.sass.startswith("@!PT") and not i.wavefronts)
-    if predicted.executed == counted.executed:
-        return "equal"
-    if counted.executed is not None and predicted.executed == counted.executed - idle:
-        return f"equal; {idle:,} of the instructions touch nothing (@!PT {predicted.access})"
-    return "equal wavefronts, but another number of instructions"
+    same = predicted.executed == counted.executed
+    return "equal" if same else "equal wavefronts, but another number of instructions"
 
 
 def _pair(counts: Wavefronts) -> tuple[int | None, int | None]:

@@ -10,6 +10,11 @@ __device__ __forceinline__ void cp_async_16(uint32_t smem, const void *gmem) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(smem), "l"(gmem) : "memory");
 }
 
+// The same through L1 (LDGSTS.E.128).
+__device__ __forceinline__ void cp_async_16_through_l1(uint32_t smem, const void *gmem) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;\n" ::"r"(smem), "l"(gmem) : "memory");
+}
+
 __device__ __forceinline__ void cp_async_commit() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }

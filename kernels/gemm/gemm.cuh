@@ -73,14 +73,18 @@ template <class Layout> struct Tile {
     __device__ __forceinline__ explicit Tile(uint32_t address) : a(address), b(address + Layout::bytes(kRows)) {}
 };
 
-// GMEM→SMEM: `rows` rows of a matrix of n columns. 8 threads copy a row.
+// GMEM→SMEM: `rows` rows of a matrix of n columns. 8 threads copy a row. Past L1, what one request reads of a line
+// should go to one line: rows that straddle lines take up to 3 times the wavefronts there, and go through L1 instead.
 template <class Layout, int rows> __device__ __forceinline__ void load_rows(uint32_t tile, const half *gmem, int n) {
     const int row = threadIdx.x / kChunksPerRow;
     const int chunk = threadIdx.x % kChunksPerRow;
     const half *source = gmem + static_cast<size_t>(row) * n + chunk * (layout::kChunkBytes / sizeof(half));
+    constexpr bool straddles = Layout::at(1, 0) % layout::kLapBytes != 0;
 #pragma unroll
     for (int r = 0; r < rows; r += kThreads / kChunksPerRow) {
-        ptx::cp_async_16(tile + Layout::at(r + row, chunk), source + static_cast<size_t>(r) * n);
+        const uint32_t to = tile + Layout::at(r + row, chunk);
+        const half *from = source + static_cast<size_t>(r) * n;
+        straddles ? ptx::cp_async_16_through_l1(to, from) : ptx::cp_async_16(to, from);
     }
 }
 

@@ -1,0 +1,29 @@
+"""The accesses of ``kernels/tma/tma.cuh``: TMA fills the tile, past all wavefront counters, and ldmatrix reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Names
+
+import numpy as np
+
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.tiles import Source, Tile, policies
+
+TILE, ELEMENT = 64, 2
+IN_CHUNK = 16 // ELEMENT
+
+LANE = np.arange(32)[None, :]
+
+
+def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 64x64 tile of halves, as the hardware lays it out."""
+    swizzled = re.search(r"layout::TmaSwizzle<(\d+),", source.text)
+    if swizzled:
+        mapping = policies.boxed(int(swizzled[1]), TILE, TILE, ELEMENT)
+    else:
+        mapping = source.mapping(TILE, TILE, ELEMENT, 16)
+    warp, step = np.divmod(np.arange(16)[:, None], 4)
+    rows, columns = 16 * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16)
+    access = Access("blocks out", "ldmatrix.x4", rows, columns, times=(problem["n"] // TILE) ** 2)
+    return (Tile("64x64 tile", mapping, (access,), unit=IN_CHUNK),)
