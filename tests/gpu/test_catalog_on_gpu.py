@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import catalog, paths
+from ncu_swizzle import catalog, paths, profiling
+from ncu_swizzle.profiling import Request
+from tests import worked_example
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
 SMALLEST = {
@@ -174,6 +176,13 @@ def test_profile_measures_before_and_after(tmp_path: Path) -> None:
         assert profile["metrics"]["profiler__replayer_passes"]["value"] <= 6
         assert profile["machine"]["clock_control"] == "none"
     assert {file.name for file in folder.iterdir()} >= {"report.html", "run.json", "kernel2.json", "kernel2.ncu-rep"}
+
+
+def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> None:
+    family, kernel = worked_example.follow(tmp_path)
+    request = Request("ncu", {"batch": 1, "heads": 2, "seq": 192})
+    profile = profiling.measure(family, kernel, request, tmp_path, lambda percent: None)
+    assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 
 def test_run_checks_and_times() -> None:
