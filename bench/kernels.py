@@ -8,19 +8,17 @@ README's.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tables import ROOT, head, replace, row
+
 from ncu_swizzle import catalog, experiment, terminal
 from ncu_swizzle.catalog import Family, Kernel
 from ncu_swizzle.experiment import Timing
 from ncu_swizzle.profiling import Request
-
-ROOT = Path(__file__).resolve().parent.parent
-MARKERS = "<!-- {name}: written by bench/kernels.py -->\n", "<!-- end of {name} -->"
 
 
 def main() -> None:
@@ -39,23 +37,15 @@ def main() -> None:
         print(text := table(timing, arguments.repeats), flush=True)
         summary.append(summarise(timing))
         if arguments.write:
-            replace(ROOT / "docs" / "measured.md", family.name, text)
+            replace(ROOT / "docs" / "measured.md", family.name, Path(__file__).name, text)
     machine = timing.facts["machine"]
     print(text := f"{conditions(machine)}\n\n" + "\n".join(summary) + "\n")
     if arguments.write and not arguments.family:
-        replace(ROOT / "README.md", "measured", text)
+        replace(ROOT / "README.md", "measured", Path(__file__).name, text)
 
 
 def conditions(machine: Mapping[str, Any]) -> str:
     return f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}"
-
-
-def head(*columns: str) -> str:
-    return f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
-
-
-def row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def medians(timing: Timing) -> dict[str, float]:
@@ -101,16 +91,6 @@ def following(family: Family, first: Kernel) -> list[Kernel]:
     for kernel in chain:
         chain += [later for later in family.kernels if later.baseline == kernel.name]
     return chain
-
-
-def replace(file: Path, name: str, text: str) -> None:
-    """Put the text between the file's markers of that name."""
-    start, end = (marker.format(name=name) for marker in MARKERS)
-    old = file.read_text(encoding="utf-8")
-    new, count = re.subn(f"(?s)({re.escape(start)}).*?({re.escape(end)})", lambda m: m[1] + text + m[2], old)
-    if not count:
-        raise SystemExit(f"{file} has no place for {name}: add the lines {start.strip()} and {end}")
-    file.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

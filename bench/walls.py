@@ -1,0 +1,62 @@
+"""What each recorded kernel is up against: ``python3 bench/walls.py [--write]``. Needs no GPU.
+
+Prints, from the recordings, how busy the units are that can limit a kernel, and its two most frequent stalls; with
+--write into docs/measured.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from tables import ROOT, head, replace, row
+
+from ncu_swizzle import catalog, paths, repfile
+from ncu_swizzle.compare import METRICS
+from ncu_swizzle.profile import Profile
+
+CLOCK = "smsp__cycles_elapsed.avg.per_second"
+BUSY = "Shared pipe", "Tensor pipe", "L2", "DRAM", "Issue slots"
+GETTERS = {title.removesuffix(", share of peak"): get for title, _, get in METRICS if title.endswith("share of peak")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="replace the table in docs/measured.md")
+    text = table(read)
+    print(text)
+    if parser.parse_args().write:
+        replace(ROOT / "docs" / "measured.md", "walls", Path(__file__).name, text)
+
+
+def read(name: str) -> Profile:
+    family, kernel = catalog.load().find(name)
+    report = paths.recording(family.name, kernel.name)
+    assert report is not None, f"{name} was not recorded"
+    return repfile.read(report)[0]
+
+
+def table(profile_of: Callable[[str], Profile]) -> str:
+    lines = [line(profile_of(kernel.name)) for _, kernel in catalog.load()]
+    return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
+
+
+def line(profile: Profile) -> str:
+    clock = f"{(profile.number(CLOCK) or 0) / 1e9:.2f} GHz"
+    return row(profile.kernel.name, *(percent(GETTERS[unit](profile)) for unit in BUSY), clock, stalls(profile))
+
+
+def percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f} %"
+
+
+def stalls(profile: Profile) -> str:
+    """Return the two reasons for which most samples were not issuing."""
+    total = sum(profile.stalls.values())
+    waiting = [item for item in profile.stalls.items() if item[0] not in ("selected", "not_selected")]
+    return ", ".join(f"{reason} {100 * samples / total:.0f} %" for reason, samples in waiting[:2])
+
+
+if __name__ == "__main__":
+    main()

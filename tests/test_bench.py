@@ -1,0 +1,33 @@
+"""The tables that the documentation shows are what the commands print, where that needs no GPU."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.profile import Profile
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_walls_are_those_of_the_recordings(
+    recorded: Callable[[str], Profile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    walls = importlib.import_module("walls")
+    page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    shown = re.search(r"written by bench/walls.py -->\n(.*?)<!-- end of walls -->", page, re.DOTALL)
+    assert shown
+    assert shown[1] == walls.table(recorded), "python3 bench/walls.py --write"
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/measured.md"])
+def test_every_table_has_both_its_markers(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    started = re.findall(r"<!-- (\w+): written by", text)
+    assert started
+    assert started == re.findall(r"<!-- end of (\w+) -->", text)
