@@ -45,7 +45,7 @@ class Parameter:
         if value < self.smallest or value % self.multiple:
             raise BadProblem(
                 f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {self.smallest}",
-                f"try --problem {self.name}={self.default}",
+                f"--problem {self.name}={self.default}",
             )
         return value
 

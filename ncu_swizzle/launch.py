@@ -151,7 +151,7 @@ def explain(error: Exception) -> NcuSwizzleError:
     if isinstance(error, NcuSwizzleError):
         return error
     if "out of memory" in str(error):
-        return ProgramFailed(f"the GPU's memory does not suffice: {error}", "try a smaller --problem")
+        return ProgramFailed(f"the GPU's memory does not suffice: {error}", "a smaller --problem")
     if isinstance(error, device.CUDA_ERRORS):
         return ProgramFailed(f"the kernel failed: {error}", "run the launch under compute-sanitizer")
     return ProgramFailed(

@@ -189,7 +189,7 @@ FAILURES = (
         r"bad allocation|Failed to save memory for replay",
         ProgramFailed,
         "ncu ran out of memory while saving the kernel's memory between passes",
-        "try --replay-mode application, or a smaller --problem",
+        "--replay-mode application, or a smaller --problem",
     ),
     Failure(
         r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown Error on device",

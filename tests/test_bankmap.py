@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import bankmap_terminal, report
+from ncu_swizzle import report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.model import terminal
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.smem import access, bankmap, fragments, layout, mapping, pictures
 from ncu_swizzle.smem.bankmap import BankMap
@@ -263,4 +264,4 @@ def test_unknown_wavefronts_are_called_so() -> None:
     assert found.counts is not None
     unknown = replace(found, counts=replace(found.counts, known=False))
     assert view.pictures([unknown])[0].verdict == "row: no rule is known for its wavefronts."
-    assert "wavefronts unknown" in bankmap_terminal.counted("row", "ld.shared.b32", replace(found.counts, known=False))
+    assert "wavefronts unknown" in terminal.counted("row", "ld.shared.b32", replace(found.counts, known=False))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, headers, predict
+from ncu_swizzle import catalog, headers, prediction
 from ncu_swizzle.catalog import Family, Kernel
 from ncu_swizzle.device import OPTIONS
 from ncu_swizzle.errors import EnvironmentLacking
@@ -59,7 +59,7 @@ def test_it_compiles_without_spills(family: Family, kernel: Kernel, arch: str, t
 
 @pytest.mark.parametrize(("family", "kernel"), list(own_kernels()), ids=lambda item: item.name)
 def test_stated_degrees_are_what_arithmetic_predicts(family: Family, kernel: Kernel) -> None:
-    predicted = predict.by_kind(predict.kernel(family, kernel, family.problem()))
+    predicted = prediction.by_kind(prediction.kernel(family, kernel, family.problem()))
     assert {one.access: one.degree for one in predicted} == dict(kernel.degree)
 
 

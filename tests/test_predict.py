@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog, paths, predict, tiles
+from ncu_swizzle import catalog, paths, prediction, tiles
 from ncu_swizzle.errors import BadFile, BadProblem, UsageError
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.smem import expression, lanes
@@ -29,8 +29,8 @@ OWN = [
 @pytest.mark.parametrize("name", OWN)
 def test_what_is_predicted_is_what_was_recorded(name: str, recorded: Recorded) -> None:
     family, kernel = CATALOG.find(name)
-    predictions = predict.kernel(family, kernel, family.problem())
-    checks = predict.against(predictions, recorded(name))
+    predictions = prediction.kernel(family, kernel, family.problem())
+    checks = prediction.against(predictions, recorded(name))
     assert {check.predicted.access for check in checks} == set(recorded(name).accesses), "no access is left out"
     for check in checks:
         assert check.equal, (check.predicted.access, check.verdict)
@@ -43,25 +43,25 @@ def test_every_kernel_of_ours_is_declared() -> None:
 
 def test_differences_are_explained(recorded: Recorded) -> None:
     family, kernel = CATALOG.find("kernel1")
-    predictions = predict.kernel(family, kernel, family.problem())
-    by_access = {check.predicted.access: check for check in predict.against(predictions, recorded("kernel1"))}
+    predictions = prediction.kernel(family, kernel, family.problem())
+    by_access = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel1"))}
     assert {check.verdict for check in by_access.values()} == {"equal"}
-    other = {check.predicted.access: check for check in predict.against(predictions, recorded("kernel2"))}
+    other = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel2"))}
     assert other["LDSM"].verdict.startswith("differs")
     assert not other["LDSM"].equal
     few = [one for one in predictions if one.access != "STS"]
-    left_out = {check.predicted.access: check for check in predict.against(few, recorded("kernel1"))}
+    left_out = {check.predicted.access: check for check in prediction.against(few, recorded("kernel1"))}
     assert left_out["STS"].verdict.startswith("differs"), "an access that nobody declared is not overlooked"
     without = replace(recorded("kernel1"), instructions=())
-    assert {check.verdict for check in predict.against(predictions, without)} == {"not executed"}
+    assert {check.verdict for check in prediction.against(predictions, without)} == {"not executed"}
 
 
 def test_predictions_scale_with_the_problem() -> None:
     family, kernel = CATALOG.find("transpose-plain")
-    small, large = (predict.kernel(family, kernel, family.problem({"n": n})) for n in (64, 128))
+    small, large = (prediction.kernel(family, kernel, family.problem({"n": n})) for n in (64, 128))
     assert [4 * (one.wavefronts or 0) for one in small] == [one.wavefronts for one in large]
     with pytest.raises(BadProblem, match="ends within a tile"):
-        predict.kernel(family, kernel, family.problem({"n": 100}))
+        prediction.kernel(family, kernel, family.problem({"n": 100}))
 
 
 def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     family, kernel = catalog.load(kernels).find("rotated")
     (tile,) = tiles.of(family, kernel, family.problem())
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
-    costly = {one.access for one in predict.kernel(family, kernel, family.problem()) if one.excessive}
+    costly = {one.access for one in prediction.kernel(family, kernel, family.problem()) if one.excessive}
     assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
 
 

@@ -181,7 +181,7 @@ def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> No
     ("arguments", "said", "hint"),
     [
         (["banks", "nothing"], "unknown kernel 'nothing'", "ncu-swizzle list"),
-        (["banks", "(8,8)"], "is no layout, no kernel and no picture", '"(8,8):(1,8)"'),
+        (["banks", "8x8"], "is no layout, no kernel and no picture", '"(8,8):(1,8)"'),
         (["banks", "(8,8):(1"], "is no layout", "(64,64):(64,1)"),
         (["banks", "(8,8,8):(1,8,64)"], "rows and columns", "(64,64):(64,1)"),
         (["banks", "(8,8):(1,8)", "--elem", "3"], "an element cannot have 3 bytes", "--elem 1, 2, 4"),
@@ -193,6 +193,9 @@ def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> No
         (["banks", "xor", "--svg", "x.svg"], "on the terminal only", "--svg"),
         (["banks", "kernel1", "--access", "nothing"], "has no access 'nothing'", "'K out'"),
         (["banks", "(8,8):(1,8)", "--svg", "/proc/x.svg"], "cannot write /proc/x.svg", "--html"),
+        (["banks", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
+        (["suggest", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
+        (["predict", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
         (["predict", "kernl1"], "unknown kernel 'kernl1', did you mean 'kernel1'?", "ncu-swizzle list"),
         (["predict", "tid*4"], "cannot be predicted", "--op"),
         (["predict", "tid*4", "--op", "ld.shared.b33"], "did you mean 'ld.shared.b32'", "one of"),

@@ -47,8 +47,8 @@ def banks(
 
     Counts are of wavefronts: ACTUAL/IDEAL, and * at the cells that conflict.
     """
-    from ncu_swizzle import drawing
     from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.model import banks as maps
 
-    asked = drawing.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)
-    drawing.show(asked, Output(), html, svg, json)
+    asked = maps.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)
+    maps.show(asked, Output(), html, svg, json)

@@ -35,9 +35,9 @@ def predict(
 
     A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
     """
-    from ncu_swizzle import predicting
     from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.model import predict as answer
 
     sizes = options.sizes(problem)
-    asked = predicting.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile)
-    predicting.show(asked, Output(), json)
+    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile)
+    answer.show(asked, Output(), json)

@@ -47,10 +47,10 @@ def suggest(
       mma               accumulators of mma.m16n8, two elements a lane
       OP@ROW,COLUMN     such as ld.shared.b32@tid%32,tid/32 with --threads
     """
-    from ncu_swizzle import suggesting
     from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.model import suggest as answer
     from ncu_swizzle.smem.suggestions import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    asked = suggesting.Asked(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
-    suggesting.show(asked, Output(), code.value, json)
+    asked = answer.Asked(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
+    answer.show(asked, Output(), code.value, json)

@@ -19,7 +19,7 @@ from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP
 from ncu_swizzle.smem.wavefronts import Bools, Wavefronts, wavefronts
 
 TYPES = {1: "u8", 2: "u16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}
-EXAMPLE = "try row, row:16, rows:16, column, column:16, cp.async, ldmatrix, mma, or ld.shared.b32@tid%32,tid/32"
+EXAMPLE = "row, row:16, rows:16, column, column:16, cp.async, ldmatrix, mma, or ld.shared.b32@tid%32,tid/32"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def _whole_warps(numbers: Ints) -> Ints:
 
 def _copy(surface: Surface, width: int) -> Access:
     if width not in (4, 8, 16):
-        raise UsageError(f"cp.async cannot copy {width} bytes a lane", "try cp.async, cp.async:8 or cp.async:4")
+        raise UsageError(f"cp.async cannot copy {width} bytes a lane", "cp.async, cp.async:8 or cp.async:4")
     lines = _lines("columns" if surface.column_major else "rows", surface, width, True)
     run = surface.shape[0 if surface.column_major else 1]
     line, place = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)

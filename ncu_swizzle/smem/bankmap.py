@@ -88,7 +88,7 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     `banks` other than 32 is for toys: the whole request is one phase there, and ideal is 1.
     """
     if banks < 1:
-        raise UsageError(f"shared memory cannot have {banks} banks", "try --banks 32, or 4 for a toy")
+        raise UsageError(f"shared memory cannot have {banks} banks", "--banks 32, or 4 for a toy")
     width = access.operation.width_bytes if access else mapping.element_bytes
     width = cell_bytes or max(width, mapping.element_bytes)
     surface = Surface(mapping.layout, mapping.element_bytes)

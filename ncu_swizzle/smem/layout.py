@@ -21,7 +21,7 @@ IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias
 Ints = npt.NDArray[np.int64]
 
 LARGEST = 1 << 20  # elements of a tile: 1 MB of bytes is more than any SM shares
-EXAMPLE = 'try "(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
+EXAMPLE = '"(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
 
 
 def product(shape: IntTuple) -> int:

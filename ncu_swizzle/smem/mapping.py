@@ -41,7 +41,7 @@ class Mapping:
 
     def __post_init__(self) -> None:
         if self.element_bytes not in ELEMENTS:
-            raise UsageError(f"an element cannot have {self.element_bytes} bytes", "try --elem 1, 2, 4, 8 or 16")
+            raise UsageError(f"an element cannot have {self.element_bytes} bytes", "--elem 1, 2, 4, 8 or 16")
         if len(self.layout.modes) != 2:
             raise UsageError(f"the layout {self.layout} has to have rows and columns: two modes", EXAMPLE)
 

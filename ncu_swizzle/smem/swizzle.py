@@ -16,7 +16,7 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.layout import Ints
 
 WHOLE = 1 << 30  # the granule of what moves nothing
-EXAMPLE = "try --swizzle 3,2,3 for Swizzle<3,2,3>, add:5,0,5 for a rotation, or 128B for TMA's mode"
+EXAMPLE = "--swizzle 3,2,3 for Swizzle<3,2,3>, add:5,0,5 for a rotation, or 128B for TMA's mode"
 COMBINE = {"xor": "^", "add": "+", "and": "&", "or": "|"}
 
 
@@ -186,7 +186,7 @@ class Padding:
 
     def __post_init__(self) -> None:
         if self.every < 1 or self.by < 0:
-            raise UsageError(f"{self} makes no sense", "try --pad 1: one element after each row")
+            raise UsageError(f"{self} makes no sense", "--pad 1: one element after each row")
 
     def __str__(self) -> str:
         return f"padding {self.every}+{self.by}"
@@ -283,7 +283,7 @@ def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
 def _sudoku(columns: int) -> Table:
     squares = {4: SQUARE_4, 32: square_32()}
     if columns not in squares:
-        raise UsageError(f"no square for rows of {columns} elements is here", "try sudoku with rows of 4 or 32")
+        raise UsageError(f"no square for rows of {columns} elements is here", "sudoku with rows of 4 or 32")
     return Table(squares[columns])
 
 

@@ -40,10 +40,14 @@ def counters(comparison: Comparison) -> tuple[Counter, ...]:
     return (
         Counter("inst_executed", "TMA loads executed", True, tuple(text.count(_executed(p)) for p in profiles)),
         *(_counter(name, meaning, True, profiles) for name, meaning in SEEING),
-        Counter("memory_l1_wavefronts_shared", "wavefronts of TMA loads, source-level", False,
-                tuple(text.count(_wavefronts(profile)) for profile in profiles)),
+        Counter(
+            "memory_l1_wavefronts_shared",
+            "wavefronts of TMA loads, source-level",
+            False,
+            tuple(_wavefronts(p) for p in profiles),
+        ),
         *(_counter(name, meaning, False, profiles) for name, meaning in BLIND),
-    )  # fmt: skip
+    )
 
 
 def _counter(name: str, meaning: str, sees: bool, profiles: tuple[Profile, ...]) -> Counter:
@@ -54,6 +58,6 @@ def _executed(profile: Profile) -> int:
     return sum(i.executed or 0 for i in profile.instructions if i.opcode.startswith(LOADS))
 
 
-def _wavefronts(profile: Profile) -> int | None:
+def _wavefronts(profile: Profile) -> str:
     counted = [i.wavefronts for i in profile.instructions if i.opcode.startswith(LOADS) and i.wavefronts is not None]
-    return sum(counted) if counted else None
+    return text.count(sum(counted)) if counted else "no value"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, paths, predict, profiling, tiles
+from ncu_swizzle import catalog, paths, prediction, profiling, tiles
 from ncu_swizzle.catalog import Family, Kernel
-from ncu_swizzle.predict import Prediction
+from ncu_swizzle.prediction import Prediction
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Request
 from ncu_swizzle.smem import code
@@ -32,7 +32,7 @@ def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Pat
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
     """Hold what ncu counted against the predictions; only copies may have none."""
-    for check in predict.against(predictions, profile):
+    for check in prediction.against(predictions, profile):
         known = check.predicted.wavefronts is not None
         assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
 
@@ -57,7 +57,7 @@ def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_
     family, plain = catalog.load().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
-    hold(predict.kernel(family, plain, problem), before)
+    hold(prediction.kernel(family, plain, problem), before)
     assert before.total.excessive
 
     (tile,) = tiles.of(family, plain, problem)
@@ -67,6 +67,6 @@ def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_
 
     applied = with_policy(name, file, policy, code.policy(best.mapping, tile.unit), tmp_path)
     after = measure(*applied, problem, tmp_path / "after")
-    predictions = [predict.one(access, best.mapping) for access in tile.accesses]
+    predictions = [prediction.one(access, best.mapping) for access in tile.accesses]
     hold(predictions, after)
     assert after.total.excessive == 0

@@ -53,7 +53,7 @@ class Answer:
 
 def answers(asked: Asked) -> Iterator[Answer]:
     """Yield an answer for the tile, or for each tile of the kernel. Raises UsageError."""
-    if ":" in asked.what:
+    if ":" in asked.what or asked.what.startswith("("):
         plain = mapping.parse(asked.what, asked.element_bytes)
         named = [accesses.parse(text, plain.layout, asked.element_bytes, True, asked.threads) for text in asked.writes]
         named += [accesses.parse(text, plain.layout, asked.element_bytes, False, asked.threads) for text in asked.reads]

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import catalog, experiment, paths, predict, profiling, repfile
+from ncu_swizzle import catalog, experiment, paths, prediction, profiling, repfile
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.predict import Check, Prediction
+from ncu_swizzle.prediction import Check, Prediction
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import gf2, lanes, mapping, operations
@@ -71,7 +71,7 @@ def answer(asked: Asked) -> Answer:
         return _kernel(asked)
     if asked.what.endswith((".csv", ".csv.gz")):
         return _requests(asked.what, lanes.read(Path(asked.what), asked.op))
-    if ":" in asked.what:
+    if ":" in asked.what or (asked.what.startswith("(") and not asked.op):
         return _layout(asked)
     if asked.op:
         addresses = evaluate(asked.what, asked.threads).reshape(-1, WARP)
@@ -86,14 +86,14 @@ def answer(asked: Asked) -> Answer:
 def _kernel(asked: Asked) -> Answer:
     family, kernel = catalog.load().find(asked.what)
     problem = family.problem(asked.problem)
-    predictions = predict.kernel(family, kernel, problem)
+    predictions = prediction.kernel(family, kernel, problem)
     title = f"{kernel.name}, {in_words(problem)}"
     profile, origin = _counted(asked, kernel.name, family.name)
     if profile is None:
         return Answer(title, predictions, origin=origin)
     if profile.problem and dict(profile.problem) != problem:
         return Answer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return Answer(title, predictions, predict.against(predictions, profile), origin)
+    return Answer(title, predictions, prediction.against(predictions, profile), origin)
 
 
 def _counted(asked: Asked, kernel: str, family: str) -> tuple[Profile | None, str]:
@@ -126,7 +126,7 @@ def _layout(asked: Asked) -> Answer:
     if not found:
         raise UsageError("a layout alone makes no wavefronts", "name accesses: --write rows:16 --read column")
     unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in found)
-    return Answer(str(tile), tuple(predict.one(access, tile) for access in found), unknown=unknown)
+    return Answer(str(tile), tuple(prediction.one(access, tile) for access in found), unknown=unknown)
 
 
 def _linear(group: Requests) -> str:
@@ -155,7 +155,7 @@ def _requests(title: str, groups: Sequence[Requests]) -> Answer:
         known = found.known.all()
         predictions.append(
             Prediction(
-                predict.SASS[operations.find(group.op).kind],
+                prediction.SASS[operations.find(group.op).kind],
                 "",
                 group.op,
                 len(group.addresses),

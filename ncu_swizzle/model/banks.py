@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle import bankmap_terminal as terminal
 from ncu_swizzle import catalog, tiles
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
+from ncu_swizzle.model import terminal
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
 from ncu_swizzle.smem.access import Access
@@ -79,7 +79,7 @@ def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | N
 
 def read(asked: Asked) -> Subject:
     """Return the mapping and the access that the command line names: a layout's, or a catalogue kernel's."""
-    if ":" in asked.what:
+    if ":" in asked.what or asked.what.startswith("("):
         after = mapping.parse(asked.what, asked.element_bytes, asked.swizzle, asked.pad)
         name = asked.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
@@ -133,7 +133,7 @@ def _show_detail(asked: Asked, subject: Subject, console: Console) -> None:
         console.print(Text(f"{subject.after}: which column lies where in memory", style="bold"))
         terminal.show_places(before, after, console)
     elif subject.access is None:
-        raise UsageError("phases are of an access", "try --access row, column or ldmatrix")
+        raise UsageError("phases are of an access", "--access row, column or ldmatrix")
     else:
         for one in dict.fromkeys((subject.before, subject.after)):
             number, phases = bankmap.phases(subject.access, one, asked.request)
