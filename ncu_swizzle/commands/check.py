@@ -1,0 +1,71 @@
+"""``ncu-swizzle check``: the gate that stops a conflict from coming back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+
+LIMIT = "[KERNEL:][ACCESS=]NUMBER"
+
+
+def check(
+    profiles: Annotated[
+        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .ncu-rep files, saved profiles or runs.")
+    ],
+    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal number.")] = [],  # noqa: B006 - typer takes a list as it is
+    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
+    max_regression: Annotated[
+        list[str], typer.Option(metavar="[KERNEL:]PERCENT", help="Longer than the baseline, beyond noise.")
+    ] = [],  # noqa: B006
+    baseline: Annotated[
+        str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it is there.")
+    ] = "",
+    kernel_name: Annotated[
+        str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Judge only kernels of such a name.")
+    ] = "",
+    config: Annotated[
+        str, typer.Option(metavar="FILE|none", help="Default: the nearest ncu-swizzle.toml or pyproject.toml.")
+    ] = "",
+    allow_recorded: Annotated[
+        bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Judge recorded figures too.")
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
+    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0.")] = None,
+    github: Annotated[bool, typer.Option("--github", help="Annotate, and add to the step's summary.")] = False,
+    json: options.JsonOption = None,
+    engine: options.EngineOption = Engine.auto,
+    problem: options.ProblemOption = [],  # noqa: B006
+    clock_control: options.ClockOption = ClockControl.none,
+    cache_control: options.CacheOption = CacheControl.all,
+    replay_mode: options.ReplayOption = ReplayMode.kernel,
+    ncu: options.NcuOption = None,
+    timeout: options.TimeoutOption = 600,
+) -> None:
+    """Hold profiles against limits: exit code 0, 1 or 5.
+
+    \b
+    ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
+    ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
+    ncu-swizzle check mine.json --baseline ncu-swizzle-baseline.json --max-regression 5
+
+    KERNEL is a regular expression of the whole name, ACCESS one of LDS, LDSM, STS … or * for each.
+    Without it a limit is about all accesses together. The settings are in docs/ci.md.
+    """
+    from ncu_swizzle.commands import output
+    from ncu_swizzle.gate import checking
+    from ncu_swizzle.ncu import Options
+    from ncu_swizzle.profiling import Request
+
+    own = Options(clock_control.value, cache_control.value, replay_mode.value)
+    request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
+    limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
+    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name)
+    with output.progress() as progress:
+        verdict = checking.check(asked, request, progress)
+    checking.show(verdict, checking.Outputs(junit, sarif, json, github), output.Output())
+    checking.conclude(verdict)

@@ -1,0 +1,62 @@
+"""A verdict for GitHub Actions: workflow commands, which become annotations, and the step's summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict, one_line
+
+LEVELS = {Outcome.failed: "error", Outcome.inconclusive: "warning"}
+
+
+def commands(verdict: Verdict) -> list[str]:
+    """Return one workflow command per check that did not pass, failures first."""
+    return [
+        _command(level, _properties(check), f"{check}.")
+        for outcome, level in LEVELS.items()
+        for check in verdict.checks
+        if check.outcome is outcome
+    ]
+
+
+def _properties(check: Check) -> dict[str, str]:
+    place = check.place or Place("")
+    return {"file": place.file, "line": str(place.line or ""), "title": check.title}
+
+
+def _command(level: str, properties: Mapping[str, str], message: str) -> str:
+    known = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    return f"::{level} {known}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return log_line(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def log_line(text: str) -> str:
+    """Return a line without ``##[``, which starts a workflow command even in the middle of one."""
+    return one_line(text).replace("##[", "## [")
+
+
+def summary(verdict: Verdict) -> str:
+    """Return the verdict as Markdown: a heading, a table with what did not pass first, notes."""
+    order = [Outcome.failed, Outcome.inconclusive, Outcome.passed]
+    lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{verdict.summary}.", ""]
+    if verdict.checks:
+        lines += ["| outcome | kernel | criterion | what was found | where |", "|---|---|---|---|---|"]
+    for check in sorted(verdict.checks, key=lambda check: order.index(check.outcome)):
+        criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
+        cells = (check.outcome, check.kernel, criterion, check.message, str(check.place or ""))
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    lines += ["", *(f"{_cell(note)}\n" for note in verdict.notes)]
+    return "\n".join(lines).rstrip() + "\n\n"
+
+
+def _cell(text: str) -> str:
+    """Return a text that Markdown shows as it is: every character that could mean something as an entity."""
+    return re.sub(r"[^\w\s.,/%+()→×…=-]", lambda found: f"&#{ord(found[0])};", one_line(text)).replace("_", "&#95;")

@@ -1,0 +1,120 @@
+"""What is asked of profiles: rules, each one limit for some kernels and some accesses."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
+from ncu_swizzle.profile import TRANSFERS
+
+LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
+LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}
+EACH = "*"  # as an access: each kind for itself
+FORM = "write [KERNEL:][ACCESS=]NUMBER, such as 0, LDSM=0, 'gemm.*:1000' or 'gemm.*:STS=1000'"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A limit: wavefronts (max-excessive), a ratio (max-degree), or percent (max-regression)."""
+
+    criterion: str
+    limit: float
+    kernel: str = ""  # regular expression of the whole name; empty: every kernel
+    access: str = ""  # an access kind, EACH, or empty: all accesses together
+    origin: str = "the default"
+
+    def applies_to(self, names: Iterable[str]) -> bool:
+        """Tell whether the rule is about a kernel that has these names."""
+        return not self.kernel or any(re.fullmatch(self.kernel, name) for name in names)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All rules, what is said later over what is said earlier. Without rules and baseline: no excess at all."""
+
+    rules: tuple[Rule, ...] = ()
+    baseline: Path | None = None
+    allow_recorded: bool = False
+    only: str = ""  # regular expression of the kernels to judge; empty: every kernel
+
+    def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
+        """Return the rule that counts for each criterion and access kind of a kernel ("" is all together)."""
+        chosen: dict[tuple[str, str], Rule] = {}
+        for rule in self.effective:
+            if rule.applies_to(names):
+                for access in accesses if rule.access == EACH else (rule.access,):
+                    chosen[rule.criterion, access] = rule
+        return chosen
+
+    @property
+    def effective(self) -> tuple[Rule, ...]:
+        return self.rules if self.rules or self.baseline else (Rule(MAX_EXCESSIVE, 0),)
+
+    def concerns(self, names: Iterable[str]) -> bool:
+        return not self.only or any(re.fullmatch(self.only, name) for name in names)
+
+
+def parse(criterion: str, text: str) -> Rule:
+    """Return the rule of an option: ``[KERNEL:][ACCESS=]NUMBER``; raise UsageError."""
+    kernel, _, rest = text.rpartition(":")
+    access, _, number = rest.rpartition("=")
+    digits = number.strip().removesuffix("%") if criterion == MAX_REGRESSION else number.strip()
+    try:
+        limit = int(digits) if digits.isdecimal() else float(digits)
+    except ValueError as error:
+        raise UsageError(f"--{criterion} {text}: {number!r} is no number", FORM) from error
+    return rule(criterion, limit, kernel, access, f"--{criterion}")
+
+
+def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> Rule:
+    """Return a rule that makes sense, or raise UsageError."""
+    whole = criterion == MAX_EXCESSIVE
+    least = LEAST[criterion]
+    if isinstance(limit, bool) or not isinstance(limit, int if whole else int | float) or not math.isfinite(limit):
+        raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if whole else ''}number")
+    if limit < least:
+        raise UsageError(f"{origin}: {criterion} is {limit:g}", f"the least that it can be is {least}")
+    if not isinstance(kernel, str) or not isinstance(access, str):
+        raise UsageError(f"{origin}: kernel and access are texts", 'such as kernel = "gemm-.*" and access = "LDSM"')
+    if criterion == MAX_REGRESSION and access:
+        raise UsageError(
+            f"{origin}: max-regression for {access} accesses", "time is that of a whole kernel: leave the access away"
+        )
+    return Rule(criterion, limit, pattern(kernel, origin), access, origin)
+
+
+def pattern(text: str, origin: str) -> str:
+    """Return a regular expression that compiles, or raise UsageError."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{origin}: {text!r} is no regular expression: {error}", "quote *, ? and ( with \\") from error
+    return text
+
+
+def check_baseline(policy: Policy) -> None:
+    """Raise UsageError for a limit on regressions where there is nothing to regress from."""
+    needing = next((one for one in policy.rules if one.criterion == MAX_REGRESSION), None)
+    if needing and policy.baseline is None:
+        raise UsageError(f"{needing.origin}: max-regression needs a baseline", "ncu-swizzle baseline save PROFILE…")
+
+
+def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
+    """Raise UsageError for an access kind that neither we know nor any profile has: a limit that never bites."""
+    known = sorted({*TRANSFERS, *seen})
+    for one in rules:
+        if one.access not in ("", EACH, *known):
+            raise UsageError(f"{one.origin}: {unknown('access kind', one.access, known)}", FORM)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """Say that there is no such thing, and which is nearest."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"unknown {what} {name!r}" + (f", did you mean {near[0]!r}?" if near else "")

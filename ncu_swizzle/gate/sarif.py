@@ -1,0 +1,81 @@
+"""A verdict as SARIF 2.1.0: what failed at its source line, what is inconclusive as open; a pass is no result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict, one_line
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+IDS = list(CRITERIA)
+
+
+def render(verdict: Verdict) -> str:
+    """Return the log as JSON. What has no place is a notification: code scanning takes no result without one."""
+    told = [check for check in verdict.checks if check.outcome is not Outcome.passed]
+    run = {
+        "tool": {"driver": _driver()},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [_notification(check) for check in told if not check.place],
+            }
+        ],
+        "results": [_result(check, check.place) for check in told if check.place],
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, allow_nan=False) + "\n"
+
+
+def _driver() -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {
+        "name": "ncu-swizzle",
+        "semanticVersion": version("ncu-swizzle"),
+        "rules": [
+            {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
+            for name, text in CRITERIA.items()
+        ],
+    }
+
+
+def _result(check: Check, place: Place) -> dict[str, Any]:
+    failed = check.outcome is Outcome.failed
+    return {
+        "ruleId": check.criterion,
+        "ruleIndex": IDS.index(check.criterion),
+        "kind": "fail" if failed else "open",
+        "level": "error" if failed else "none",
+        "message": {"text": _message(check)},
+        "locations": [_location(place)],
+        # The same finding in the next run, wherever its line has moved to.
+        "partialFingerprints": {"check/v1": hashlib.sha256(check.title.encode("utf-8", "replace")).hexdigest()},
+    }
+
+
+def _notification(check: Check) -> dict[str, Any]:
+    level = "error" if check.outcome is Outcome.failed else "warning"
+    return {"level": level, "message": {"text": _message(check)}, "associatedRule": {"id": check.criterion}}
+
+
+def _message(check: Check) -> str:
+    """Return plain text; in SARIF's, brackets would make links and braces placeholders."""
+    text = one_line(f"{check}.").replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _location(place: Place) -> dict[str, Any]:
+    region = {"region": {"startLine": place.line}} if place.line else {}
+    return {"physicalLocation": {"artifactLocation": _artifact(place.file), **region}}
+
+
+def _artifact(file: str) -> dict[str, str]:
+    uri = quote(file.encode("utf-8", "replace"))
+    if PurePosixPath(file).is_absolute():
+        return {"uri": f"file://{uri}"}
+    return {"uri": uri, "uriBaseId": "%SRCROOT%"}
