@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from ncu_swizzle.commands import banks, compare, list_, predict, profile, run, suggest
+from ncu_swizzle.commands import banks, compare, list_, predict, profile, report, run, suggest
 from ncu_swizzle.errors import NcuSwizzleError
 
 INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
@@ -24,6 +24,7 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 app.command("profile", context_settings=PASS_ON)(profile.profile)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
 app.command("banks")(banks.banks)
@@ -38,6 +39,7 @@ def overview() -> None:
     \b
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
+    ncu-swizzle report RUN           a saved run, shown again
     ncu-swizzle list                 what can be profiled
 
     \b
