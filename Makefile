@@ -1,5 +1,6 @@
 # make demo   what the project does, on this machine        make test   everything that needs no GPU
 # make lint   style and types                                make record all recordings again (GPU and ncu)
+# make picture  the README's picture and the example report (Chromium)
 
 PYTHON ?= python3
 BIN := .venv/bin

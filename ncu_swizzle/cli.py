@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from ncu_swizzle.commands import banks, baseline, check, compare, list_, predict, profile, run, suggest
+from ncu_swizzle.commands import banks, baseline, check, compare, list_, predict, profile, report, run, suggest
 from ncu_swizzle.errors import NcuSwizzleError
 
 INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
@@ -24,6 +24,7 @@ PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": False}
 
 app.command("profile", context_settings=PASS_ON)(profile.profile)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("check")(check.check)
 app.add_typer(baseline.app, name="baseline")
 app.command("run")(run.run)
@@ -40,6 +41,7 @@ def overview() -> None:
     \b
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
+    ncu-swizzle report RUN           a saved run, shown again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
     ncu-swizzle list                 what can be profiled
 

@@ -120,6 +120,30 @@ def compare_all(
     return Result(compare(profiles), engine)
 
 
+def reopen(entries: Sequence[str]) -> Result:
+    """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
+    for entry in entries:
+        if not Path(entry).exists():
+            raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
+    catalog, recalled = Catalog(()), Engine("recorded")  # for names, which cannot come here
+    with tempfile.TemporaryDirectory() as folder:
+        profiles = [
+            one
+            for entry in entries
+            for one in resolve(
+                catalog, entry, Request(), recalled, Path(folder), lambda kernel, percent: None, len(entries) == 1
+            )
+        ]
+    engines = sorted({one.engine for one in profiles})
+    return Result(compare(profiles), Engine(" and ".join(engines)))
+
+
+def page_of(entries: Sequence[str]) -> Path:
+    """Return where the page of saved entries belongs: in the one run's folder, else in swizzle-out."""
+    first = Path(entries[0])
+    return (first if len(entries) == 1 and first.is_dir() else runfolder.DEFAULT) / REPORT
+
+
 def resolve(
     catalog: Catalog,
     entry: str,

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from ncu_swizzle import mix
+from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result
 
 SCHEMA = 1
@@ -26,11 +28,20 @@ def to_json(result: Result) -> str:
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
         "stalls": _rows(comparison.stalls.reset_index()),
+        "mix": _mix(comparison),
         "lines": _rows(comparison.lines),
         "files": [str(file) for file in result.files],
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _mix(comparison: Comparison) -> list[dict[str, Any]]:
+    return [
+        {"label": label, "class": kind, "opcode": word or None, "executed": executed}
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+        for (kind, word), executed in sorted(mix.count(profile).classes.items())
+    ]
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:

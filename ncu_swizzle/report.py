@@ -1,11 +1,17 @@
-"""The report: a `Comparison` as one HTML file without scripts; the only importer of Jinja and Pygments."""
+"""The report: a `Comparison` as one HTML file; the only importer of Jinja and Pygments.
+
+The page is complete without JavaScript. The one script that may run is named by its hash in the page's policy.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
 
@@ -32,8 +38,12 @@ HEAD, LEAST_WIDTH = 56, 480  # pixels: room for a picture's title, and for its l
 
 
 def render(comparison: Comparison) -> str:
-    """Return the report as one HTML document: no script, no network, the same bytes for the same comparison."""
-    return _environment().get_template("report.html").render(report=view.build(comparison, highlight))
+    """Return the report as one HTML document: no network, the same bytes for the same comparison."""
+    script = (paths.reports() / "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    built = view.build(comparison, highlight)
+    template = _environment().get_template("report.html")
+    return template.render(report=built, script=Markup(script), script_hash=digest)
 
 
 def render_banks(maps: Sequence[BankMap], title: str) -> str:
@@ -58,7 +68,7 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
 
 
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(paths.reports()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -66,6 +76,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return environment
 
 
 def highlight(text: str, path: str) -> Sequence[Line]:

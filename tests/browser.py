@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -54,6 +55,23 @@ class Browser:
     def prefer(self, scheme: str) -> None:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def press(self, key: str) -> None:
+        """Press a key where the focus is."""
+        self.driver.switch_to.active_element.send_keys(key)
+
+    def download_to(self, folder: Path) -> None:
+        settings = {"behavior": "allow", "downloadPath": str(folder)}
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", settings)
+
+    def pdf(self) -> bytes:
+        """Return the page as it would be printed."""
+        printed = self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
+        return base64.b64decode(printed["data"])
+
+    def scripting(self, allowed: bool) -> None:
+        """Switch the page's own scripts on or off; ours go on working."""
+        self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,15 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs selenium")
 
+from selenium.webdriver.common.keys import Keys
+
 from ncu_swizzle import report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
 from tests.browser import Browser, chromium
 
 KERNELS = ("kernel1", "kernel2", "reference-attention")
+LONG = "kernels/attention/attention.cuh"
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
@@ -89,7 +93,12 @@ def test_a_hostile_name_is_only_a_name(browser: Browser, hostile_page: Path) -> 
     assert not browser.alerted()
     assert browser.errors() == []
     assert browser.fetched() == [hostile_page.as_uri()]
-    assert browser.script("document.querySelectorAll('img, script, iframe, object, svg').length") == 0
+    assert browser.script("document.querySelectorAll('img, iframe, object, svg').length") == 0
+    assert browser.script("document.querySelectorAll('script').length") == 3
+    browser.script("document.querySelectorAll('.source th button').forEach(button => button.click())")
+    assert browser.script("document.querySelectorAll('.under table').length") > 10
+    assert browser.script("document.querySelectorAll('img, iframe, object, svg').length") == 0
+    assert not browser.alerted()
     (heading,) = browser.texts("h1")
     assert heading.startswith(HOSTILE)
     assert HOSTILE in browser.texts("td.text")
@@ -116,6 +125,213 @@ def test_it_follows_the_reader_into_the_dark(browser: Browser, page: Path) -> No
     assert colours["light"][1] < 200
     assert colours["dark"][0] < 200
     assert colours["dark"][1] > 600
+
+
+def test_the_theme_is_the_readers_choice_and_forgotten(browser: Browser, page: Path) -> None:
+    browser.prefer("light")
+    browser.open(page)
+    colour = "getComputedStyle(document.body).backgroundColor"
+    shades = []
+    for _ in range(4):
+        shades.append(_brightness(browser.script(colour)))
+        browser.press("t")
+    light, also_light, dark, again = shades
+    assert light == also_light == again > 600
+    assert dark < 200
+    browser.open(page)
+    assert browser.texts(".tools button")[-1] == "Theme: autot"
+
+
+def test_a_head_sorts_its_column_by_click_and_by_key(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    press = "document.querySelectorAll('#mix .mix thead button')[1]"
+    column = "#mix .mix tbody tr td:nth-of-type(1) .share > :first-child"
+    browser.script(f"{press}.click()")
+    largest_first = _numbers(browser, column)
+    assert largest_first == sorted(largest_first, reverse=True)
+    assert browser.script(f"{press}.parentElement.ariaSort") == "descending"
+    browser.script(f"{press}.focus()")
+    browser.press(Keys.ENTER)
+    assert _numbers(browser, column) == largest_first[::-1]
+    assert browser.script("document.querySelectorAll('#mix .mix [aria-sort]').length") == 1
+    browser.script("document.querySelectorAll('#mix .mix thead button')[0].click()")
+    names = browser.texts("#mix .mix tbody th")
+    assert names == sorted(names, key=str.lower)
+    assert browser.texts("#mix .mix tfoot th")[0].startswith("All")
+
+
+def test_changes_sort_by_what_they_mean(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.script("document.querySelectorAll('#stalls thead button')[3].click()")
+    shown = [float(t.replace("−", "-").removesuffix(" pp")) for t in browser.texts("#stalls .stalls td.change")[:9]]
+    assert shown == sorted(shown, reverse=True)
+    assert shown[0] > 0 > shown[-1]
+
+
+def test_the_search_leaves_what_was_searched(browser: Browser, page: Path, profiles: list[Profile]) -> None:
+    browser.open(page)
+    browser.press("/")
+    assert browser.script("document.activeElement.type") == "search"
+    assert browser.script("document.activeElement.closest('section').id") == "raw"
+    browser.press("shared EXCESSIVE")
+    wanted = sorted({n for p in profiles for n in p.metrics if "shared" in n.lower() and "excessive" in n.lower()})
+    assert browser.texts("#raw tbody tr:not([hidden]) th") == wanted
+    assert browser.texts("#raw [role=status]") == [f"{len(wanted)} of {len(browser.texts('#raw tbody tr'))}"]
+    assert browser.script("document.documentElement.dataset.theme ?? 'auto'") == "auto", "t was text, not a key"
+
+
+def test_the_next_hot_line_is_a_key_away(browser: Browser, page: Path, profiles: list[Profile]) -> None:
+    browser.open(page)
+    for _ in range(3):
+        browser.press("n")
+        number, _, excessive, *_ = browser.texts("tr:target > *")
+        (path,) = browser.texts(".panel:has(:target) summary code")
+        assert int(excessive.replace(",", "")) == profiles[0].lines[path, int(number)].excessive > 0
+        assert 0 < browser.script("document.querySelector(':target').getBoundingClientRect().top") < 900
+    there = browser.script("location.hash")
+    browser.press("n")
+    assert browser.script("location.hash") != there
+    browser.press("p")
+    assert browser.script("location.hash") == there
+
+
+def test_everything_unfolds_and_folds_again(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    hidden = "[...document.querySelectorAll('.source tbody.folded')].filter(b => b.offsetParent).length"
+    assert browser.script(hidden) == 0
+    browser.press("e")
+    assert browser.script("document.querySelectorAll('main details:not([open])').length") == 0
+    assert browser.script(hidden) == browser.script("document.querySelectorAll('.source tbody.folded').length") > 0
+    browser.press("e")
+    assert browser.script("document.querySelectorAll('main details[open]').length") == 0
+
+
+def test_a_lines_sass_unfolds_under_it(browser: Browser, page: Path, profiles: list[Profile]) -> None:
+    browser.open(page)
+    path, number = "kernels/attention/attention.cuh", 89
+    button = f'document.querySelector(\'[data-path="{path}"] tr[id$="-{number}"] button\')'
+    browser.script(f"{button}.click()")
+    for side, profile in enumerate(profiles[:2], start=1):
+        wanted = [i.sass for i in profile.instructions if (path, number) in i.stack]
+        assert browser.texts(f".under .sides table:nth-child({side}) tbody code") == wanted
+    assert browser.script(f"{button}.ariaExpanded") == "true"
+    browser.script(f"{button}.click()")
+    assert browser.texts(".under") == []
+
+
+def test_two_versions_of_a_source_unfold_side_by_side(
+    browser: Browser, profiles: list[Profile], tmp_path: Path
+) -> None:
+    before, after = profiles[:2]
+    edited = replace(
+        after,
+        sources={**after.sources, LONG: f"// edited\n{after.sources[LONG]}"},
+        instructions=tuple(
+            replace(i, stack=tuple((file, line + (file == LONG)) for file, line in i.stack)) for i in after.instructions
+        ),
+    )
+    file = tmp_path / "edited.html"
+    file.write_text(report.render(compare([before, edited])), encoding="utf-8")
+    browser.open(file)
+    browser.script(f'document.querySelector(\'[data-path="{LONG}"] tr[data-lines="[89,90]"] button\').click()')
+    assert browser.texts(".source tr.added code") == ["+ // edited"]
+    for side, (profile, number) in enumerate(((before, 89), (edited, 90)), start=1):
+        wanted = [i.sass for i in profile.instructions if (LONG, number) in i.stack]
+        assert len(wanted) > 10
+        assert browser.texts(f".under .sides table:nth-child({side}) tbody code") == wanted
+
+
+def test_a_profile_downloaded_from_the_page_is_the_profile(
+    browser: Browser, page: Path, profiles: list[Profile], tmp_path: Path
+) -> None:
+    browser.download_to(tmp_path)
+    browser.open(page)
+    assert browser.texts("#data button") == [f"Download {name}.json" for name in KERNELS]
+    browser.script("document.querySelectorAll('#data button')[1].click()")
+    file = tmp_path / "kernel2.json"
+    for _ in range(100):
+        if file.exists():
+            break
+        time.sleep(0.1)
+    assert Profile.from_json(file.read_text(encoding="utf-8")) == profiles[1]
+    assert browser.errors() == []
+
+
+def test_another_script_may_not_run(browser: Browser, page: Path, tmp_path: Path) -> None:
+    tampered = tmp_path / "tampered.html"
+    html = page.read_text(encoding="utf-8")
+    tampered.write_text(html.replace("</body>", "<script>document.title = 'taken'</script></body>"), encoding="utf-8")
+    browser.open(tampered)
+    assert "taken" not in browser.script("document.title")
+    assert any("Content Security Policy" in error for error in browser.errors())
+
+
+def test_without_scripts_all_is_there_and_nothing_is_dead(browser: Browser, page: Path) -> None:
+    browser.scripting(False)
+    try:
+        browser.open(page)
+        assert browser.texts("button, input[type=search]") == []
+        assert len(browser.texts("#raw tbody tr")) > 100
+        assert browser.script("document.querySelectorAll('.gap input').length") > 0
+        browser.script("document.querySelector('.gap input').click()")
+        assert browser.script("document.querySelector('.gap + .folded').offsetParent !== null")
+    finally:
+        browser.scripting(True)
+
+
+def test_it_prints(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    printed = browser.pdf()
+    assert printed.startswith(b"%PDF-")
+    assert 3 <= printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") <= 40
+
+
+def test_sixty_profiles_stay_readable(browser: Browser, profiles: list[Profile], tmp_path: Path) -> None:
+    file = tmp_path / "sixty.html"
+    file.write_text(report.render(compare(profiles * 20)), encoding="utf-8")
+    browser.resize(1280)
+    browser.open(file)
+    assert len(browser.texts("#overview tbody tr")) == 60
+    assert browser.texts("h1 small") == ["beside 58 others"]
+    assert browser.script("document.documentElement.scrollWidth") <= 1280
+    assert browser.script("document.querySelector('.figures').getBoundingClientRect().top") < 900
+    assert browser.errors() == []
+    browser.script("document.querySelectorAll('#overview thead button')[1].click()")
+    shown = _numbers(browser, "#overview tbody td:nth-of-type(1) .share > :first-child")
+    assert shown == sorted(shown, reverse=True)
+
+
+def test_a_source_of_three_thousand_lines_shows_the_few_that_matter(
+    browser: Browser, profiles: list[Profile], tmp_path: Path
+) -> None:
+    file = tmp_path / "long.html"
+    file.write_text(report.render(compare([_long(profile) for profile in profiles[:2]])), encoding="utf-8")
+    assert file.stat().st_size < 5_000_000
+    browser.open(file)
+    assert browser.script(f"document.querySelectorAll('[data-path=\"{LONG}\"] .text code').length") >= 3_000
+    seen = f"[...document.querySelectorAll('[data-path=\"{LONG}\"] tbody tr')].filter(r => r.offsetParent).length"
+    assert 20 < browser.script(seen) < 1_500
+    browser.press("n")
+    assert browser.script("document.querySelector(':target').offsetParent !== null")
+    assert browser.errors() == []
+
+
+def _long(profile: Profile) -> Profile:
+    """Return a profile of 5,000 instructions, whose sites are spread over 3,000 lines."""
+    lines = profile.sources[LONG].splitlines()
+    start, own = profile.instructions[0].pc, len(profile.instructions)
+    instructions = []
+    for number in range(5_000):
+        one = profile.instructions[number % own]
+        moved = number // own * 2 * len(lines)
+        stack = tuple((file, line + moved if file == LONG else line) for file, line in one.stack)
+        instructions.append(replace(one, pc=start + 16 * number, stack=stack))
+    text = "\n".join((lines * (3_000 // len(lines) + 1))[:3_000])
+    return replace(profile, sources={**profile.sources, LONG: text}, instructions=tuple(instructions))
+
+
+def _numbers(browser: Browser, selector: str) -> list[float]:
+    return [float(text.replace(",", "")) for text in browser.texts(selector)]
 
 
 def _brightness(colour: str) -> int:

@@ -20,6 +20,8 @@ def compare(
     engine: options.EngineOption = Engine.auto,
     problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     json: options.JsonOption = None,
+    markdown: options.MarkdownOption = None,
+    csv: options.CsvOption = None,
     clock_control: options.ClockOption = ClockControl.none,
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
@@ -37,10 +39,11 @@ def compare(
     from ncu_swizzle.ncu import Options
     from ncu_swizzle.profiling import Request
 
+    formats = output.Formats(json, markdown, csv)
     own = Options(clock_control.value, cache_control.value, replay_mode.value)
     request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
     with output.progress() as progress:
         result = experiment.compare_all(catalog.load(), profiles, request, progress)
     if html:
         write_atomically(html, report.render(result.comparison).encode())
-    output.show(result, json)
+    output.show(result, formats, [html] if html else [])

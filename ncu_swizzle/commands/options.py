@@ -54,6 +54,12 @@ TimeoutOption = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Ti
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as data; - prints that alone.")
 ]
+MarkdownOption = Annotated[
+    str | None, typer.Option("--markdown", metavar="FILE|-", help="Write a summary for a pull request; - prints it.")
+]
+CsvOption = Annotated[
+    str | None, typer.Option("--csv", metavar="FILE|-", help="Write the table of instructions; - prints it.")
+]
 ClockOption = Annotated[ClockControl, typer.Option(help="As ncu's. Times under different modes do not compare.")]
 CacheOption = Annotated[CacheControl, typer.Option(help="As ncu's: flush the caches before each pass, or not.")]
 ReplayOption = Annotated[ReplayMode, typer.Option(help="As ncu's: repeat the kernel, or the whole program.")]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 
 if TYPE_CHECKING:
@@ -40,13 +42,39 @@ def progress() -> Iterator[experiment.Progress]:
         yield move
 
 
-def show(result: experiment.Result, json: str | None) -> None:
-    """Print the result as tables, or as JSON alone where that is asked for (``-``); a file gets JSON too."""
-    from ncu_swizzle import export, terminal
+@dataclass(frozen=True)
+class Formats:
+    """Where else a result goes: a file for each format, ``-`` for stdout and nothing else there."""
 
-    if json == "-":
-        sys.stdout.write(export.to_json(result))
-        return
-    terminal.show(result, Output())
-    if json:
-        write_atomically(Path(json), export.to_json(result).encode())
+    json: str | None = None
+    markdown: str | None = None
+    csv: str | None = None
+
+    def __post_init__(self) -> None:
+        if [self.json, self.markdown, self.csv].count("-") > 1:
+            raise UsageError("only one format can go to stdout", "name a file for the others")
+
+
+def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = ()) -> None:
+    """Print the result as tables, or in the one format that was asked for on stdout; write the others.
+
+    `written` are files that lie there already.
+    """
+    from ncu_swizzle import export, markdown, table, terminal
+
+    makers: list[tuple[str | None, Callable[[], str]]] = [
+        (formats.json, lambda: export.to_json(result)),
+        (formats.markdown, lambda: markdown.render(result.comparison)),
+        (formats.csv, lambda: table.to_csv(result.comparison)),
+    ]
+    for place, make in makers:
+        if place and place != "-":
+            write_atomically(Path(place), make().encode())
+    for place, make in makers:
+        if place == "-":
+            sys.stdout.write(make())
+            return
+    console = Output()
+    terminal.show(result, console)
+    for file in written:
+        console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)

@@ -30,6 +30,8 @@ def profile(
         bool, typer.Option("--force-overwrite", "-f", help="Replace what an earlier run wrote to FOLDER.")
     ] = False,
     json: options.JsonOption = None,
+    markdown: options.MarkdownOption = None,
+    csv: options.CsvOption = None,
     clock_control: options.ClockOption = ClockControl.none,
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
@@ -46,10 +48,11 @@ def profile(
     from ncu_swizzle.ncu import Options
     from ncu_swizzle.profiling import Request
 
+    formats = output.Formats(json, markdown, csv)
     own = Options(clock_control.value, cache_control.value, replay_mode.value, launch_count, tuple(context.args))
     request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
     with output.progress() as progress:
         result = experiment.profile(
             catalog.load(), kernel, request, baseline, reference, export, force_overwrite, progress
         )
-    output.show(result, json)
+    output.show(result, formats)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.view import banks, instructions, source, summary, tables, tma
+from ncu_swizzle.view import banks, data, instructions, mix, overview, source, stalls, summary, tables, tma
 from ncu_swizzle.view.instructions import InstructionTable
 from ncu_swizzle.view.source import Highlight
 
@@ -27,19 +27,22 @@ class Report:
     warnings: tuple[str, ...]
     conditions: str
     figures: tuple[summary.Figure, ...]
+    overview: tuple[overview.Row, ...]
     facts: tuple[summary.Fact, ...]
     launches: tuple[summary.Launch, ...]
     metrics: tuple[tables.MetricRow, ...]
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
     tma: tuple[tma.Counter, ...]
-    stalls: tables.Stalls
+    mix: mix.Section | None
+    stalls: stalls.Stalls
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
     instructions: tuple[InstructionTable, ...]
     findings: tuple[tables.FindingRow, ...]
     raw: tuple[tables.RawRow, ...]
     banks: banks.Section | None
+    data: data.Section
 
     @property
     def compares(self) -> bool:
@@ -64,17 +67,20 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         warnings=comparison.warnings,
         conditions=summary.conditions(facts),
         figures=summary.figures(comparison),
+        overview=overview.rows(comparison),
         facts=facts,
         launches=summary.launches(comparison),
         metrics=tables.metrics(comparison),
         accesses=tables.accesses(comparison),
         phantoms=tables.phantoms(comparison),
         tma=tma.counters(comparison),
-        stalls=tables.stalls(comparison),
+        mix=mix.section(comparison),
+        stalls=stalls.stalls(comparison),
         panels=panels,
         minor_files=minor_files,
         instructions=instructions.tables(comparison),
         findings=tables.findings(comparison),
         raw=tables.raw(comparison),
         banks=banks.section(comparison),
+        data=data.section(comparison),
     )

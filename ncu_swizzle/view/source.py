@@ -1,20 +1,21 @@
-"""The source of a report, line by line with its counts.
-
-A line counts all that was inlined there, so a call counts what it calls and lines do not add up: what a file has is
-counted by instruction. The worst lines are the sites of the conflicts, see `_site`.
-"""
+"""The source of a report, line by line with its counts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.profile import Location, Profile, Total
+from ncu_swizzle.profile import Total
 from ncu_swizzle.view import text
+from ncu_swizzle.view.counts import MOST_COLUMNS, Counts, File
+from ncu_swizzle.view.counts import files as count_files
 
-MINOR_FILE = 1.0  # percent of the samples; a file without excess and with less of them is only named
+MINOR_LINE = 0.5  # percent of the samples; a line without shared-memory accesses and with less is folded away
+AROUND = 3  # lines shown above and below one that matters
+SHORTEST_FOLD = 8  # fewer lines are not worth hiding
 WORST_LINES = 5
 
 
@@ -27,7 +28,6 @@ class Token:
 
 
 Line = tuple[Token, ...]
-Stack = tuple[Location, ...]
 Highlight = Callable[[str, str], Sequence[Line]]  # text, path → lines
 
 
@@ -45,11 +45,26 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One line; without counts, `counts` is empty, else it has one entry per profile of the panel."""
+    """One line; without counts, `counts` is empty, else it has one entry per profile of the panel.
+
+    Where two texts are aligned, `number` counts the rows, `shown` is what the texts call the line, `mark` says that
+    only one has it (− the one before, + the one after), and `numbers` is the line's number for each profile.
+    """
 
     number: int
     tokens: Line
     counts: tuple[LineCounts | None, ...] = ()
+    shown: str = ""
+    mark: str = ""
+    numbers: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that follow each other; folded ones are a click away."""
+
+    lines: tuple[SourceLine, ...]
+    folded: bool
 
 
 @dataclass(frozen=True)
@@ -60,140 +75,72 @@ class Jump:
     path: str
     number: int
     why: str
+    shown: str
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One text of one file, with the counts of every profile that was built from it."""
+    """One text of one file, or two aligned ones, with the counts of every profile that was built from it."""
 
     key: str
     path: str
     labels: tuple[str, ...]
+    left_out: tuple[str, ...]  # profiles built from this text that there is no column for
     lines: tuple[SourceLine, ...]
+    blocks: tuple[Block, ...]
     worst: tuple[Jump, ...]
     summary: str
     embedded: bool
     open: bool
-
-
-@dataclass
-class _Counts:
-    """One profile's counts of one file."""
-
-    label: str
-    all_samples: int  # of the profile, in any file
-    lines: dict[int, Total] = field(default_factory=dict)
-    excessive: int = 0
-    samples: int = 0
-    sites: Counter[int] = field(default_factory=Counter)  # excessive wavefronts by line
-    own: Counter[int] = field(default_factory=Counter)  # samples by line, without what it calls
-
-    def share(self, samples: int) -> float | None:
-        return 100 * samples / self.all_samples if self.all_samples else None
-
-
-@dataclass(frozen=True)
-class _File:
-    """One text of one path, with the counts of the profiles built from it; None where no report has the text."""
-
-    path: str
-    text: str | None
-    counts: tuple[_Counts, ...]
-
-    @property
-    def badness(self) -> tuple[int, int, float]:
-        """What files are sorted by: excess that arises in the file, that passes through it, share of samples."""
-        sampled = max(c.share(c.samples) or 0.0 for c in self.counts)
-        return sum(c.sites.total() for c in self.counts), sum(c.excessive for c in self.counts), sampled
-
-    @property
-    def matters(self) -> bool:
-        _, excessive, sampled = self.badness
-        return excessive > 0 or sampled >= MINOR_FILE or not any(c.all_samples for c in self.counts)
+    aligned: bool = False
 
 
 def panels(comparison: Comparison, highlight: Highlight) -> tuple[tuple[Panel, ...], tuple[str, ...]]:
     """Return the files that matter, worst first, and the paths of those that do not."""
-    files = sorted(_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
+    files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
     shown = [file for file in files if file.matters]
     made = tuple(_panel(f"s{index}", file, highlight) for index, file in enumerate(shown, start=1))
     return made, tuple(file.path for file in files if not file.matters)
 
 
-def _files(comparison: Comparison) -> list[_File]:
-    groups: dict[tuple[str, str | None], list[_Counts]] = {}
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
-        for path, counts in _count(label, profile).items():
-            if counts.lines:
-                groups.setdefault((path, profile.sources.get(path)), []).append(counts)
-    return [_File(path, source, tuple(counts)) for (path, source), counts in groups.items()]
-
-
-def _count(label: str, profile: Profile) -> dict[str, _Counts]:
-    """Return one profile's counts by file."""
-    files: dict[str, _Counts] = {}
-    all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
-    totals = profile.lines
-    for (path, number), total in totals.items():
-        counts = files.setdefault(path, _Counts(label, all_samples))
-        if total.samples or total.wavefronts is not None:
-            counts.lines[number] = total
-    accesses = _executed_accesses(profile)
-    for instruction in profile.instructions:
-        if not instruction.stack:
-            continue
-        samples = sum(instruction.samples.values())
-        for path in {path for path, _ in instruction.stack}:
-            files[path].excessive += instruction.excessive or 0
-            files[path].samples += samples
-        files[instruction.file].own[instruction.line] += samples
-        if instruction.excessive:
-            path, number = _site(instruction.stack, totals, accesses)
-            files[path].sites[number] += instruction.excessive
-    return files
-
-
-def _executed_accesses(profile: Profile) -> Counter[Location]:
-    executed: Counter[Location] = Counter()
-    for instruction in profile.shared():
-        for location in dict.fromkeys(instruction.stack):
-            executed[location] += instruction.executed or 0
-    return executed
-
-
-def _site(stack: Stack, totals: Mapping[Location, Total], accesses: Mapping[Location, int]) -> Location:
-    """Return the line to blame for an access: the outermost one that is mostly shared-memory accesses.
-
-    The innermost line is often an asm statement in a helper, the outermost one the call of the whole kernel.
-    """
-    site, *callers = stack
-    for caller in callers:
-        if 2 * accesses[caller] <= (totals[caller].executed or 0):
-            break
-        site = caller
-    return site
-
-
-def _panel(key: str, file: _File, highlight: Highlight) -> Panel:
+def _panel(key: str, file: File, highlight: Highlight) -> Panel:
     arises, *_ = file.badness
+    lines = _lines(file, _tokens(file, highlight))
+    labels = tuple(counts.label for counts in file.counts)
+    worst = _worst(key, file)
     return Panel(
         key=key,
         path=file.path,
-        labels=tuple(counts.label for counts in file.counts),
-        lines=_lines(file, highlight(file.text, file.path) if file.text else ()),
-        worst=_worst(key, file),
-        summary="; ".join(_summary(counts) for counts in file.counts),
+        labels=labels[:MOST_COLUMNS],
+        left_out=labels[MOST_COLUMNS:],
+        lines=lines,
+        blocks=_blocks(file, lines, {jump.number for jump in worst}),
+        worst=worst,
+        summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
         embedded=bool(file.text),
         open=key == "s1" or arises > 0,
+        aligned=bool(file.pairs),
     )
 
 
-def _summary(counts: _Counts) -> str:
+def _tokens(file: File, highlight: Highlight) -> Sequence[Line]:
+    before = highlight(file.text, file.path) if file.text else ()
+    if file.after is None:
+        return before
+    after = highlight(file.after, file.path)
+    return [_at(before, old) if old else _at(after, new) for old, new in file.pairs]
+
+
+def _at(lines: Sequence[Line], number: int | None) -> Line:
+    return lines[number - 1] if number and number <= len(lines) else ()
+
+
+def _summary(counts: Counts) -> str:
     share = text.percent(counts.share(counts.samples))
     return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its samples"
 
 
-def _lines(file: _File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
+def _lines(file: File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
     """Return every line of the text, and the lines with counts that the text does not reach."""
     counted = {number for counts in file.counts for number in counts.lines}
     most_excess = max((t.excessive or 0 for c in file.counts for t in c.lines.values()), default=0)
@@ -202,14 +149,44 @@ def _lines(file: _File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
     def cells(number: int) -> tuple[LineCounts | None, ...]:
         if number not in counted:
             return ()
-        return tuple(_cells(c, c.lines.get(number), most_excess, most_samples) for c in file.counts)
+        return tuple(_cells(c, c.lines.get(number), most_excess, most_samples) for c in file.counts[:MOST_COLUMNS])
 
+    if file.pairs:
+        return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
     within = [SourceLine(number, line, cells(number)) for number, line in enumerate(tokens, start=1)]
     beyond = sorted(number for number in counted if not 1 <= number <= len(tokens))
     return (*within, *(SourceLine(number, (), cells(number)) for number in beyond))
 
 
-def _cells(counts: _Counts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
+def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None, ...]) -> SourceLine:
+    old, new = file.pairs[number - 1]
+    mark = "+" if old is None else text.MINUS if new is None else ""
+    numbers = (old,) * (len(file.counts) - file.newer) + (new,) * file.newer
+    return SourceLine(number, tokens, counts, file.shown(number), mark, numbers)
+
+
+def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
+    """Part the lines into those around one that matters, and the long stretches between them, which are folded."""
+    near = {
+        around
+        for line in lines
+        if line.number in linked or line.mark or any(_matters(counts, line.number) for counts in file.counts)
+        for around in range(line.number - AROUND, line.number + AROUND + 1)
+    }
+    runs = [(shown, tuple(run)) for shown, run in groupby(lines, key=lambda line: line.number in near)]
+    joined = [(shown or len(run) < SHORTEST_FOLD or len(runs) == 1, run) for shown, run in runs]
+    return tuple(
+        Block(tuple(line for _, run in group for line in run), folded=not shown)
+        for shown, group in groupby(joined, key=lambda entry: entry[0])
+    )
+
+
+def _matters(counts: Counts, number: int) -> bool:
+    total = counts.lines.get(number)
+    return total is not None and (total.wavefronts is not None or (counts.share(total.samples) or 0.0) >= MINOR_LINE)
+
+
+def _cells(counts: Counts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
     if total is None:
         return None
     accesses = total.wavefronts is not None
@@ -224,7 +201,7 @@ def _cells(counts: _Counts, total: Total | None, most_excess: int, most_samples:
     )
 
 
-def _worst(key: str, file: _File) -> tuple[Jump, ...]:
+def _worst(key: str, file: File) -> tuple[Jump, ...]:
     """Return links to the sites of most excess; where there are none, to the lines that it or the time passes."""
     sites = sum((counts.sites for counts in file.counts), Counter[int]())
     passing: Counter[int] = Counter()
@@ -235,7 +212,10 @@ def _worst(key: str, file: _File) -> tuple[Jump, ...]:
             sampled[number] = max(sampled.get(number, 0.0), counts.share(counts.own[number]) or 0.0)
     ranked = sites or +passing or Counter(sampled)
     order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
-    return tuple(Jump(f"{key}-{number}", file.path, number, _why(number, passing, sampled)) for number in order)
+    return tuple(
+        Jump(f"{key}-{number}", file.path, number, _why(number, passing, sampled), file.shown(number))
+        for number in order
+    )
 
 
 def _why(number: int, excess: Counter[int], sampled: dict[int, float]) -> str:

@@ -13,6 +13,8 @@ from ncu_swizzle.view import text
 
 ENGINES = {"ncu": "ncu (measured)", "recorded": "recorded (measured earlier, on real hardware)"}
 
+MOST_NAMED = 6  # profiles in one sentence
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -79,11 +81,13 @@ def recorded(comparison: Comparison) -> tuple[str, ...]:
         if profile.engine == "recorded":
             day = profile.when[:10] or "an unknown day"
             runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
-    return tuple(f"{_listed(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
+    return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
 
 
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def _few(labels: list[str]) -> str:
+    """Return the labels, or the first of them and how many more there are."""
+    more = len(labels) - MOST_NAMED
+    return text.listed([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
 
 
 def facts(comparison: Comparison) -> tuple[Fact, ...]:

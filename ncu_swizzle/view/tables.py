@@ -1,4 +1,4 @@
-"""The tables of a report: metrics, accesses, stalls, findings and what ncu wrote, raw."""
+"""The tables of a report: metrics, accesses, findings and what ncu wrote, raw."""
 
 from __future__ import annotations
 
@@ -9,33 +9,7 @@ from ncu_swizzle.profile import TRANSFERS, Profile, Total
 from ncu_swizzle.view import text
 
 COUNTER = "Hardware conflict counter, "  # how `compare` titles these metrics
-MINOR_STALL = 1.0  # percent; a reason that no profile spends more on is folded
 DECIMALS = {"ms": 3, "%": 1, "GHz": 2}
-
-# Why a warp was not issuing, by the name of ncu's counter. "selected" and "not_selected" are healthy.
-REASONS = {
-    "barrier": "waits at a barrier for the other warps of its block",
-    "branch_resolving": "waits until a jump's target is known",
-    "dispatch_stall": "was picked, then held back by the dispatcher",
-    "drain": "has ended and waits for its last writes to leave",
-    "gmma": "waits for a warpgroup matrix multiplication (wgmma)",
-    "imc_miss": "waits for a constant that was not in the cache",
-    "lg_throttle": "the queue for global and local memory is full",
-    "long_scoreboard": "waits for data from global or local memory",
-    "math_pipe_throttle": "the arithmetic unit it needs, tensor cores included, is busy",
-    "membar": "waits at a memory fence",
-    "mio_throttle": "the queue for shared memory and special functions is full",
-    "misc": "anything else",
-    "no_instruction": "waits for its next instruction to be fetched",
-    "no_instructions": "waits for its next instruction to be fetched",
-    "not_selected": "was ready, another warp was picked: there is enough work",
-    "selected": "no stall: it issued an instruction",
-    "short_scoreboard": "waits for shared memory or another short answer; bank conflicts show here",
-    "sleeping": "sleeps, as the program asked it to",
-    "tex_throttle": "the queue for textures is full",
-    "wait": "waits out the fixed latency of its previous instruction",
-    "warpgroup_arrive": "waits for the other warps of its warpgroup",
-}
 
 
 @dataclass(frozen=True)
@@ -86,22 +60,6 @@ class Share:
 
     text: str
     width: str
-
-
-@dataclass(frozen=True)
-class StallRow:
-    reason: str
-    meaning: str
-    shares: tuple[Share, ...]
-    change: str
-
-
-@dataclass(frozen=True)
-class Stalls:
-    """The stall reasons that matter, and the minor ones."""
-
-    major: tuple[StallRow, ...]
-    minor: tuple[StallRow, ...]
 
 
 @dataclass(frozen=True)
@@ -181,26 +139,6 @@ def phantoms(comparison: Comparison) -> tuple[Phantom, ...]:
         if claims and profile.total.excessive == 0:
             found.append(Phantom(label, ", ".join(claims)))
     return tuple(found)
-
-
-def stalls(comparison: Comparison) -> Stalls:
-    """Return the stall reasons in the comparison's order."""
-    sampled = [sum(profile.stalls.values()) > 0 for profile in comparison.profiles]
-    major: list[StallRow] = []
-    minor: list[StallRow] = []
-    for reason, row in comparison.stalls.iterrows():
-        shares = [row[label] if has else None for label, has in zip(comparison.labels, sampled, strict=True)]
-        (major if max(share or 0 for share in shares) >= MINOR_STALL else minor).append(_stall(str(reason), shares))
-    return Stalls(tuple(major), tuple(minor))
-
-
-def _stall(reason: str, shares: list[object]) -> StallRow:
-    return StallRow(
-        reason,
-        REASONS.get(reason, ""),
-        tuple(Share(text.percent(share), text.width(share, 100)) for share in shares),
-        text.points(shares[0], shares[1]) if len(shares) > 1 else "",
-    )
 
 
 def findings(comparison: Comparison) -> tuple[FindingRow, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 
 UNKNOWN = "unknown"
@@ -63,6 +65,33 @@ def _factor(ratio: float) -> str:
     if 0 < ratio <= 0.5:
         return f"÷ {1 / ratio:,.2f}"
     return f"{100 * (ratio - 1):+.3g} %".replace("-", MINUS)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A bar to the left of an axis for less, to its right for more; the widths are of one side."""
+
+    less: str
+    more: str
+
+
+def delta(amount: object, widest: object) -> Delta:
+    """Return the bar of a difference; an empty one where it is unknown."""
+    number = known(amount) or 0.0
+    return Delta(width(max(0.0, -number), widest), width(max(0.0, number), widest))
+
+
+def difference(before: object, after: object) -> str:
+    """Return a difference of two counts with its sign."""
+    was, now = known(before), known(after)
+    if was is None or now is None:
+        return UNKNOWN
+    return "same" if was == now else f"{now - was:+,.0f}".replace("-", MINUS)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: one, two and three."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def raw(value: object) -> str:

@@ -1,0 +1,32 @@
+"""Two texts of one file, line against line, as a reader of a diff wants them."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+ALIKE = 0.5  # share of lines in common; below it two texts are not versions of each other
+
+Pair = tuple[int | None, int | None]  # a line's number before and after; None where it is not in that text
+
+
+def align(before: str, after: str) -> tuple[Pair, ...] | None:
+    """Return the lines of both texts in one order, equal ones together; None where too little is equal."""
+    old, new = _lines(before), _lines(after)
+    matcher = SequenceMatcher(None, old, new)
+    blocks = matcher.get_matching_blocks()
+    if 2 * sum(block.size for block in blocks) < ALIKE * (len(old) + len(new)):
+        return None
+    pairs: list[Pair] = []
+    done_old = done_new = 0
+    for block in blocks:
+        pairs += [(number, None) for number in range(done_old + 1, block.a + 1)]
+        pairs += [(None, number) for number in range(done_new + 1, block.b + 1)]
+        pairs += [(block.a + step, block.b + step) for step in range(1, block.size + 1)]
+        done_old, done_new = block.a + block.size, block.b + block.size
+    return tuple(pairs)
+
+
+def _lines(text: str) -> list[str]:
+    # Not splitlines: that also parts at form feeds, which compilers and highlighters do not count.
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]

@@ -1,0 +1,288 @@
+// What the page can do beyond being read: search, sort, theme, keys, SASS under a line, download.
+// It asks nothing of the network, remembers nothing, and makes text of text only.
+(() => {
+  "use strict";
+
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  const make = (tag, text = "", attributes = {}) => {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+
+  const button = (text, key, act) => {
+    const made = make("button", text, { type: "button" });
+    if (key) made.append(make("kbd", key));
+    made.addEventListener("click", act);
+    return made;
+  };
+
+  // ------------------------------------------------------------------------------------------ theme
+
+  const THEMES = ["auto", "light", "dark"];
+  let theme = 0;
+  const themeButton = button("", "t", () => turnTheme());
+  const themeName = document.createTextNode("Theme: auto");
+  themeButton.prepend(themeName);
+
+  function turnTheme() {
+    theme = (theme + 1) % THEMES.length;
+    if (theme) document.documentElement.dataset.theme = THEMES[theme];
+    else delete document.documentElement.dataset.theme;
+    themeName.data = `Theme: ${THEMES[theme]}`;
+  }
+
+  // ---------------------------------------------------------------------------------------- folding
+
+  const folds = () => all("main details");
+  const foldButton = button("", "e", () => turnFolds());
+  const foldName = document.createTextNode("Expand all");
+  foldButton.prepend(foldName);
+  let unfolded = false;
+
+  function turnFolds() {
+    unfolded = !unfolded;
+    for (const part of folds()) part.open = unfolded;
+    for (const box of all(".gap input")) box.checked = unfolded;
+    foldName.data = unfolded ? "Collapse all" : "Expand all";
+  }
+
+  function reveal(element) {
+    for (let part = element.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    const box = element.closest("tbody")?.previousElementSibling?.querySelector(".gap input");
+    if (box) box.checked = true;
+  }
+
+  // --------------------------------------------------------------------------------------- hot lines
+
+  const HOT = '.source td[style*="--hot"], .source td[style*="--warm:1"]';
+  const hotLines = () => {
+    const excess = all('.source td[style*="--hot"]');
+    return [...new Set((excess.length ? excess : all(HOT)).map((cell) => cell.closest("tr")))];
+  };
+  let hot = -1;
+
+  function jump(step) {
+    const lines = hotLines();
+    if (!lines.length) return;
+    hot = hot < 0 && step < 0 ? lines.length - 1 : (hot + step + lines.length) % lines.length;
+    const line = lines[hot];
+    reveal(line);
+    location.replace(`#${line.id}`);
+    line.tabIndex = -1;
+    line.focus({ preventScroll: true });
+  }
+
+  // -------------------------------------------------------------------------------------------- sort
+
+  // A cell's number, a factor or a change as what it does to 1; null for what is none ("unknown").
+  function number(text) {
+    const plain = text.trim().replaceAll(",", "").replaceAll("−", "-").replace(/^\+/, "");
+    if (plain === "same") return 0;
+    if (/^0x[0-9a-f]+$/i.test(plain)) return parseInt(plain, 16);
+    const value = parseFloat(plain.replace(/^[×÷]\s*/, ""));
+    if (Number.isNaN(value)) return null;
+    return plain.startsWith("÷") ? 1 / value : value;
+  }
+
+  const textOf = (row, column) => row.cells[column]?.textContent.trim() ?? "";
+
+  // Numbers start with the largest, texts with A; a second time turns it round. What is unknown stays last.
+  function sort(table, head) {
+    const column = [...head.parentElement.cells].indexOf(head);
+    const rows = [...table.tBodies[0].rows].map((row) => ({ row, text: textOf(row, column), number: null }));
+    const words = head.matches(".name, .text");
+    for (const entry of rows) entry.number = words ? null : number(entry.text);
+    const numeric = rows.some((entry) => entry.number !== null);
+    const before = head.getAttribute("aria-sort");
+    const descending = before ? before === "ascending" : numeric;
+    const turn = descending ? -1 : 1;
+    rows.sort((a, b) => {
+      if (!numeric) return turn * a.text.localeCompare(b.text, "en", { numeric: true });
+      if (a.number === null || b.number === null) return (a.number === null) - (b.number === null);
+      return turn * (a.number - b.number);
+    });
+    table.tBodies[0].append(...rows.map((entry) => entry.row));
+    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+  }
+
+  function makeSortable(table) {
+    for (const head of table.tHead.rows[table.tHead.rows.length - 1].cells) {
+      if (!head.textContent.trim()) continue;
+      const press = make("button", "", { type: "button", title: "Sort by this column" });
+      press.append(...head.childNodes);
+      head.append(press);
+      press.addEventListener("click", () => sort(table, head));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------ search
+
+  function makeSearchable(region) {
+    const what = region.dataset.search;
+    const box = make("div", "", { class: "search" });
+    const field = make("input", "", { type: "search", placeholder: `Search ${what}`, "aria-label": `Search ${what}` });
+    const status = make("span", "", { role: "status" });
+    box.append(field, status);
+    region.before(box);
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const rows = [...region.querySelector("table").tBodies[0].rows];
+      for (const row of rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+      }
+      const left = rows.filter((row) => !row.hidden).length;
+      status.textContent = words.length ? `${left} of ${rows.length}` : "";
+    });
+  }
+
+  function find() {
+    const field = all(".search input").at(-1);
+    if (!field) return;
+    reveal(field);
+    field.focus();
+    field.scrollIntoView({ block: "center" });
+  }
+
+  // ------------------------------------------------------------------------------------ the profiles
+
+  const stored = all('script[type="application/json"]');
+  const parsed = new Map();
+
+  // A profile as it was saved; null where this page does not hold it or it cannot be read.
+  function profile(label) {
+    if (!parsed.has(label)) {
+      const found = stored.find((script) => script.dataset.label === label);
+      try {
+        parsed.set(label, found ? JSON.parse(found.textContent) : null);
+      } catch {
+        parsed.set(label, null);
+      }
+    }
+    return parsed.get(label);
+  }
+
+  function download(script) {
+    const address = URL.createObjectURL(new Blob([script.textContent], { type: "application/json" }));
+    const link = make("a", "", { href: address, download: script.dataset.file });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+
+  function makeDownloads() {
+    const place = document.querySelector("#data .data");
+    if (!place) return;
+    for (const script of stored) place.append(button(`Download ${script.dataset.file}`, "", () => download(script)));
+  }
+
+  // ---------------------------------------------------------------------------- the SASS of a line
+
+  const sites = new Map();
+
+  // The rows of a profile's instructions by "file:line", each with all that was inlined there.
+  function bySite(label) {
+    if (!sites.has(label)) {
+      const found = new Map();
+      const table = profile(label)?.instructions;
+      const at = table && table.columns.indexOf("stack");
+      for (const row of table?.rows ?? []) {
+        for (const place of new Set((table.stacks[row[at]] ?? []).map(([file, line]) => `${file}:${line}`))) {
+          if (!found.has(place)) found.set(place, []);
+          found.get(place).push(row);
+        }
+      }
+      sites.set(label, found);
+    }
+    return sites.get(label);
+  }
+
+  const grouped = (value) => (value === null ? "" : String(value).replace(/\B(?=(\d{3})+$)/g, ","));
+
+  function listing(label, rows) {
+    const { columns } = profile(label).instructions;
+    const value = (row, name) => row[columns.indexOf(name)];
+    const start = Math.min(...profile(label).instructions.rows.map((row) => value(row, "pc")));
+    const table = make("table");
+    table.append(make("caption", `${label}: ${rows.length} instructions`));
+    const head = table.createTHead().insertRow();
+    for (const [title, kind] of [["Offset", "num"], ["SASS", "text"], ["Executed", "num"], ["Wavefronts", "num"],
+      ["Ideal", "num"], ["Samples", "num"]]) head.append(make("th", title, { scope: "col", class: kind }));
+    const body = table.createTBody();
+    for (const row of rows) {
+      const line = body.insertRow();
+      const samples = Object.values(value(row, "samples")).reduce((sum, count) => sum + count, 0);
+      line.append(make("td", `0x${(value(row, "pc") - start).toString(16).padStart(4, "0")}`, { class: "num" }));
+      const code = make("td", "", { class: "text" });
+      code.append(make("code", value(row, "sass")));
+      line.append(code);
+      for (const count of [value(row, "executed"), value(row, "wavefronts"), value(row, "ideal"), samples]) {
+        line.append(make("td", grouped(count), { class: "num" }));
+      }
+    }
+    return table;
+  }
+
+  function unfold(press, row, panel) {
+    const open = press.getAttribute("aria-expanded") === "true";
+    press.setAttribute("aria-expanded", String(!open));
+    if (open) {
+      row.nextElementSibling.remove();
+      return;
+    }
+    const below = make("tr", "", { class: "under" });
+    const cell = make("td", "", { colspan: 99 });
+    const sides = make("div", "", { class: "sides" });
+    const numbers = row.dataset.lines && JSON.parse(row.dataset.lines);
+    for (const [side, label] of JSON.parse(panel.dataset.labels).entries()) {
+      const rows = bySite(label).get(`${panel.dataset.path}:${numbers ? numbers[side] : press.textContent}`);
+      if (rows) sides.append(listing(label, rows));
+    }
+    if (!sides.children.length) sides.append(make("p", "The page does not hold the instructions of this line."));
+    cell.append(sides);
+    below.append(cell);
+    row.after(below);
+  }
+
+  function makeUnfoldable(panel) {
+    for (const row of all("tr[id]", panel)) {
+      const head = row.cells[0];
+      const press = make("button", head.textContent, { type: "button", "aria-expanded": "false", title: "Show its SASS" });
+      head.replaceChildren(press);
+      press.addEventListener("click", () => unfold(press, row, panel));
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------- start
+
+  const KEYS = { n: () => jump(1), p: () => jump(-1), t: turnTheme, e: turnFolds, "/": find };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input")) return;
+    const act = KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+
+  const tools = make("div", "", { class: "tools" });
+  if (hotLines().length) tools.append(button("Next hot line", "n", () => jump(1)), button("Previous", "p", () => jump(-1)));
+  tools.append(foldButton, button("Search", "/", find), themeButton);
+  document.querySelector("header").append(tools);
+  all("table.sortable").forEach(makeSortable);
+  all("[data-search]").forEach(makeSearchable);
+  all(".panel[data-labels]").forEach(makeUnfoldable);
+  const hint = make("span", " Press a line's number for its SASS.", { class: "by-script" });
+  if (document.querySelector(".panel")) document.querySelector("#source > .note").append(hint);
+  makeDownloads();
+  // A link into a folded part opens it, also in browsers that do not by themselves.
+  const toTarget = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (target) reveal(target);
+  };
+  addEventListener("hashchange", toTarget);
+  toTarget();
+})();
