@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle import catalog, device, headers
+from ncu_swizzle import catalog, commit, device, headers
 from ncu_swizzle.catalog import Family, Kernel, Problem
 from ncu_swizzle.device import Buffers
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
@@ -99,6 +99,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "problem": problem,
         "seed": arguments.seed,
         "machine": device.describe(gpu),
+        "commit": commit.of(family.folder),
         "sources": {} if kernels[0].library else family.source_texts(),
         "source_roots": [str(family.folder.parent.parent), *(str(headers.locate(name)) for name in family.headers)],
         "errors": {},

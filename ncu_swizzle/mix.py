@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from ncu_swizzle.profile import Profile
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
+NEVER = "Never carried out"  # the guard @!PT is always false, as on the LDS around LDGSTS
 INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control", "Other"
 
 # The first pattern that matches an opcode from its start gives its class.
 _CLASSES: tuple[tuple[str, str], ...] = (
+    (NEVER, r"@!PT [\w.]+"),
     (TENSOR, r"[A-Z]*MMA|UTC\w*MMA"),
     (SHARED, r"LDSM?|STSM?|ATOMS|LDGSTS|STAS|REDAS"),
     (TMA, r"UTMA\w*|UBLK\w*"),
@@ -64,7 +66,8 @@ def count(profile: Profile) -> Mix:
     opcodes: Counter[str] = Counter()
     known = False
     for instruction in profile.instructions:
-        opcodes[instruction.opcode] += instruction.executed or 0
+        guard = "@!PT " if instruction.sass.startswith("@!PT") else ""
+        opcodes[guard + instruction.opcode] += instruction.executed or 0
         known = known or instruction.executed is not None
     return Mix(opcodes, known)
 

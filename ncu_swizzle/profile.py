@@ -153,6 +153,7 @@ class Profile:
     instructions: tuple[Instruction, ...]
     findings: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""  # that the kernel's sources are of, with -dirty where they differ from it
 
     def number(self, name: str) -> float | None:
         """Return a metric's value; None where the report lacks it or it is no finite number."""

@@ -160,6 +160,7 @@ def _profile(
         instructions=tuple(_instructions(action, result, facts)),
         findings=tuple(Finding(**finding) for finding in action["findings"]),
         sources=known.get("sources") or action["files"],
+        commit=known.get("commit", ""),
     )
 
 

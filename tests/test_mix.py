@@ -34,6 +34,7 @@ Recorded = Callable[[str], Profile]
         ("F2FP.BF16.F32.PACK_AB", "Conversion"),
         ("UTMALDG.2D", mix.TMA),
         ("FROBNICATE", mix.OTHER),
+        ("@!PT LDS", mix.NEVER),
     ],
 )
 def test_an_opcode_has_one_class(opcode: str, kind: str) -> None:
@@ -54,6 +55,8 @@ def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorde
     built = view.build(compare([before, after]), report.highlight).mix
     assert built is not None
     rows = {row.name: row for row in built.rows}
+    for access, total in before.accesses.items():
+        assert rows[access].shares[0].text == f"{total.executed:,}", "what is guarded by @!PT accesses nothing"
     for name in ("HMMA", "LDSM", "LDGSTS", "STS"):
         executed = sum(i.executed or 0 for i in before.instructions if i.opcode.split(".")[0] == name)
         assert rows[name].change == "same"

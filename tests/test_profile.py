@@ -47,6 +47,7 @@ profiles = st.builds(
     instructions=st.lists(instructions, max_size=5).map(tuple),
     findings=st.lists(st.builds(Finding, st.text(), st.text(), st.text(), st.text()), max_size=2).map(tuple),
     sources=st.dictionaries(st.text(), st.text(), max_size=2),
+    commit=st.text(),
 )
 
 

@@ -152,6 +152,7 @@ _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Nsight Compute", lambda p: p.machine.ncu, False),
     ("Clock control", lambda p: p.machine.clock_control, False),
     ("When", _when, False),
+    ("Commit", lambda p: p.commit, True),
     (
         "Relative error",
         lambda p: ", ".join(f"{name} {_error(error)}" for name, error in p.errors.items()) or "not checked",

@@ -1,0 +1,42 @@
+"""From which commit a profile's sources are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import commit
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = {f"GIT_{role}_{what}": "someone" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **who},
+    )
+    return done.stdout.strip()
+
+
+def test_a_checkout_has_one_and_says_when_files_differ(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "kernel.cu").write_text("one", encoding="utf-8")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "One")
+    git(tmp_path, "tag", "-am", "A release", "v1")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert commit.of(tmp_path) == head[:12], "a commit, not a tag"
+    (tmp_path / "kernel.cu").write_text("two", encoding="utf-8")
+    assert commit.of(tmp_path) == f"{head[:12]}-dirty"
+
+
+def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert commit.of(tmp_path) == ""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit.of(tmp_path) == ""
