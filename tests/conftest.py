@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,17 +15,24 @@ from ncu_swizzle.profile import Profile
 RECORDINGS = paths.recordings() / "h100"
 
 
-@cache
-def _recorded(name: str) -> Profile:
-    family, _ = catalog.load().find(name)
-    (profile,) = repfile.read(RECORDINGS / family.name / f"{name}.ncu-rep")
-    return profile
-
-
 @pytest.fixture(scope="session")
-def recorded() -> Callable[[str], Profile]:
-    """Return a function that reads a recording by the kernel's name."""
-    return _recorded
+def recorded(
+    recorded_file: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Profile]:
+    """Return a function that reads a recording by the kernel's name, once for all workers of a test run."""
+    shared = tmp_path_factory.getbasetemp().parent  # each worker's own folder lies in it
+
+    @cache
+    def read(name: str) -> Profile:
+        saved = shared / f"{name}.profile.json"
+        if saved.is_file():
+            return Profile.from_json(saved.read_text(encoding="utf-8"))
+        (profile,) = repfile.read(recorded_file(name))
+        if "PYTEST_XDIST_WORKER" in os.environ:  # without workers the folder outlives the run
+            profile.save(saved)
+        return profile
+
+    return read
 
 
 @pytest.fixture(scope="session")
