@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import catalog, paths, profiling
+from ncu_swizzle import catalog, headers, paths, profiling
+from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.profiling import Request
 from tests import worked_example
 
@@ -44,6 +45,11 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
 
 
 def own_kernels(family: str) -> list[str]:
+    """Return a family's kernels; skip the test where headers that they include are not installed."""
+    try:
+        [headers.locate(name) for found, _ in catalog.load() if found.name == family for name in found.headers]
+    except EnvironmentLacking as lacking:
+        pytest.skip(f"{lacking}: {lacking.hint}")
     return [kernel.name for found, kernel in catalog.load() if found.name == family and not kernel.library]
 
 
