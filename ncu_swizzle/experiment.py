@@ -6,7 +6,6 @@ Everything that the commands `profile` and `compare` do beyond printing is here.
 from __future__ import annotations
 
 import importlib.util
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from ncu_swizzle import paths, profiling, repfile, report, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.compare import Comparison, compare
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Engine, Request
 
@@ -72,7 +71,7 @@ def profile(
                     raise
                 notes.append(f"Without {library}: {error}.")  # nobody asked for it by name
         comparison = compare(profiles, notes)
-        files = [f"{_slug(label)}.json" for label in comparison.labels]
+        files = [f"{slug(label)}.json" for label in comparison.labels]
         for file, one in zip(files, profiles, strict=True):
             one.save(staged / file)
         write_atomically(staged / REPORT, report.render(comparison).encode())
@@ -99,10 +98,6 @@ def _has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:80] or "profile"
-
-
 def compare_all(
     catalog: Catalog,
     entries: Sequence[str],
@@ -111,13 +106,24 @@ def compare_all(
 ) -> Result:
     """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept."""
     engine = profiling.choose_engine(request)
+    return Result(compare(gather(catalog, entries, request, engine, on_progress, len(entries) == 1)), engine)
+
+
+def gather(
+    catalog: Catalog,
+    entries: Sequence[str],
+    request: Request,
+    engine: Engine,
+    on_progress: Progress = lambda kernel, percent: None,
+    whole_run: bool = False,
+) -> list[Profile]:
+    """Return the profiles that all entries stand for; see `resolve`."""
     with tempfile.TemporaryDirectory() as folder:
-        profiles = [
+        return [
             one
             for entry in entries
-            for one in resolve(catalog, entry, request, engine, Path(folder), on_progress, len(entries) == 1)
+            for one in resolve(catalog, entry, request, engine, Path(folder), on_progress, whole_run)
         ]
-    return Result(compare(profiles), engine)
 
 
 def reopen(entries: Sequence[str]) -> Result:
@@ -125,15 +131,8 @@ def reopen(entries: Sequence[str]) -> Result:
     for entry in entries:
         if not Path(entry).exists():
             raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
-    catalog, recalled = Catalog(()), Engine("recorded")  # for names, which cannot come here
-    with tempfile.TemporaryDirectory() as folder:
-        profiles = [
-            one
-            for entry in entries
-            for one in resolve(
-                catalog, entry, Request(), recalled, Path(folder), lambda kernel, percent: None, len(entries) == 1
-            )
-        ]
+    nothing = Catalog(())  # for names, which cannot come here
+    profiles = gather(nothing, entries, Request(), Engine("recorded"), whole_run=len(entries) == 1)
     engines = sorted({one.engine for one in profiles})
     return Result(compare(profiles), Engine(" and ".join(engines)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise NotWritable(f"cannot write {path}: {error.strerror}", ELSEWHERE) from error
+
+
+def slug(label: str) -> str:
+    """Return a label as a file's name, without what file systems and shells take amiss."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:80] or "profile"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profile import NEVER as GUARD
+from ncu_swizzle.profile import Instruction, Profile
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
 NEVER = "Never carried out"  # the guard @!PT is always false, as on the LDS around LDGSTS
@@ -18,7 +19,7 @@ INTEGER, MOVE, CONTROL, OTHER = "Integer and logic", "Move and select", "Control
 
 # The first pattern that matches an opcode from its start gives its class.
 _CLASSES: tuple[tuple[str, str], ...] = (
-    (NEVER, r"@!PT [\w.]+"),
+    (NEVER, rf"{GUARD} [\w.]+"),
     (TENSOR, r"[A-Z]*MMA|UTC\w*MMA"),
     (SHARED, r"LDSM?|STSM?|ATOMS|LDGSTS|STAS|REDAS"),
     (TMA, r"UTMA\w*|UBLK\w*"),
@@ -66,10 +67,14 @@ def count(profile: Profile) -> Mix:
     opcodes: Counter[str] = Counter()
     known = False
     for instruction in profile.instructions:
-        guard = "@!PT " if instruction.sass.startswith("@!PT") else ""
-        opcodes[guard + instruction.opcode] += instruction.executed or 0
+        opcodes[named(instruction)] += instruction.executed or 0
         known = known or instruction.executed is not None
     return Mix(opcodes, known)
+
+
+def named(instruction: Instruction) -> str:
+    """Return an instruction's opcode as it is classified: with the guard where that is always false."""
+    return f"{GUARD} {instruction.opcode}" if instruction.never else instruction.opcode
 
 
 def classify(opcode: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+BASELINE = Path("ncu-swizzle-baseline.json")  # what `check` looks for in the current folder
+
 _PACKAGE = Path(__file__).resolve().parent
 
 

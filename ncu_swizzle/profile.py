@@ -29,6 +29,8 @@ EXECUTED = "inst_executed"
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 
+NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
+
 # What moves when an instruction of this kind accesses shared memory.
 TRANSFERS = {
     "LDS": "SMEM→RF",
@@ -106,6 +108,11 @@ class Instruction(Wavefronts):
     wavefronts: int | None = None
     ideal: int | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def never(self) -> bool:
+        """Whether it is never carried out: its guard is always false."""
+        return self.sass.startswith(NEVER)
 
     @property
     def file(self) -> str:

@@ -25,6 +25,7 @@ from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import (
     EXECUTED,
     IDEAL,
+    NEVER,
     STALLED,
     WAVEFRONTS,
     Finding,
@@ -40,7 +41,6 @@ READER_TIMEOUT_S = 120.0
 
 # Opcodes that access shared memory. Others (a generic LD, HGMMA) count where ncu saw wavefronts of them.
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
-NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def to_csv(comparison: Comparison) -> str:
 def _cells(i: Instruction, start: int, reasons: list[str]) -> list[object]:
     callers = " < ".join(f"{file}:{line}" for file, line in i.stack[1:])
     return [
-        *(i.pc, i.pc - start, i.sass, i.opcode, mix.classify(i.opcode), i.access, i.file, i.line or "", callers),
+        *(i.pc, i.pc - start, i.sass, i.opcode, mix.classify(mix.named(i)), i.access, i.file, i.line or "", callers),
         *(i.executed, i.wavefronts, i.ideal, i.excessive, i.degree, sum(i.samples.values())),
         *(i.samples.get(reason, 0) for reason in reasons),
     ]

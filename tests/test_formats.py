@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import markdown, table
+from ncu_swizzle import markdown, mix, table
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Kernel, Profile
 
@@ -83,6 +84,12 @@ def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
         assert sum(int(row[name]) for row in own for name in row if name.startswith("stall_")) == samples
         assert {row["engine"] for row in own} == {"recorded"}
         assert own[0]["offset"] == "0"
+        classes: Counter[str] = Counter()
+        for (name, _), executed in mix.count(profile).classes.items():
+            classes[name] += executed
+        for row in own:
+            classes[row["class"]] -= int(row["executed"] or 0)
+        assert not any(classes.values()), "the classes are those of the instruction mix"
 
 
 @pytest.mark.parametrize("count", ["executed", "wavefronts", "ideal"])

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from ncu_swizzle import paths
 from ncu_swizzle.commands import options
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The baseline; made to be committed.")]
-DEFAULT = Path("ncu-swizzle-baseline.json")
 
 
 @app.callback()
@@ -25,7 +25,7 @@ def save(
     profiles: Annotated[
         list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .ncu-rep files, saved profiles or runs.")
     ],
-    file: FileOption = DEFAULT,
+    file: FileOption = paths.BASELINE,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop what the file holds of other kernels.")] = False,
     engine: options.EngineOption = Engine.auto,
     problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
@@ -38,18 +38,15 @@ def save(
     """Save profiles; several of one kernel tell how much its time varies."""
     from ncu_swizzle.commands import output
     from ncu_swizzle.gate import checking
-    from ncu_swizzle.ncu import Options
-    from ncu_swizzle.profiling import Request
 
-    own = Options(clock_control.value, cache_control.value, replay_mode.value)
-    request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
+    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     with output.progress() as progress:
         found, _ = checking.gather(profiles, request, progress)
     checking.show_baseline(checking.save(found, file, fresh), output.Output())
 
 
 @app.command()
-def show(file: FileOption = DEFAULT) -> None:
+def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.output import Output
     from ncu_swizzle.gate import baseline, checking

@@ -58,11 +58,8 @@ def check(
     """
     from ncu_swizzle.commands import output
     from ncu_swizzle.gate import checking
-    from ncu_swizzle.ncu import Options
-    from ncu_swizzle.profiling import Request
 
-    own = Options(clock_control.value, cache_control.value, replay_mode.value)
-    request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
+    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name)
     with output.progress() as progress:

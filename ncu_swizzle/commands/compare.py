@@ -36,12 +36,9 @@ def compare(
     from ncu_swizzle import catalog, experiment, report
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
-    from ncu_swizzle.ncu import Options
-    from ncu_swizzle.profiling import Request
 
     formats = output.Formats(json, markdown, csv)
-    own = Options(clock_control.value, cache_control.value, replay_mode.value)
-    request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
+    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     with output.progress() as progress:
         result = experiment.compare_all(catalog.load(), profiles, request, progress)
     if html:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ncu_swizzle.profiling import Request
 
 
 class Engine(StrEnum):
@@ -41,6 +44,24 @@ def sizes(texts: list[str]) -> dict[str, int]:
             raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
         found[name.strip()] = int(value)
     return found
+
+
+def request(
+    engine: Engine,
+    problem: list[str],
+    clock_control: ClockControl,
+    cache_control: CacheControl,
+    replay_mode: ReplayMode,
+    ncu: Path | None,
+    timeout: float,
+    **more: Any,
+) -> Request:
+    """Return how profiles are to be had; `more` are further fields of `ncu.Options`."""
+    from ncu_swizzle.ncu import Options
+    from ncu_swizzle.profiling import Request
+
+    own = Options(clock_control.value, cache_control.value, replay_mode.value, **more)
+    return Request(engine.value, sizes(problem), own, ncu, timeout)
 
 
 EngineOption = Annotated[

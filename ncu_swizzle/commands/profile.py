@@ -45,12 +45,10 @@ def profile(
     """
     from ncu_swizzle import catalog, experiment
     from ncu_swizzle.commands import output
-    from ncu_swizzle.ncu import Options
-    from ncu_swizzle.profiling import Request
 
     formats = output.Formats(json, markdown, csv)
-    own = Options(clock_control.value, cache_control.value, replay_mode.value, launch_count, tuple(context.args))
-    request = Request(engine.value, options.sizes(problem), own, ncu, timeout)
+    own = {"launch_count": launch_count, "extra": tuple(context.args)}
+    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, **own)
     with output.progress() as progress:
         result = experiment.profile(
             catalog.load(), kernel, request, baseline, reference, export, force_overwrite, progress

@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ncu_swizzle import paths
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import read_bytes, write_json
 from ncu_swizzle.profile import Machine, Profile, Wavefronts
 
 SCHEMA = 1
-DEFAULT = Path("ncu-swizzle-baseline.json")
 AGAIN = "ncu-swizzle baseline save PROFILE… writes it again"
 SINGLE_SPREAD = 2.0  # percent; what one duration may be off by, where no second one tells
 
@@ -139,7 +139,7 @@ class Baseline:
     """The entries of a file."""
 
     entries: tuple[Entry, ...]
-    file: Path = DEFAULT
+    file: Path = paths.BASELINE
 
     def nearest(self, now: Entry) -> Entry | None:
         """Return the entry of the same kernel whose conditions are nearest; None where there is none."""

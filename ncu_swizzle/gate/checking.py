@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import catalog, experiment, profiling
+from ncu_swizzle import catalog, experiment, paths, profiling
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
 from ncu_swizzle.experiment import Progress
@@ -90,20 +89,13 @@ def _settings(asked: str, folder: Path) -> Settings:
 def _baseline(asked: str, settings: Settings) -> Path | None:
     if asked:
         return None if asked == NONE else Path(asked)
-    return settings.baseline or (baseline.DEFAULT if baseline.DEFAULT.exists() else None)
+    return settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
 
 
 def gather(entries: Sequence[str], request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
     """Return what the entries stand for, and why nothing was measured; a run stands for the kernel it was made for."""
     engine = profiling.choose_engine(request)
-    known = catalog.load()
-    with tempfile.TemporaryDirectory() as folder:
-        profiles = [
-            one
-            for entry in entries
-            for one in experiment.resolve(known, entry, request, engine, Path(folder), on_progress)
-        ]
-    return profiles, engine.reason
+    return experiment.gather(catalog.load(), entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
+from ncu_swizzle import blame
 from ncu_swizzle.gate.verdict import Place
 from ncu_swizzle.profile import Location, Profile
 
@@ -13,22 +14,10 @@ def worst(profile: Profile, access: str = "") -> Place:
     """Return the line that most excessive wavefronts arise at, or where there are none, most stall samples.
 
     Where no line is known, that is the report's file.
-    An access is blamed on the outermost line of its call sites that is mostly shared-memory accesses: the innermost
-    is often an asm statement in a helper, the outermost the call of the whole kernel.
     """
-    totals = profile.lines
-    accesses: Counter[Location] = Counter()
-    for one in profile.shared():
-        for location in dict.fromkeys(one.stack):
-            accesses[location] += one.executed or 0
     excess: Counter[Location] = Counter()
-    for one in profile.shared():
-        if one.stack and access in ("", one.access):
-            site, *callers = one.stack
-            for caller in callers:
-                if 2 * accesses[caller] <= (totals[caller].executed or 0):
-                    break
-                site = caller
+    for one, site in blame.sites(profile):
+        if access in ("", one.access):
             excess[site] += one.excessive or 0
     if not any(excess.values()):
         return _slowest(profile)

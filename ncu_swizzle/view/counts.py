@@ -1,7 +1,7 @@
 """What each profile counted on the lines of each file, before any of it is a text.
 
 A line counts all that was inlined there, so a call counts what it calls and lines do not add up: what a file has is
-counted by instruction. The worst lines are the sites of the conflicts, see `_site`.
+counted by instruction. The worst lines are those that `blame` finds.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ncu_swizzle import blame
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.profile import Location, Profile, Total
+from ncu_swizzle.profile import Profile, Total
 from ncu_swizzle.view.align import Pair, align
 
 MINOR_FILE = 1.0  # percent of the samples; a file without excess and with less of them is only named
 MOST_COLUMNS = 4  # profiles beside one text; more would leave no room for it
-
-Stack = tuple[Location, ...]
 
 
 @dataclass
@@ -118,7 +117,6 @@ def _count(label: str, profile: Profile) -> dict[str, Counts]:
         counts = files.setdefault(path, Counts(label, all_samples))
         if total.samples or total.wavefronts is not None:
             counts.lines[number] = total
-    accesses = _executed_accesses(profile)
     for instruction in profile.instructions:
         if not instruction.stack:
             continue
@@ -127,28 +125,7 @@ def _count(label: str, profile: Profile) -> dict[str, Counts]:
             files[path].excessive += instruction.excessive or 0
             files[path].samples += samples
         files[instruction.file].own[instruction.line] += samples
-        if instruction.excessive:
-            path, number = _site(instruction.stack, totals, accesses)
-            files[path].sites[number] += instruction.excessive
+    for access, (path, number) in blame.sites(profile):
+        if access.excessive:
+            files[path].sites[number] += access.excessive
     return files
-
-
-def _executed_accesses(profile: Profile) -> Counter[Location]:
-    executed: Counter[Location] = Counter()
-    for instruction in profile.shared():
-        for location in dict.fromkeys(instruction.stack):
-            executed[location] += instruction.executed or 0
-    return executed
-
-
-def _site(stack: Stack, totals: Mapping[Location, Total], accesses: Mapping[Location, int]) -> Location:
-    """Return the line to blame for an access: the outermost one that is mostly shared-memory accesses.
-
-    The innermost line is often an asm statement in a helper, the outermost one the call of the whole kernel.
-    """
-    site, *callers = stack
-    for caller in callers:
-        if 2 * accesses[caller] <= (totals[caller].executed or 0):
-            break
-        site = caller
-    return site

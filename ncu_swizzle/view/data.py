@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from ncu_swizzle.compare import Comparison
+from ncu_swizzle.files import slug
 
 MOST_BYTES = 4_000_000  # of all profiles together: a page has to stay small enough for a mail
 
@@ -38,6 +38,5 @@ def section(comparison: Comparison) -> Section:
         left -= len(saved)
         if left < 0:
             break
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:80] or "profile"
-        stored.append(Stored(label, f"{name}.json", json.loads(saved)))
+        stored.append(Stored(label, f"{slug(label)}.json", json.loads(saved)))
     return Section(tuple(stored), comparison.labels[len(stored) :])
