@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle import mix
+from ncu_swizzle import applying, mix
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result
 
@@ -30,6 +30,7 @@ def to_json(result: Result) -> str:
         "stalls": _rows(comparison.stalls.reset_index()),
         "mix": _mix(comparison),
         "lines": _rows(comparison.lines),
+        "findings": applying.rows(applying.of(comparison)),
         "files": [str(file) for file in result.files],
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }

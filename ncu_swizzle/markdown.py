@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ncu_swizzle import view
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.view import Report
+from ncu_swizzle.view.findings import KINDS
 from ncu_swizzle.view.instructions import InstructionRow
 
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
@@ -20,7 +21,7 @@ def render(comparison: Comparison) -> str:
     """Return the report as Markdown, from the same view data as the page; the same text for the same comparison."""
     report = view.build(comparison, lambda text, path: ())
     parts = [*_head(report), *_overview(report), *_accesses(report), *_stalls(report), *_mix(report), *_worst(report)]
-    parts += _origin(report)
+    parts += [*_rules(report), *_origin(report)]
     text = ""
     for part in parts:
         if len((text + part).encode()) > MOST_BYTES:
@@ -140,6 +141,19 @@ def _worst(report: Report) -> list[str]:
         return []
     table = _table(["profile", "instruction", "source", "excessive", "degree"], found, words=3)
     return [f"<details><summary>Worst instructions</summary>\n\n{table}\n</details>\n"]
+
+
+def _rules(report: Report) -> list[str]:
+    """Return what the rule pack finds to gain, profile by profile."""
+    said = [
+        f"- **{escape(group.label)}**, {escape(card.title)}: {escape(card.message)}"
+        for group in report.findings[:MOST_COLUMNS]
+        for card in group.cards
+        if card.kind != KINDS["ok"]
+    ]
+    if not said:
+        return []
+    return ["<details><summary>What the rules say</summary>\n\n" + "\n".join(said) + "\n\n</details>\n"]
 
 
 def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:

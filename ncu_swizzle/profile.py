@@ -97,6 +97,7 @@ class Instruction(Wavefronts):
     """One SASS instruction. `executed` counts warps, `samples` the warp samples per stall reason.
 
     `stack` is where its source stands: the innermost inlined function's file and line first, then its callers'.
+    `at` is the number, in the stack, of the one place that ncu itself names.
     """
 
     pc: int
@@ -108,6 +109,12 @@ class Instruction(Wavefronts):
     wavefronts: int | None = None
     ideal: int | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
+    at: int = 0
+
+    @property
+    def named(self) -> Location | None:
+        """The place that ncu's own pages show for it; None where it knows none."""
+        return self.stack[min(self.at, len(self.stack) - 1)] if self.stack else None
 
     @property
     def never(self) -> bool:

@@ -197,7 +197,7 @@ def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Itera
     unknown = [None] * len(pcs)
     executed, wavefronts, ideal = (counts.get(name, unknown) for name in (EXECUTED, WAVEFRONTS, IDEAL))
     stalls = {name.removeprefix(STALLED): values for name, values in counts.items() if name.startswith(STALLED)}
-    for index, stack in enumerate(_stacks(action, result)):
+    for index, (stack, at) in enumerate(_stacks(action, result)):
         sass = " ".join(action["sass"][index].split())
         opcode = _opcode(sass)
         kind = opcode.split(".")[0]
@@ -211,16 +211,18 @@ def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Itera
             wavefronts=wavefronts[index],
             ideal=ideal[index],
             samples={reason: values[index] for reason, values in stalls.items() if values[index]},
+            at=at,
         )
 
 
-def _stacks(action: dict[str, Any], result: Result) -> Iterator[tuple[Location, ...]]:
-    """Yield each instruction's call sites from the cubin, or ncu's one location where the cubin tells none."""
+def _stacks(action: dict[str, Any], result: Result) -> Iterator[tuple[tuple[Location, ...], int]]:
+    """Yield each instruction's call sites from the cubin, and which of them ncu names; its one where there are none."""
     own = result.cubin if result.function == action["mangled"] else b""
     table = line_table(own, result.function)
     for pc, location in zip(action["pcs"], action["locations"], strict=True):
         known = ((location[0], location[1]),) if location else ()
-        yield table.stack(pc - action["pcs"][0]) or known
+        stack = table.stack(pc - action["pcs"][0]) or known
+        yield stack, stack.index(known[0]) if known and known[0] in stack else 0
 
 
 def _opcode(sass: str) -> str:

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ncu_swizzle import report, view
+from ncu_swizzle import advisor, report, view
 from ncu_swizzle.compare import SHARED_PIPE, compare
 from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Finding, Kernel, Machine, Metric, Profile
 from ncu_swizzle.view import text
@@ -410,7 +410,20 @@ def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
     page = rendered(replace(profile, findings=(finding,)))
     assert "A message" in page.text
     assert all(name in page.text for name in profile.metrics)
-    assert "findings" not in Page(report.render(compare([profile]))).values("id")
+    assert "Other rules of ncu" in page.text
+    assert "Other rules of ncu" not in rendered(profile).text
+
+
+def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> None:
+    profiles = [recorded("kernel1"), recorded("kernel2")]
+    page = rendered(*profiles)
+    for profile in profiles:
+        for finding in advisor.findings(profile):
+            assert finding.message in page.text
+    assert "80.2 % of the duration, 77.2 % to 85.2 %" in page.text
+    assert "@source:" not in page.text
+    inside = Finding("SharedExcess", "optimization", "As ncu ran it", "Said twice")
+    assert "Said twice" not in rendered(replace(profiles[0], findings=(inside,))).text
 
 
 # ------------------------------------------------------------------------------------------------- numbers and text

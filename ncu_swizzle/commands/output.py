@@ -16,7 +16,7 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 
 if TYPE_CHECKING:
-    from ncu_swizzle import experiment
+    from ncu_swizzle import applying, experiment
 
 
 class Output(Console):
@@ -78,3 +78,15 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
     terminal.show(result, console)
     for file in written:
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_findings(found: Sequence[applying.Found], json: str | None) -> None:
+    """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
+    from ncu_swizzle import applying, terminal
+
+    if json == "-":
+        sys.stdout.write(applying.to_json(found))
+        return
+    if json:
+        write_atomically(Path(json), applying.to_json(found).encode())
+    terminal.show_findings(found, Output())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.view import banks, data, instructions, mix, overview, source, stalls, summary, tables, tma
+from ncu_swizzle.view import banks, data, findings, instructions, mix, overview, source, stalls, summary, tables, tma
 from ncu_swizzle.view.instructions import InstructionTable
 from ncu_swizzle.view.source import Highlight
 
@@ -39,7 +39,8 @@ class Report:
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
     instructions: tuple[InstructionTable, ...]
-    findings: tuple[tables.FindingRow, ...]
+    foreign: tuple[findings.Foreign, ...]
+    findings: tuple[findings.Group, ...]
     raw: tuple[tables.RawRow, ...]
     banks: banks.Section | None
     data: data.Section
@@ -79,7 +80,8 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         panels=panels,
         minor_files=minor_files,
         instructions=instructions.tables(comparison),
-        findings=tables.findings(comparison),
+        foreign=findings.foreign(comparison),
+        findings=findings.groups(comparison),
         raw=tables.raw(comparison),
         banks=banks.section(comparison),
         data=data.section(comparison),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 
+from ncu_swizzle import advisor
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.view import text
 from ncu_swizzle.view.tables import Share
@@ -11,32 +13,6 @@ from ncu_swizzle.view.tables import Share
 MINOR_STALL = 1.0  # percent; a reason that no profile spends more on is folded
 MOVED = 1.0  # percentage points; a smaller change is not worth a sentence
 GAINERS = 3
-HEALTHY = frozenset({"selected", "not_selected"})
-
-# Why a warp was not issuing, by the name of ncu's counter. "selected" and "not_selected" are healthy.
-REASONS = {
-    "barrier": "waits at a barrier for the other warps of its block",
-    "branch_resolving": "waits until a jump's target is known",
-    "dispatch_stall": "was picked, then held back by the dispatcher",
-    "drain": "has ended and waits for its last writes to leave",
-    "gmma": "waits for a warpgroup matrix multiplication (wgmma)",
-    "imc_miss": "waits for a constant that was not in the cache",
-    "lg_throttle": "the queue for global and local memory is full",
-    "long_scoreboard": "waits for data from global or local memory",
-    "math_pipe_throttle": "the arithmetic unit it needs, tensor cores included, is busy",
-    "membar": "waits at a memory fence",
-    "mio_throttle": "the queue for shared memory and special functions is full",
-    "misc": "anything else",
-    "no_instruction": "waits for its next instruction to be fetched",
-    "no_instructions": "waits for its next instruction to be fetched",
-    "not_selected": "was ready, another warp was picked: there is enough work",
-    "selected": "no stall: it issued an instruction",
-    "short_scoreboard": "waits for shared memory or another short answer; bank conflicts show here",
-    "sleeping": "sleeps, as the program asked it to",
-    "tex_throttle": "the queue for textures is full",
-    "wait": "waits out the fixed latency of its previous instruction",
-    "warpgroup_arrive": "waits for the other warps of its warpgroup",
-}
 
 
 @dataclass(frozen=True)
@@ -57,6 +33,15 @@ class Stalls:
     sentences: tuple[str, ...]
     major: tuple[StallRow, ...]
     minor: tuple[StallRow, ...]
+
+
+def meaning(reason: str) -> str:
+    """Return why a warp with this stall reason does not issue, in a few words; empty for an unknown reason."""
+    return str(_reasons().REASONS.get(reason, ""))
+
+
+def _reasons() -> ModuleType:
+    return advisor.pack("stalls")
 
 
 def stalls(comparison: Comparison) -> Stalls:
@@ -85,7 +70,7 @@ def _moved(shares: list[float | None]) -> float | None:
 def _stall(reason: str, shares: list[float | None], widest: float) -> StallRow:
     return StallRow(
         reason,
-        REASONS.get(reason, ""),
+        meaning(reason),
         tuple(Share(text.percent(share), text.width(share, 100)) for share in shares),
         text.points(shares[0], shares[1]) if len(shares) > 1 else "",
         text.delta(_moved(shares), widest),
@@ -110,11 +95,11 @@ def _sentences(comparison: Comparison, table: list[tuple[str, list[float | None]
     if more:
         gained = [f"{reason} ({text.points(*shares[:2])})" for reason, shares in more[:GAINERS]]
         said.append(f"The share went to {text.listed(gained)}.")
-    waits = [(reason, shares[1] or 0.0) for reason, shares, _ in moves if reason not in HEALTHY]
+    waits = [(reason, shares[1] or 0.0) for reason, shares, _ in moves if reason not in _reasons().HEALTHY]
     reason, share = max(waits, key=lambda entry: entry[1], default=("", 0.0))
     if share >= MINOR_STALL:
-        meaning = f": {REASONS[reason]}" if reason in REASONS else ""
-        said.append(f"The largest wait of {after} is {reason}, {text.percent(share)}{meaning}.")
+        why = f": {meaning(reason)}" if meaning(reason) else ""
+        said.append(f"The largest wait of {after} is {reason}, {text.percent(share)}{why}.")
     return tuple(said)
 
 

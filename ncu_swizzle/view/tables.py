@@ -1,4 +1,4 @@
-"""The tables of a report: metrics, accesses, findings and what ncu wrote, raw."""
+"""The tables of a report: metrics, accesses and what ncu wrote, raw."""
 
 from __future__ import annotations
 
@@ -60,15 +60,6 @@ class Share:
 
     text: str
     width: str
-
-
-@dataclass(frozen=True)
-class FindingRow:
-    label: str
-    rule: str
-    kind: str
-    title: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -139,14 +130,6 @@ def phantoms(comparison: Comparison) -> tuple[Phantom, ...]:
         if claims and profile.total.excessive == 0:
             found.append(Phantom(label, ", ".join(claims)))
     return tuple(found)
-
-
-def findings(comparison: Comparison) -> tuple[FindingRow, ...]:
-    return tuple(
-        FindingRow(label, finding.rule, finding.kind, finding.title, finding.message)
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-        for finding in profile.findings
-    )
 
 
 def raw(comparison: Comparison) -> tuple[RawRow, ...]:

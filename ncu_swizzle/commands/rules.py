@@ -1,0 +1,87 @@
+"""``ncu-swizzle rules``: the rule pack for Nsight Compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+
+app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: sections and rules of its own.")
+
+DestOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Where; default: the user's Sections folder of each Nsight Compute found."),
+]
+
+
+@app.command("path")
+def path() -> None:
+    """Print the pack's folder: ncu --section-folder $(ncu-swizzle rules path)."""
+    from ncu_swizzle import paths
+
+    typer.echo(paths.rules())
+
+
+@app.command("list")
+def list_() -> None:
+    """List the pack's sections and rules."""
+    from ncu_swizzle import packfolder, terminal
+    from ncu_swizzle.commands import output
+
+    terminal.show_pack(packfolder.sections(), packfolder.rules(), output.Output())
+
+
+@app.command("check")
+def check(ncu: options.NcuOption = None) -> None:
+    """Ask ncu whether it lists every section and rule of the pack."""
+    from ncu_swizzle import ncu as program
+    from ncu_swizzle import packfolder, terminal
+    from ncu_swizzle.commands import output
+    from ncu_swizzle.errors import ProgramFailed
+
+    found = program.find(ncu)
+    listed = packfolder.check(found)
+    terminal.show_listed(found, listed, output.Output())
+    if not all(one.found for one in listed):
+        raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
+
+
+@app.command("install")
+def install(dest: DestOption = None) -> None:
+    """Copy the pack to where ncu and ncu-ui look by themselves; never over a file of another origin."""
+    from ncu_swizzle import packfolder
+
+    for folder in packfolder.destinations(dest):
+        files = packfolder.install(folder)
+        typer.echo(f"{len(files)} files written to {folder}")
+
+
+@app.command("uninstall")
+def uninstall(dest: DestOption = None) -> None:
+    """Remove what install wrote, and nothing else."""
+    from ncu_swizzle import packfolder
+    from ncu_swizzle.errors import BadFile
+
+    folders = [folder for folder in packfolder.destinations(dest) if dest or (folder / packfolder.MANIFEST).is_file()]
+    if not folders:
+        raise BadFile("the pack is not installed", "ncu-swizzle rules install installs it")
+    for folder in folders:
+        removed, kept = packfolder.uninstall(folder)
+        typer.echo(f"{len(removed)} files removed from {folder}")
+        for name in kept:
+            typer.echo(f"  kept, because it was changed: {name}")
+
+
+@app.command("apply")
+def apply(
+    entries: Annotated[list[str], typer.Argument(metavar="FILE...", help="Reports, saved profiles or runs.")],
+    json: options.JsonOption = None,
+) -> None:
+    """Evaluate the pack on finished reports, without ncu or a GPU."""
+    from ncu_swizzle import applying
+    from ncu_swizzle.commands import output
+
+    output.show_findings(applying.apply(entries), json)

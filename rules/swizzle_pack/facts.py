@@ -1,0 +1,187 @@
+"""What is known of one profiled launch: its metrics, and what each instruction did to shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+WAVEFRONTS = "memory_l1_wavefronts_shared"
+IDEAL = "memory_l1_wavefronts_shared_ideal"
+EXECUTED = "inst_executed"
+DURATION = "gpu__time_duration.sum"
+STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
+PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st, _op_atom, + .sum
+
+# Instructions that access shared memory. Others (a generic LD, HGMMA) do where ncu counted wavefronts of them.
+SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
+NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Warp-level executions, and wavefronts, of one instruction or of several together."""
+
+    executed: int = 0
+    wavefronts: int = 0
+    ideal: int = 0
+
+    @property
+    def excessive(self) -> int:
+        return self.wavefronts - self.ideal
+
+    @property
+    def degree(self) -> float:
+        """Actual over ideal wavefronts: 1 without conflicts. Wavefronts per request would call a wide load one."""
+        return self.wavefronts / self.ideal if self.ideal else 1.0
+
+
+@dataclass(frozen=True)
+class Instruction(Counts):
+    """One SASS instruction; `access` is empty where it does not touch shared memory, `samples` count stalls."""
+
+    pc: int = 0
+    sass: str = ""
+    access: str = ""
+    file: str = ""
+    line: int = 0
+    samples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def opcode(self) -> str:
+        return opcode(self.sass)
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line, such as ``gemm.cuh:42``; empty where ncu knows no line."""
+        return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One launch: numbers by ncu's names, texts are left out; instructions in the order of their addresses."""
+
+    metrics: Mapping[str, float]
+    instructions: tuple[Instruction, ...] = ()
+
+    def number(self, name: str) -> float | None:
+        """Return a metric, or None where the report lacks it or it is no finite number."""
+        value = self.metrics.get(name)
+        return value if value is not None and math.isfinite(value) else None
+
+    def share(self, name: str) -> float | None:
+        """Return a percentage as a share of 1."""
+        value = self.number(name)
+        return None if value is None else value / 100
+
+    @property
+    def total(self) -> Counts:
+        """All shared-memory accesses; a range or a graph has no instructions, but the totals of its metrics."""
+        if self.instructions:
+            return add(self.accesses())
+        return Counts(*(int(self.number(name) or 0) for name in (EXECUTED, WAVEFRONTS, IDEAL)))
+
+    def accesses(self) -> Iterator[Instruction]:
+        return (one for one in self.instructions if one.access)
+
+    def excessive(self) -> list[Instruction]:
+        """Return the accesses with excessive wavefronts, the worst first."""
+        found = [one for one in self.accesses() if one.excessive > 0]
+        return sorted(found, key=lambda one: (-one.excessive, one.pc))
+
+    def stalls(self) -> dict[str, int]:
+        """Return the warp samples of the whole launch by reason, most first; "selected" is no stall."""
+        found = {
+            name[len(STALLED) :]: int(value)
+            for name, value in self.metrics.items()
+            if name.startswith(STALLED) and not name.endswith("_not_issued") and value > 0
+        }
+        return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def add(parts: Iterable[Counts]) -> Counts:
+    counts = list(parts)
+    return Counts(
+        sum(one.executed for one in counts), sum(one.wavefronts for one in counts), sum(one.ideal for one in counts)
+    )
+
+
+def by(parts: Iterable[Instruction], key: Callable[[Instruction], Any]) -> dict[Any, Counts]:
+    """Return the counts of instructions with equal keys together, the most excessive first."""
+    groups: dict[Any, list[Counts]] = {}
+    for one in parts:
+        groups.setdefault(key(one), []).append(one)
+    sums = {name: add(group) for name, group in groups.items()}
+    return dict(sorted(sums.items(), key=lambda entry: (-entry[1].excessive, str(entry[0]))))
+
+
+def opcode(sass: str) -> str:
+    """Return an instruction's name with its modifiers, without its guard."""
+    words = sass.split()
+    if words and words[0].startswith("@"):
+        words = words[1:]
+    return words[0].rstrip(";") if words else ""
+
+
+def access(sass: str, wavefronts: int | None) -> str:
+    """Return the kind of shared-memory access (LDS, LDSM, …) of an instruction, empty where it is none."""
+    kind = opcode(sass).split(".")[0]
+    return kind if (kind in SHARED or wavefronts) and not sass.startswith(NEVER) else ""
+
+
+def missing(facts: Facts) -> list[str]:
+    """Return what every decision here rests on and the report lacks."""
+    return [name for name in (WAVEFRONTS, IDEAL) if name not in facts.metrics]
+
+
+# ------------------------------------------------------------------------------------------- from ncu's action
+
+
+def from_action(action: Any) -> Facts:
+    """Return what an action of NvRules or ncu_report knows; whatever it lacks is left out."""
+    metrics = dict(_numbers(action))
+    per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+    reasons = {
+        name[len(STALLED) :]: _instances(action, name)
+        for name in action.metric_names()
+        if name.startswith(STALLED) and not name.endswith("_not_issued")
+    }
+    pcs = sorted({pc for counts in (*per_pc.values(), *reasons.values()) for pc in counts})
+    return Facts(metrics, tuple(_instruction(action, pc, per_pc, reasons) for pc in pcs))
+
+
+def _numbers(action: Any) -> Iterator[tuple[str, float]]:
+    for name in action.metric_names():
+        metric = action.metric_by_name(name)
+        value = metric.value() if metric is not None and metric.has_value() else None
+        if isinstance(value, (int, float)):
+            yield name, value
+
+
+def _instances(action: Any, name: str) -> dict[int, int]:
+    metric = action.metric_by_name(name)
+    if metric is None or not metric.has_correlation_ids():
+        return {}
+    addresses = metric.correlation_ids()
+    return {addresses.as_uint64(k): metric.as_uint64(k) for k in range(metric.num_instances())}
+
+
+def _instruction(
+    action: Any, pc: int, per_pc: Mapping[str, Mapping[int, int]], reasons: Mapping[str, Mapping[int, int]]
+) -> Instruction:
+    sass = " ".join((action.sass_by_pc(pc) or "").split())
+    source = action.source_info(pc)
+    wavefronts = per_pc[WAVEFRONTS].get(pc)
+    return Instruction(
+        executed=per_pc[EXECUTED].get(pc, 0),
+        wavefronts=wavefronts or 0,
+        ideal=per_pc[IDEAL].get(pc, 0),
+        pc=pc,
+        sass=sass,
+        access=access(sass, wavefronts),
+        file=source.file_name() if source else "",
+        line=source.line() if source else 0,
+        samples={reason: counts[pc] for reason, counts in reasons.items() if counts.get(pc)},
+    )

@@ -1,0 +1,46 @@
+"""The rules of the pack by their names, and what to say where a report lacks what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from swizzle_pack import advice, cost, excess, partial, phantom, stalls
+from swizzle_pack.facts import Facts, missing
+from swizzle_pack.finding import WARNING, Finding
+
+SECTION = "SwizzleConflicts"
+
+DECISIONS: dict[str, Callable[[Facts], list[Finding]]] = {
+    excess.RULE: excess.decide,
+    cost.RULE: cost.decide,
+    advice.RULE: advice.decide,
+    partial.RULE: partial.decide,
+    phantom.RULE: phantom.decide,
+    stalls.RULE: stalls.decide,
+}
+
+
+def decide(rule: str, facts: Facts) -> list[Finding]:
+    """Return what the rule says; the first rule alone says what is missing. Whatever goes wrong is a finding too."""
+    try:
+        lacking = missing(facts)
+        if lacking:
+            return [_incomplete(lacking)] if rule == excess.RULE else []
+        return DECISIONS[rule](facts)
+    except Exception as error:  # a rule that throws would hide all others' findings
+        return [Finding(rule, WARNING, rule, f"This rule failed: {type(error).__name__}: {error}")]
+
+
+def decide_all(facts: Facts) -> list[Finding]:
+    """Return what all rules say, in the order in which they are read."""
+    return [finding for rule in DECISIONS for finding in decide(rule, facts)]
+
+
+def _incomplete(lacking: list[str]) -> Finding:
+    return Finding(
+        excess.RULE,
+        WARNING,
+        "Not Collected",
+        f"The report lacks {' and '.join(lacking)}. Collect it with ncu --section-folder FOLDER --section {SECTION}; "
+        "ncu-swizzle rules path prints FOLDER.",
+    )
