@@ -1,5 +1,7 @@
 """Record catalogue kernels on this machine's GPU: ``make record``, or ``python3 recordings/record.py [KERNEL …]``.
 
+The commit that the sources are of is written into the facts; where this is no checkout, NCU_SWIZZLE_COMMIT says it.
+
 ncu stores its command line and the sources' paths in a report. So that no folder of this machine ends up in the
 project, the program copies itself and all that it needs to /tmp/ncu-swizzle, other projects' headers included, and
 goes on there.
@@ -21,9 +23,10 @@ NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "kernels", "rules", "reports", "recordings/record.py")
 SITE = NEUTRAL / "site"  # packages whose headers kernels include
 HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
+COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import catalog, headers, profiling, repfile  # noqa: E402
+from ncu_swizzle import catalog, commit, headers, profiling, repfile  # noqa: E402
 from ncu_swizzle.catalog import Catalog, Family  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
 from ncu_swizzle.profiling import Request  # noqa: E402
@@ -40,7 +43,8 @@ def main(names: list[str]) -> None:
     else:
         copy_everything(found)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
-        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings")}
+        known = commit.of(ROOT / "kernels") or os.environ.get(COMMIT, "")
+        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
         command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)
 
@@ -85,7 +89,8 @@ def record(found: Catalog, name: str, home: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(report, place)
     facts = json.loads(repfile.facts_path(report).read_text(encoding="utf-8"))
-    write_json(place / repfile.facts_path(report).name, {"engine": "recorded", **facts})
+    told = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
+    write_json(place / repfile.facts_path(report).name, told)
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 
