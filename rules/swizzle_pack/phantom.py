@@ -37,8 +37,8 @@ def decide(facts: Facts) -> list[Finding]:
             OK,
             "Phantom Bank Conflicts",
             f"The hardware counters say bank conflicts: {said}. They also count the cycles in which an access lost "
-            "the arbitration for the L1 data banks to other traffic. The addresses cause no more wavefronts than the "
-            "excessive ones: no swizzle or padding will remove the rest.",
+            "the arbitration for the L1 data banks to other traffic. Only the excessive wavefronts come from the "
+            "addresses: no swizzle or padding will remove the rest.",
             focus=tuple(
                 Focus(metric, counted, "mostly lost arbitration", good=True) for _, metric, counted, _ in phantoms
             ),
