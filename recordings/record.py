@@ -1,6 +1,6 @@
 """Record catalogue kernels on this machine's GPU: ``make record``, or ``python3 recordings/record.py [KERNEL …]``.
 
-The commit that the sources are of is written into the facts; where this is no checkout, NCU_SWIZZLE_COMMIT says it.
+The commit that the sources are of is written into the facts; NCU_SWIZZLE_COMMIT says it where this is a copy.
 
 ncu stores its command line and the sources' paths in a report. So that no folder of this machine ends up in the
 project, the program copies itself and all that it needs to /tmp/ncu-swizzle, other projects' headers included, and
@@ -43,7 +43,7 @@ def main(names: list[str]) -> None:
     else:
         copy_everything(found)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
-        known = commit.of(ROOT / "kernels") or os.environ.get(COMMIT, "")
+        known = os.environ.get(COMMIT) or commit.of(ROOT / "kernels")
         environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
         command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)
