@@ -7,15 +7,15 @@ plain data: nothing here compiles, launches or measures.
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel, UsageError
+from ncu_swizzle import paths, shape
+from ncu_swizzle.errors import BadCatalog, BadFile, BadProblem, UnknownKernel, UsageError
 from ncu_swizzle.expressions import evaluate
+from ncu_swizzle.files import brief, read_toml
 
 Problem = dict[str, int]
 
@@ -194,12 +194,15 @@ def load(*folders: Path) -> Catalog:
 
 def _read(file: Path) -> Family:
     try:
-        return _family(tomllib.loads(file.read_text(encoding="utf-8")), file.parent)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        family = _family(read_toml(file), file.parent)
+        if wrong := shape.mismatch(family):
+            raise ValueError(wrong)
+    except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadCatalog(
-            f"{file} cannot be used: {type(error).__name__}: {error}",
+            f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
             "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains each entry",
         ) from error
+    return family
 
 
 def _family(table: dict[str, Any], folder: Path) -> Family:
@@ -213,11 +216,16 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         flops=str(head.get("flops", 0)),
         bytes=str(head.get("bytes", 0)),
         parameters=tuple(Parameter(name, **entry) for name, entry in table["problem"].items()),
-        grid=(grid[0], grid[1], grid[2]),
-        block=(block[0], block[1], block[2]),
+        grid=(str(grid[0]), str(grid[1]), str(grid[2])),
+        block=(str(block[0]), str(block[1]), str(block[2])),
         shared=str(launch.get("shared", 0)),
         compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
         headers=tuple(head.get("headers", ())),
-        arguments=tuple(Argument(**{**entry, "shape": tuple(entry.get("shape", ()))}) for entry in table["argument"]),
+        arguments=tuple(_argument(entry) for entry in table["argument"]),
         kernels=tuple(Kernel(**{**entry, "box": tuple(entry.get("box", ()))}) for entry in table["variant"]),
     )
+
+
+def _argument(entry: dict[str, Any]) -> Argument:
+    sizes = tuple(str(size) for size in entry.get("shape", ()))
+    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", ""))})

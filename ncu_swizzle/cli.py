@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
+from typing import NoReturn
 
 import typer
 
-from ncu_swizzle.commands import banks, baseline, check, compare, list_, predict, profile, report, rules, run, suggest
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.commands import (
+    banks,
+    baseline,
+    check,
+    compare,
+    doctor,
+    list_,
+    predict,
+    profile,
+    report,
+    rules,
+    run,
+    suggest,
+)
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.files import FULL, not_writable
 
-INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
+# What a shell reports for a program that a signal ended.
+ENDED: dict[object, str] = {
+    128 + signal.SIGHUP: "hung up",
+    128 + signal.SIGINT: "interrupted",
+    128 + signal.SIGTERM: "terminated",
+}
 
 app = typer.Typer(
     name="ncu-swizzle",
@@ -30,6 +52,7 @@ app.add_typer(baseline.app, name="baseline")
 app.add_typer(rules.app, name="rules")
 app.command("run")(run.run)
 app.command("list")(list_.list_)
+app.command("doctor")(doctor.doctor)
 app.command("banks")(banks.banks)
 app.command("predict")(predict.predict)
 app.command("suggest")(suggest.suggest)
@@ -46,6 +69,7 @@ def overview() -> None:
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
     ncu-swizzle list                 what can be profiled
+    ncu-swizzle doctor               can this machine measure, and if not, why
 
     \b
     ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout
@@ -65,17 +89,56 @@ def overview() -> None:
 
 def main() -> int:
     """Run the command line and return the exit code; every error is one message and what to try."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end)
+    logging.basicConfig(format="note: %(message)s", level=logging.WARNING)
+    try:
+        return _run()
+    except NcuSwizzleError as error:
+        return _explain(error)
+    except OSError as error:
+        return _explain(_as_ours(error))
+    except MemoryError:
+        return _explain(EnvironmentLacking("the memory does not suffice", "give it fewer or smaller files"))
+
+
+def _run() -> int:
     try:
         app(prog_name="ncu-swizzle")
+        sys.stdout.flush()
     except SystemExit as end:  # typer's way to end, after Ctrl-C too
-        if end.code == INTERRUPTED:
-            print("interrupted: nothing was written", file=sys.stderr)
+        if end.code in ENDED:
+            print(f"{ENDED[end.code]}: nothing was written", file=sys.stderr)
+        else:
+            sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
-    except NcuSwizzleError as error:
-        print(f"error: {error}", file=sys.stderr)
-        if error.hint:
-            print(f"  try: {error.hint}", file=sys.stderr)
-        return error.exit_code
     except BrokenPipeError:  # the reader of our output (head, less) has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
     return 0
+
+
+def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given
+    """Unwind as after Ctrl-C, so that whatever runs is ended and what is half-written goes."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _explain(error: NcuSwizzleError) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    if error.hint:
+        print(f"  try: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
+def _as_ours(error: OSError) -> NcuSwizzleError:
+    """Return the error of a file or of stdout that nobody nearer to it explained."""
+    if error.filename is None:  # stdout: what is left in its buffer would fail again at the end
+        _discard_output()
+    if error.filename is None or error.errno in FULL:
+        return not_writable(str(error.filename or "the output"), error)
+    return UsageError(f"{error.filename} cannot be used: {error.strerror}", "look at its permissions")
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle import paths
+from ncu_swizzle import doubts, paths
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.profile import Profile, Total
@@ -128,7 +128,12 @@ COUNTS = ("executed", "wavefronts", "ideal", "excessive")
 
 
 def _row(total: Total) -> dict[str, float | None]:
-    return {**{count: getattr(total, count) for count in COUNTS}, "degree": total.degree}
+    return {**{count: _countable(getattr(total, count)) for count in COUNTS}, "degree": total.degree}
+
+
+def _countable(count: int | None) -> int | None:
+    """Return a count that a table can hold; None for what `doubts` calls absurd."""
+    return count if count is None or abs(count) < 1 << 63 else None
 
 
 def _accesses(named: Named) -> pd.DataFrame:
@@ -247,4 +252,5 @@ def _warnings(named: Named) -> list[str]:
                 f"{label} lacks {', '.join(profile.missing)}. Collect it with "
                 f"ncu --section-folder {paths.rules()} --section SwizzleConflicts."
             )
+        found += [f"{label}: {doubt}." for doubt in doubts.of(profile)]
     return found

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.files import read_bytes
+from ncu_swizzle.files import brief, read_bytes
 
 MAGIC = b"NVR\0"
 
@@ -57,14 +57,18 @@ class Container:
 
 def inspect(path: Path) -> Container:
     """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
-    data = read_bytes(path)
+    return parse(read_bytes(path), str(path))
+
+
+def parse(data: bytes, name: str) -> Container:
+    """Walk what a file of that name holds; see `inspect`."""
     if not data.startswith(MAGIC):
-        raise BadFile(f"{path} is not an Nsight Compute report", "give a file that ncu -o wrote")
+        raise BadFile(f"{name} is not an Nsight Compute report", "give a file that ncu -o wrote")
     try:
         return _walk(memoryview(data))
-    except (ValueError, IndexError, struct.error) as error:
+    except (ValueError, IndexError, OverflowError, OSError, struct.error) as error:
         raise DamagedFile(
-            f"{path} is damaged: {error}", "copy it again from where it was made, or profile again"
+            f"{name} is damaged: {brief(error)}", "copy it again from where it was made, or profile again"
         ) from error
 
 

@@ -98,8 +98,8 @@ def driver_version() -> str:
 def toolkit_version() -> str:
     """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
     try:
-        text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
+        text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentLacking(f"nvcc cannot be run: {error}", "put the CUDA toolkit's bin folder on PATH") from error
     found = re.search(r"release (\S+), (\S+)", text)
     return f"{found[1]} ({found[2]})" if found else text.strip()

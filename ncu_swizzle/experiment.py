@@ -5,23 +5,28 @@ Everything that the commands `profile` and `compare` do beyond printing is here.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ncu_swizzle import paths, profiling, repfile, report, runfolder
+from ncu_swizzle import paths, profiling, repfile, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
-from ncu_swizzle.compare import Comparison, compare
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Engine, Request
 
+if TYPE_CHECKING:  # pandas, which takes half a second to import: see `_warm_up`
+    from ncu_swizzle.compare import Comparison
+
 REPORT = "report.html"
 NONE, AUTO = "none", "auto"
+WARM_UP_AFTER_S = 0.5
 
 Progress = Callable[[str, float], None]  # the kernel's name, percent of ncu's replay passes
 
@@ -60,7 +65,7 @@ def profile(
     engine = profiling.choose_engine(request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
-    with runfolder.staging(export or runfolder.DEFAULT / name) as staged:
+    with _meanwhile(), runfolder.staging(export or runfolder.DEFAULT / name) as staged:
         profiles: list[Profile] = []
         notes: list[str] = []
         for entry in names:
@@ -70,6 +75,9 @@ def profile(
                 if entry != library or reference != AUTO:
                     raise
                 notes.append(f"Without {library}: {error}.")  # nobody asked for it by name
+        from ncu_swizzle import report
+        from ncu_swizzle.compare import compare
+
         comparison = compare(profiles, notes)
         files = [f"{slug(label)}.json" for label in comparison.labels]
         for file, one in zip(files, profiles, strict=True):
@@ -78,6 +86,26 @@ def profile(
         runfolder.finish(staged, name, files)
         folder = runfolder.publish(staged, name, export, overwrite)
     return Result(comparison, engine, folder)
+
+
+@contextlib.contextmanager
+def _meanwhile() -> Iterator[None]:
+    """Load what comes after measuring while ncu measures; not where it fails at once."""
+    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up)
+    warming.start()
+    try:
+        yield
+    finally:
+        warming.cancel()
+        warming.join()  # a thread that imports must not outlive the interpreter
+
+
+def _warm_up() -> None:
+    """Load pandas, Jinja and the templates, which takes the better part of a second."""
+    with contextlib.suppress(Exception):  # whoever needs it will run into the same
+        from ncu_swizzle import compare, report, terminal  # noqa: F401
+
+        report.compile_templates()
 
 
 def _companion(asked: str, usual: str) -> list[str]:
@@ -105,6 +133,8 @@ def compare_all(
     on_progress: Progress = lambda kernel, percent: None,
 ) -> Result:
     """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept."""
+    from ncu_swizzle.compare import compare
+
     engine = profiling.choose_engine(request)
     return Result(compare(gather(catalog, entries, request, engine, on_progress, len(entries) == 1)), engine)
 
@@ -128,6 +158,8 @@ def gather(
 
 def reopen(entries: Sequence[str]) -> Result:
     """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
+    from ncu_swizzle.compare import compare
+
     for entry in entries:
         if not Path(entry).exists():
             raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")

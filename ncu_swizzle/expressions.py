@@ -24,9 +24,9 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     """
     try:
         return _value(ast.parse(str(expression), mode="eval").body, names)
-    except (SyntaxError, ValueError, KeyError, ZeroDivisionError) as error:
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         raise BadCatalog(
-            f"cannot evaluate {expression!r}: {error}",
+            f"cannot evaluate {str(expression)[:100]!r}: {error}",
             f"use integers, + - * // %, parentheses and the parameters {', '.join(names)}",
         ) from error
 

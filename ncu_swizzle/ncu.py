@@ -2,61 +2,61 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from ncu_swizzle import child, paths
-from ncu_swizzle.errors import (
-    EnvironmentLacking,
-    NcuSwizzleError,
-    NothingProfiled,
-    ProgramFailed,
-    UsageError,
-)
+from ncu_swizzle import child, container, failures, installed, paths
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit
+from ncu_swizzle.failures import State
+from ncu_swizzle.installed import Installed
+from ncu_swizzle.system import System
 
 SECTION = "SwizzleConflicts"
-INSTALLED = Path("/opt/nvidia/nsight-compute")
-TOOLKIT = Path("/usr/local/cuda")
+WAITS_S = (1.0, 2.0, 4.0)  # before each further try where somebody else held the counters
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Options:
-    """ncu's own options, by ncu's names; `extra` goes to ncu as it is."""
+    """ncu's own options, by ncu's names; `extra` goes to ncu as it is.
+
+    `metrics` are collected in place of our section, where any are named.
+    """
 
     clock_control: str = "none"
     cache_control: str = "all"
     replay_mode: str = "kernel"
     launch_count: int = 1
     extra: tuple[str, ...] = ()
+    metrics: str = ""
 
 
-def find(given: Path | None = None) -> Path:
-    """Return the ncu to use: the one given, on PATH, in the CUDA toolkit, or the newest one installed."""
+def find(given: Path | None = None, system: System | None = None) -> Path:
+    """Return the ncu to use: the one given, or the newest of those on PATH, in CUDA toolkits and in /opt/nvidia."""
     if given is not None:
-        if not os.access(given, os.X_OK) or given.is_dir():
+        if not (system or System()).executable(given):
             raise EnvironmentLacking(f"{given} is no program that can be run", "name ncu itself with --ncu")
         return given
-    on_path = shutil.which("ncu")
-    named = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_ROOT") if os.environ.get(name)]
-    toolkits = [folder / "bin" / "ncu" for folder in (*named, TOOLKIT)]
-    installed = sorted(INSTALLED.glob("*/ncu"), key=_version, reverse=True)
-    candidates = [Path(on_path)] if on_path else [*toolkits, *installed]
-    for candidate in candidates:
-        if os.access(candidate, os.X_OK):
-            return candidate
-    raise EnvironmentLacking(
-        "Nsight Compute (ncu) was not found on PATH, in the CUDA toolkit or in /opt/nvidia/nsight-compute",
-        "install it, or name it with --ncu; --engine recorded needs none",
-    )
+    found = installed.newest(system) if system else _newest(*map(os.environ.get, ("PATH", *installed.TOOLKITS)))
+    if found is None:
+        raise EnvironmentLacking(
+            "Nsight Compute (ncu) was not found on PATH, in the CUDA toolkit or in /opt/nvidia/nsight-compute",
+            "install it, or name it with --ncu; --engine recorded needs none",
+        )
+    return found.path
 
 
-def _version(program: Path) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", program.parent.name)]
+@cache
+def _newest(*variables: str | None) -> Installed | None:  # noqa: ARG001 - what the answer depends on
+    return installed.newest(System())
 
 
 def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
@@ -64,8 +64,7 @@ def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> li
     return [
         str(ncu),
         *("--profile-from-start", "off"),
-        *("--section-folder", str(paths.rules())),
-        *("--section", SECTION),
+        *_collected(options),
         *("--clock-control", options.clock_control),
         *("--cache-control", options.cache_control),
         *("--replay-mode", options.replay_mode),
@@ -78,6 +77,12 @@ def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> li
     ]
 
 
+def _collected(options: Options) -> list[str]:
+    if options.metrics:
+        return ["--metrics", options.metrics]
+    return ["--section-folder", str(paths.rules()), "--section", SECTION]
+
+
 def collect(
     ncu: Path,
     program: Sequence[str],
@@ -86,19 +91,68 @@ def collect(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     on_progress: Callable[[float], None] = lambda percent: None,
-) -> None:
+) -> tuple[str, ...]:
     """Profile the program, run in the report's folder, and leave the whole report there, or nothing.
 
-    `on_progress` gets percent of the replay passes. Raises what `diagnose` finds, TimeLimit, EnvironmentLacking.
+    Returns what ncu warned of although it went on. Where somebody else holds the counters it waits and tries again,
+    WAITS_S long and as often. `on_progress` gets percent of the replay passes. Raises what `failures` makes of it.
     """
-    progress = Progress(on_progress)
-    with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-") as unfinished:
+    for wait_s in (*WAITS_S, None):
+        log, error = _attempt(ncu, program, report, options, timeout_s, environment, on_progress)
+        if error is None:
+            return failures.notes(log)
+        if wait_s is None or not failures.busy(log):
+            raise error
+        _log.warning("%s; trying again in %g s", error, wait_s)
+        time.sleep(wait_s)
+    raise AssertionError("the last try returns or raises")
+
+
+def _attempt(
+    ncu: Path,
+    program: Sequence[str],
+    report: Path,
+    options: Options,
+    timeout_s: float,
+    environment: Mapping[str, str] | None,
+    on_progress: Callable[[float], None],
+) -> tuple[str, NcuSwizzleError | None]:
+    """Run ncu once; return what it printed, and why there is no report, where there is none."""
+    with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
         export = Path(unfinished, report.name)
         command = argv(ncu, os.path.relpath(export, report.parent), program, options)
-        outcome = child.run(command, timeout_s, report.parent, environment, progress.feed)
-        if outcome.status or not export.is_file():
-            raise diagnose(outcome.log, outcome.status)
-        export.replace(report)
+        try:
+            outcome = child.run(command, timeout_s, report.parent, environment, Progress(on_progress).feed)
+        except TimeLimit as error:
+            raise failures.hung(error) from error
+        failure = _judge(export, outcome)
+        if failure is None:
+            export.replace(report)
+        return outcome.log, failure
+
+
+def _judge(export: Path, outcome: child.Outcome) -> NcuSwizzleError | None:
+    """Return why the report that ncu left is none, or None: its exit code alone does not tell."""
+    state = state_around(export)
+    if outcome.status or state.report_bytes is None:
+        return failures.diagnose(outcome.log, outcome.status, state)
+    try:
+        results = container.inspect(export).results
+    except NcuSwizzleError as error:
+        return failures.half_written(str(error.__cause__ or error), outcome.log, state)
+    return None if results else failures.nothing(outcome.log, state)
+
+
+def state_around(export: Path, system: System | None = None) -> State:
+    """Return what may explain a failure beside ncu's output."""
+    system = system or System()
+    home = system.environment.get("HOME", "")
+    return State(
+        free_bytes=system.free_bytes(export.parent),
+        home_writable=bool(home) and system.writable(home),
+        lock=installed.foreign_lock(system),
+        report_bytes=export.stat().st_size if export.is_file() else None,
+    )
 
 
 class Progress:
@@ -115,131 +169,3 @@ class Progress:
         marks = re.search(r"(\d+)%(\.*)$", bars[-1]) if bars else None
         if marks:
             self._report(min(100.0, int(marks[1]) + 10.0 * len(marks[2])))
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A text of ncu's, what it means, and the cure."""
-
-    pattern: str
-    error: type[NcuSwizzleError]
-    message: str
-    hint: str
-
-
-# In the order in which they are looked for: the more specific first. Each was seen of ncu, or is in its manual.
-FAILURES = (
-    Failure(
-        r"ERR_NVGPUCTRPERM",
-        EnvironmentLacking,
-        "the driver lets only privileged users read the GPU's performance counters (ERR_NVGPUCTRPERM)",
-        "run as root, give the container --cap-add=SYS_ADMIN, or load the driver with "
-        "'options nvidia NVreg_RestrictProfilingToAdminUsers=0'; on WSL, the NVIDIA control panel allows it",
-    ),
-    Failure(
-        r"driver resource was unavailable",
-        EnvironmentLacking,
-        "another profiler (often DCGM) holds the GPU's performance counters",
-        "pause it: dcgmi profile --pause, or end the other ncu or nsys, then try again",
-    ),
-    Failure(
-        r"Failed to (open|create).*lock file|InterprocessLockFailed",
-        EnvironmentLacking,
-        "ncu's lock file belongs to another user",
-        "set TMPDIR to a folder of your own and try again",
-    ),
-    Failure(
-        r"Cuda driver is not compatible with Nsight Compute",
-        EnvironmentLacking,
-        "this ncu does not support the installed driver",
-        "use an ncu of the driver's CUDA version: --ncu PATH",
-    ),
-    Failure(
-        r"LibraryNotLoaded",
-        EnvironmentLacking,
-        "ncu could not load the driver's profiling libraries",
-        "match ncu with the driver (--ncu PATH); some sandboxes hide those libraries",
-    ),
-    Failure(
-        r"Failed to find metric|Unable to access the following \d+ metrics",
-        EnvironmentLacking,
-        "this ncu or GPU lacks a metric that was asked for",
-        "ncu --query-metrics shows what there is; another version: --ncu PATH",
-    ),
-    Failure(
-        r"Option '--section .*' did not match any section|did not match any section",
-        EnvironmentLacking,
-        "ncu did not find the section " + SECTION,
-        "name its folder with --section-folder, or install ncu-swizzle again",
-    ),
-    Failure(
-        r"Cannot lock GPU clock frequencies on MIG",
-        EnvironmentLacking,
-        "a MIG instance's clocks cannot be locked",
-        "profile with --clock-control none",
-    ),
-    Failure(
-        r"Could not deploy stock|Could not determine user home directory",
-        EnvironmentLacking,
-        "ncu could not write to the home folder",
-        "set HOME to a folder that can be written to",
-    ),
-    Failure(r"Unsupported GPU", EnvironmentLacking, "this ncu does not support the GPU", "use a newer one: --ncu PATH"),
-    Failure(
-        r"bad allocation|Failed to save memory for replay",
-        ProgramFailed,
-        "ncu ran out of memory while saving the kernel's memory between passes",
-        "--replay-mode application, or a smaller --problem",
-    ),
-    Failure(
-        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown Error on device",
-        ProgramFailed,
-        "ncu could not profile the kernel",
-        "run compute-sanitizer over the program: the kernel may read or write out of bounds",
-    ),
-    Failure(
-        r"(unrecognised|unrecognized) option|the argument .* for option|cannot be specified more than once",
-        UsageError,
-        "ncu did not accept an option that was passed to it",
-        "ncu --help shows its options; ours of the same name come before --",
-    ),
-    Failure(
-        r"Unable to write to file",
-        EnvironmentLacking,
-        "ncu could not write its report",
-        "look at the folder's permissions and the free disk space, or name another place with -o",
-    ),
-    Failure(
-        r"The application returned an error code \((?P<code>\d+)\)",
-        ProgramFailed,
-        "the profiled program ended with exit code {code}",
-        "run it without ncu first: ncu-swizzle run KERNEL",
-    ),
-    Failure(
-        r"Connection error detected communicating with target application|"
-        r"target process may have exited|terminated before first instrumented API call",
-        ProgramFailed,
-        "the profiled program ended before ncu saw it launch a kernel",
-        "run it without ncu first: ncu-swizzle run KERNEL",
-    ),
-    Failure(
-        r"No kernels were profiled",
-        NothingProfiled,
-        "ncu saw no kernel to profile",
-        "look at the filters that follow --: -k, -s, -c, --nvtx-include",
-    ),
-)
-
-
-def diagnose(log: str, status: int) -> NcuSwizzleError:
-    """Return the error that explains how ncu failed, with the end of what it printed where nothing does."""
-    for failure in FAILURES:
-        found = re.search(failure.pattern, log)
-        if found:
-            return failure.error(failure.message.format(**found.groupdict()), failure.hint)
-    end = f"was ended by signal {-status}" if status < 0 else f"ended with exit code {status} and wrote no report"
-    said = child.last_lines(log)
-    return ProgramFailed(
-        f"ncu {end}" + (f"; its last lines:\n{said}" if said else ""),
-        "run the program without ncu first: ncu-swizzle run KERNEL; another ncu: --ncu PATH",
-    )

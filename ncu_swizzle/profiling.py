@@ -14,7 +14,6 @@ from typing import Any
 from ncu_swizzle import child, errors, gpu, ncu, paths, repfile
 from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
-from ncu_swizzle.files import write_json
 from ncu_swizzle.profile import Profile
 
 
@@ -78,7 +77,7 @@ def measure(
     facts = repfile.facts_path(report)
     program = launch_command(family, [kernel], family.problem(request.problem), "profile", facts.name)
     try:
-        ncu.collect(
+        notes = ncu.collect(
             ncu.find(request.ncu),
             program,
             report,
@@ -89,9 +88,7 @@ def measure(
         )
     except ProgramFailed as error:
         raise _told(facts) or error from None
-    content = json.loads(facts.read_text(encoding="utf-8"))
-    content["report"] = {"sha256": repfile.sha256(report), "bytes": report.stat().st_size}
-    write_json(facts, content)
+    repfile.seal(report, notes)
     return repfile.read(report)[0]
 
 

@@ -1,9 +1,13 @@
 """The program that reads a .ncu-rep: the only importer of NVIDIA's ncu_report.
 
-    python -m ncu_swizzle.reader FILE
+    python reader.py ORDER
 
-prints the results in the report as a JSON list, see `extract`. It runs in a process of its own because the module
-is C++: it can crash on a damaged file, and the one of Nsight Compute 2025.3 does beside pandas.
+ORDER is a JSON object: the report, which metrics count per instruction (names, and beginnings of names), which
+results need no SASS, the file descriptor that takes the answer, and the limits on memory and on the answer. The
+answer is a JSON list of the results, see `extract`.
+
+It runs in a process of its own because the module is C++: it can crash on a damaged file, and the one of Nsight
+Compute 2025.3 does beside pandas. It imports nothing of the project and little else: it is started for every report.
 """
 
 from __future__ import annotations
@@ -11,33 +15,42 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
-from ncu_swizzle.profile import EXECUTED, IDEAL, STALLED, WAVEFRONTS
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes longer to import than a small report to read
+    from collections.abc import Iterator
+    from typing import Any
+
+ENCODER = json.JSONEncoder(ensure_ascii=True)
 
 
-def read(report: str) -> list[dict[str, Any]]:
+def read(order: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all results in the report."""
     import ncu_report
 
-    context = ncu_report.load_report(report)
+    context = ncu_report.load_report(order["report"])
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
-    return [extract(results.action_by_idx(index)) for results in ranges for index in range(results.num_actions())]
+    actions = [results.action_by_idx(index) for results in ranges for index in range(results.num_actions())]
+    known = set(order["known_sass"])
+    return [extract(action, order, number not in known) for number, action in enumerate(actions)]
 
 
-def extract(action: Any) -> dict[str, Any]:
-    """Return a result as plain data: names, metrics, and what is known per instruction, in order of address."""
+def extract(action: Any, order: dict[str, Any], sass: bool = True) -> dict[str, Any]:
+    """Return a result as plain data: names, metrics, and what is known per instruction, in order of address.
+
+    Without `sass` the texts of the instructions are left out: the first one takes NVIDIA's disassembler half a second.
+    """
     names = action.metric_names()
-    counts = {name: _per_pc(action[name]) for name in names if _is_per_instruction(name)}
+    metrics = {name: action.metric_by_name(name) for name in names}
+    counts = {name: _per_pc(metrics[name]) for name in names if _is_per_instruction(name, order)}
     pcs = sorted(set().union(*counts.values()))
     return {
         "name": action.name(),
         "mangled": action.name(action.NameBase_MANGLED),
         "demangled": action.name(action.NameBase_DEMANGLED),
-        "metrics": {name: [action[name].value(), action[name].unit()] for name in names if action[name].has_value()},
+        "metrics": {name: [metric.value(), metric.unit()] for name, metric in metrics.items() if metric.has_value()},
         "pcs": pcs,
-        "sass": [action.sass_by_pc(pc) for pc in pcs],
+        "sass": [action.sass_by_pc(pc) for pc in pcs] if sass else None,
         "locations": [_location(action, pc) for pc in pcs],
         "counts": {name: [values.get(pc) for pc in pcs] for name, values in counts.items()},
         "files": {name: text for name, text in dict(action.source_files()).items() if text},
@@ -45,16 +58,15 @@ def extract(action: Any) -> dict[str, Any]:
     }
 
 
-def _is_per_instruction(name: str) -> bool:
-    stall = name.startswith(STALLED) and not name.endswith("_not_issued")
-    return stall or name in (EXECUTED, WAVEFRONTS, IDEAL)
+def _is_per_instruction(name: str, order: dict[str, Any]) -> bool:
+    return name in order["counts"] or (name.startswith(order["stalls"]) and not name.endswith("_not_issued"))
 
 
 def _per_pc(metric: Any) -> dict[int, int]:
     if not metric.has_correlation_ids():
         return {}
-    addresses = metric.correlation_ids()
-    return {addresses.as_uint64(k): metric.as_uint64(k) for k in range(metric.num_instances())}
+    address, count = metric.correlation_ids().as_uint64, metric.as_uint64
+    return {address(k): count(k) for k in range(metric.num_instances())}
 
 
 def _location(action: Any, pc: int) -> tuple[str, int] | None:
@@ -74,12 +86,28 @@ def _findings(action: Any) -> Iterator[dict[str, str]]:
             }
 
 
+def _limit(memory: int, answer: int) -> None:
+    """Cap what a hostile report can make the module take: memory, what is written, and no core file of it."""
+    import resource
+
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, answer),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def main() -> None:
-    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever the module prints is not part of the answer
-    with answer:
-        json.dump(read(sys.argv[1]), answer)
+    order = json.loads(sys.argv[1])
+    _limit(order["memory_bytes"], order["answer_bytes"])
+    text = ENCODER.encode(read(order))
+    with os.fdopen(order["answer"], "w", encoding="ascii") as answer:
+        answer.write(text)
 
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # the module takes a tenth of a second to tidy up, for nothing

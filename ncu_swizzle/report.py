@@ -67,6 +67,13 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     )
 
 
+def compile_templates() -> None:
+    """Compile every template, which takes longer than filling it: there may be time for that while others work."""
+    for name in _environment().list_templates(extensions=["html"]):
+        _environment().get_template(name)
+
+
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(paths.reports()),

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle import shape
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
-from ncu_swizzle.files import ELSEWHERE, read_bytes, write_json
+from ncu_swizzle.files import brief, locked, not_writable, read_bytes, read_json, write_json
 from ncu_swizzle.profile import Profile
 
 MANIFEST = "run.json"
 DEFAULT = Path("swizzle-out")
+AGAIN = "profile the kernel again"
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def staging(near: Path) -> Iterator[Path]:
         near.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
     except OSError as error:
-        raise NotWritable(f"cannot write to {near.parent}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(f"to {near.parent}", error) from error
     try:
         yield folder
     finally:
@@ -90,7 +91,7 @@ def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> 
             return place
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise NotWritable(f"cannot write {place}: {error.strerror}", ELSEWHERE) from error
+                raise not_writable(place, error) from error
             number += 1
 
 
@@ -98,13 +99,14 @@ def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
     files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # the manifest last
     try:
         place.mkdir(parents=True, exist_ok=True)
-        taken = [file.name for file in files if (place / file.name).exists()]
-        if taken and not overwrite:
-            raise _taken(place, ", ".join(taken))
-        for file in files:
-            file.replace(place / file.name)
+        with locked(place):  # of two runs at once all files are the later one's
+            taken = [file.name for file in files if (place / file.name).exists()]
+            if taken and not overwrite:
+                raise _taken(place, ", ".join(taken))
+            for file in files:
+                file.replace(place / file.name)
     except OSError as error:
-        raise NotWritable(f"cannot write to {place}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(f"to {place}", error) from error
     return place
 
 
@@ -113,18 +115,35 @@ def load(folder: Path) -> Run:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise BadFile(f"{folder} is not the folder of a run: it has no {MANIFEST}", "ls swizzle-out shows the runs")
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-        kernel, names = str(content["kernel"]), list(content["profiles"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{manifest} is not whole: {error}", "profile the kernel again") from error
-    return Run(kernel, tuple(load_profile(folder / name) for name in names))
+    content = read_json(manifest)
+    if not isinstance(content, dict) or not isinstance(content.get("kernel"), str):
+        raise DamagedFile(f"{manifest} is not whole: it names no kernel", AGAIN)
+    names = content.get("profiles")
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
+        raise DamagedFile(f"{manifest} is not whole: it lists no profiles", AGAIN)
+    profiles = tuple(load_profile(folder / name) for name in names)
+    if all(profile.kernel.name != content["kernel"] for profile in profiles):
+        raise DamagedFile(f"{manifest} is not whole: none of its profiles is of {content['kernel']!r}", AGAIN)
+    return Run(content["kernel"], profiles)
+
+
+def _plain(name: str) -> bool:
+    """Say whether it is the name of a file in the folder itself: a manifest points nowhere else."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def load_profile(file: Path) -> Profile:
     """Read a saved profile; raise BadFile or DamagedFile."""
+    data = read_bytes(file)
     try:
-        text = read_bytes(file).decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise BadFile(f"{file} cannot be read: {error}", "give a file that ncu-swizzle profile wrote") from error
-    return Profile.from_json(text, str(file))
+    try:
+        profile = Profile.from_json(text, str(file))
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
+    wrong = shape.mismatch(profile)
+    if wrong:
+        raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
+    return profile

@@ -93,3 +93,38 @@ def test_an_interrupt_ends_the_child(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.wait(20)
     assert not alive(int(pid_file.read_text(encoding="utf-8")))
+
+
+def test_what_a_program_leaves_behind_does_not_hold_us_up() -> None:
+    """A program that ends while another still holds its output open has ended; the other one is ended too."""
+    start = time.monotonic()
+    outcome = child.run(["sh", "-c", "sleep 60 & echo $!; exit 3"], 30)
+    assert outcome.status == 3
+    assert time.monotonic() - start < 20
+    assert not alive(int(outcome.log))
+
+
+def test_of_much_output_the_start_and_the_end_are_kept() -> None:
+    code = "import sys; sys.stdout.write('first' + 'x' * 8_000_000 + 'last')"
+    outcome = child.run(python(code), 60)
+    assert outcome.log.startswith("first")
+    assert outcome.log.endswith("last")
+    assert "bytes left out" in outcome.log
+    assert len(outcome.log) < 4 * child.KEPT_BYTES
+
+
+def test_a_signal_while_the_program_starts_does_not_leave_it_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+    original = subprocess.Popen
+
+    def start_and_interrupt(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
+        process = original(*arguments, **options)  # type: ignore[call-overload]
+        pids.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        child.run(["sleep", "60"], 60)
+    assert not alive(pids[0])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle import ncu, paths
-from ncu_swizzle.errors import (
-    EnvironmentLacking,
-    NcuSwizzleError,
-    NothingProfiled,
-    ProgramFailed,
-    UsageError,
-)
-from tests.fake_ncu import SAID
+from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.system import System
 
 
 def test_the_command_line_says_everything_explicitly() -> None:
@@ -32,50 +26,6 @@ def test_the_command_line_says_everything_explicitly() -> None:
 def test_the_section_exists_under_its_name() -> None:
     text = (paths.rules() / f"{ncu.SECTION}.section").read_text(encoding="utf-8")
     assert f'Identifier: "{ncu.SECTION}"' in text
-
-
-MEANINGS: dict[str, tuple[type[NcuSwizzleError], str]] = {
-    "permission": (EnvironmentLacking, "only privileged users"),
-    "busy": (EnvironmentLacking, "another profiler"),
-    "lock": (EnvironmentLacking, "lock file"),
-    "driver": (EnvironmentLacking, "does not support the installed driver"),
-    "library": (EnvironmentLacking, "profiling libraries"),
-    "nothing": (NothingProfiled, "saw no kernel"),
-    "metric": (EnvironmentLacking, "lacks a metric"),
-    "section": (EnvironmentLacking, "did not find the section"),
-    "prepare": (ProgramFailed, "could not profile the kernel"),
-    "memory": (ProgramFailed, "out of memory"),
-    "mig": (EnvironmentLacking, "MIG"),
-    "exit7": (ProgramFailed, "ended with exit code 7"),
-    "gone": (ProgramFailed, "ended before ncu saw it launch"),
-    "died": (ProgramFailed, "ended before ncu saw it launch"),
-    "gpu": (EnvironmentLacking, "does not support the GPU"),
-    "option": (UsageError, "did not accept an option"),
-    "twice": (UsageError, "did not accept an option"),
-    "unwritable": (EnvironmentLacking, "could not write its report"),
-    "silent": (ProgramFailed, "ended with exit code 3 and wrote no report"),
-}
-
-
-@pytest.mark.parametrize("scenario", SAID)
-def test_every_failure_is_explained_with_a_cure(scenario: str) -> None:
-    log, status = SAID[scenario]
-    error = ncu.diagnose(log, status)
-    expected, said = MEANINGS[scenario]
-    assert type(error) is expected
-    assert said in str(error)
-    assert error.hint
-
-
-@given(st.text(), st.integers(-64, 255))
-def test_whatever_ncu_prints_there_is_an_error_to_raise(log: str, status: int) -> None:
-    assert str(ncu.diagnose(log, status))
-
-
-def test_an_unknown_failure_keeps_ncu_s_last_words() -> None:
-    error = ncu.diagnose("one\n==ERROR== Something new\n", -11)
-    assert "was ended by signal 11" in str(error)
-    assert "==ERROR== Something new" in str(error)
 
 
 def test_progress_follows_the_replay_passes() -> None:
@@ -107,31 +57,56 @@ def test_progress_stays_within_its_bounds(text: str) -> None:
     assert all(0 <= percent <= 100 for percent in seen)
 
 
-def test_ncu_is_looked_for_on_path_then_in_the_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(folder: str) -> Path:
-        path = tmp_path / folder / "ncu"
-        path.parent.mkdir(parents=True)
-        path.write_text("#!/bin/sh\n")
-        path.chmod(0o755)
-        return path
+def program(path: Path, version: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho Version {version} '(build 1)'\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
-    monkeypatch.setattr(ncu, "INSTALLED", tmp_path / "opt")
-    monkeypatch.setattr(ncu, "TOOLKIT", tmp_path / "usr")
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.delenv("CUDA_HOME", raising=False)
-    monkeypatch.delenv("CUDA_ROOT", raising=False)
+
+class Elsewhere(System):
+    """A machine whose root is a folder, with nothing on PATH but what the folder's bin has."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"CUDA_HOME": str(self.root / "cuda")}
+
+    def which(self, name: str) -> str | None:
+        path = self.root / "bin" / name
+        return str(path) if path.exists() else None
+
+    def glob(self, pattern: str) -> list[Path]:
+        return sorted(self.root.glob(pattern.lstrip("/")))
+
+
+def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
+    here = Elsewhere(tmp_path)
     with pytest.raises(EnvironmentLacking, match="was not found") as lacking:
-        ncu.find()
+        ncu.find(system=here)
     assert "--engine recorded" in lacking.value.hint
-    program("opt/2024.3.2")
-    newest = program("opt/2025.10.1")
-    program("opt/2025.9.0")
-    assert ncu.find() == newest
-    toolkit = program("cuda/bin")
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
-    assert ncu.find() == toolkit
-    on_path = program("path")
-    assert ncu.find() == on_path
-    assert ncu.find(newest) == newest
+    old = program(tmp_path / "opt/nvidia/nsight-compute/2024.3.2/ncu", "1.0")
+    assert ncu.find(system=here) == old
+    on_path = program(tmp_path / "bin/ncu", "2024.3.2.0")
+    assert ncu.find(system=here) == on_path, "2024.3.2.0 is no older than 2024.3.2, and PATH comes first"
+    newest = program(tmp_path / "opt/nvidia/nsight-compute/2025.10.1/ncu", "1.0")
+    program(tmp_path / "opt/nvidia/nsight-compute/2025.9.0/ncu", "1.0")
+    assert ncu.find(system=here) == newest, "10 is more than 9"
+    toolkit = program(tmp_path / "usr/local/cuda-13.1/bin/ncu", "2026.1.0.0")
+    assert ncu.find(system=here) == toolkit, "the toolkit's is asked for its version"
+    (tmp_path / "cuda/bin").mkdir(parents=True)
+    (tmp_path / "cuda/bin/ncu").symlink_to(toolkit)
+    assert ncu.find(system=here).resolve() == toolkit
+    assert ncu.find(old, here) == old
     with pytest.raises(EnvironmentLacking, match="is no program"):
-        ncu.find(tmp_path)
+        ncu.find(tmp_path, here)
+
+
+def test_an_ncu_that_does_not_tell_its_version_comes_last(tmp_path: Path) -> None:
+    here = Elsewhere(tmp_path)
+    silent = program(tmp_path / "bin/ncu", "unknown")
+    assert ncu.find(system=here) == silent
+    telling = program(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
+    assert ncu.find(system=here) == telling

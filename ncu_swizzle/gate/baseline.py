@@ -153,7 +153,14 @@ class Baseline:
 
     def save(self) -> None:
         """Write the file, whole or not at all; raise NotWritable."""
-        write_json(self.file, {"schema": SCHEMA, "kernels": [_to_data(one) for one in self.entries]})
+        write_json(self.file, self._content())
+
+    def to_json(self) -> str:
+        """Return what the file holds, without its layout."""
+        return json.dumps(self._content())
+
+    def _content(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, "kernels": [_to_data(one) for one in self.entries]}
 
 
 def differences(then: Entry, now: Entry) -> list[str]:
@@ -177,7 +184,7 @@ def load(file: Path) -> Baseline:
         raise BadFile(f"{file} does not exist", AGAIN)
     try:
         content = json.loads(read_bytes(file).decode())
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise DamagedFile(f"{file} is not whole: {error}", f"{AGAIN}, or take it from your history") from error
     if not isinstance(content, dict) or "kernels" not in content or "schema" not in content:
         raise BadFile(f"{file} is not a baseline", AGAIN)

@@ -17,7 +17,7 @@ from ncu_swizzle import catalog, experiment, paths, profiling
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
 from ncu_swizzle.experiment import Progress
-from ncu_swizzle.files import ELSEWHERE, write_atomically
+from ncu_swizzle.files import ELSEWHERE, locked, write_atomically
 from ncu_swizzle.gate import baseline, config, github, junit, places, policy, sarif
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import Settings
@@ -103,9 +103,10 @@ def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:
     unknown = [one.kernel.name for one in profiles if one.accesses and one.total.excessive is None]
     if unknown:
         raise NotComparable(f"{unknown[0]} has no counts to save", "profile it with ncu-swizzle profile")
-    before = Baseline((), file) if fresh or not file.exists() else baseline.load(file)
-    merged = before.with_(baseline.entry(launches) for launches in baseline.group(profiles))
-    merged.save()
+    with locked(file.parent):  # of two at once, both are kept
+        before = Baseline((), file) if fresh or not file.exists() else baseline.load(file)
+        merged = before.with_(baseline.entry(launches) for launches in baseline.group(profiles))
+        merged.save()
     return merged
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.files import read_bytes
+from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.policy import LIMITS, Rule
 
@@ -46,9 +45,9 @@ def read(file: Path) -> Settings:
 
 def _settings(file: Path, own: bool) -> Settings | None:
     try:
-        content: Any = tomllib.loads(read_bytes(file).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadFile(f"{file} is no TOML: {error}", "correct it, or --config none") from error
+        content: Any = read_toml(file)
+    except BadFile as error:
+        raise BadFile(str(error), f"{error.hint}, or --config none") from error
     if not own:
         content = _table(content.get("tool", {}), file, "[tool]").get("ncu-swizzle")
         if content is None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ncu_swizzle import doubts
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry, group
@@ -132,6 +133,10 @@ def _total(profile: Profile, access: str) -> Total:
 
 def _unknown(profile: Profile, access: str) -> str:
     """Say why the counts of a profile cannot be trusted; empty where they can."""
+    return _uncounted(profile, access) or doubts.about_counts(profile, access)
+
+
+def _uncounted(profile: Profile, access: str) -> str:
     lacking = [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]
     if lacking:
         return f"its report lacks {', '.join(lacking)}"
@@ -205,6 +210,8 @@ def _time_against(one: _Subject, then: Entry, limit: float) -> Check:
     if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(one.profiles):
         whose = "its" if then.duration_ns is not None else "the baseline's"
         return one.check(Outcome.inconclusive, MAX_REGRESSION, f"{whose} duration is unknown", hint=SAVE)
+    if doubt := next(filter(None, map(doubts.about_time, one.profiles)), ""):
+        return one.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=SAVE)
     change = 100 * (now.duration_ns / then.duration_ns - 1)
     noise = now.spread + then.spread
     said = (

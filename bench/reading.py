@@ -1,0 +1,93 @@
+"""How long reading a report takes beside ncu's own export: ``python3 bench/reading.py [FILE]``.
+
+Needs ncu. Without FILE it makes a report on the GPU: ``ncu --set full`` on kernel2, about 5 MB. In turn, so that a
+busier moment hits all of them: `repfile.read` into the table of instructions, as a command of ours does it, once with
+the disassembly kept from an earlier reading of the same cubin and once without; and ``ncu --import FILE --csv --page
+source --print-source sass``, as a process. Medians and ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from tables import head, row
+
+from ncu_swizzle import catalog, ncu, paths, profiling, repfile
+
+ROUNDS = 7
+LIMIT_S = 600
+TARGET = 5.0
+AGAIN, NCU = "repfile.read, disassembled before", "ncu --import --csv --page source"
+PROCESS = "import sys; from pathlib import Path; from ncu_swizzle import repfile; repfile.read(Path(sys.argv[1]))"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="a .ncu-rep; one is made without")
+    parser.add_argument("--ncu", type=Path)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    arguments = parser.parse_args()
+    program = ncu.find(arguments.ncu)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
+        report = arguments.file or make(program, Path(folder))
+        size, rows = report.stat().st_size / 1e6, len(repfile.read(report)[0].instructions)
+        times = measure(program, report, Path(folder), arguments.rounds)
+    medians = {name: median(samples) for name, samples in times.items()}
+    lines = [head(f"{report.name}, {size:.1f} MB, {rows} instructions", "median", "times as fast as ncu")]
+    lines += [row(name, f"{took:.3f} s", f"{medians[NCU] / took:.1f}") for name, took in medians.items()]
+    reached = medians[NCU] / medians[AGAIN]
+    print("\n".join(lines))
+    print(f"\n{AGAIN}: {reached:.1f} times as fast as ncu (target: at least {TARGET:g})")
+    return 0 if reached >= TARGET else 1
+
+
+def make(program: Path, folder: Path) -> Path:
+    """Profile kernel2 with all of ncu's sections, its sources imported, as one would by hand."""
+    report = folder / "full.ncu-rep"
+    family, kernel = catalog.load().find("kernel2")
+    child = profiling.launch_command(family, [kernel], family.problem(), "profile", "full.json")
+    own = ["--profile-from-start", "off", "--set", "full", "--import-source", "yes", "--clock-control", "none"]
+    command = [str(program), *own, "--export", str(report), "--", *child]
+    subprocess.run(command, check=True, cwd=folder, env=paths.child_environment(), timeout=LIMIT_S, capture_output=True)
+    return report
+
+
+def measure(program: Path, report: Path, folder: Path, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each way, taken in turn; the first round only warms up."""
+    kept = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "sass")
+    exported = [str(program), "--import", str(report), "--csv", "--page", "source", "--print-source", "sass"]
+
+    def anew() -> None:
+        for file in kept.glob("*"):
+            file.unlink()
+        repfile.read(report)
+
+    ways: dict[str, Callable[[], object]] = {
+        "repfile.read, disassembling": anew,
+        AGAIN: lambda: repfile.read(report),
+        "repfile.read in a process of its own": lambda: subprocess.run(
+            [sys.executable, "-c", PROCESS, str(report)], check=True, env=paths.child_environment(), timeout=LIMIT_S
+        ),
+        NCU: lambda: subprocess.run(exported, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=LIMIT_S),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            start = time.perf_counter()
+            way()
+            if number:
+                times[name].append(time.perf_counter() - start)
+    return times
+
+
+if __name__ == "__main__":
+    sys.exit(main())

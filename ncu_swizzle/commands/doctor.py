@@ -1,0 +1,33 @@
+"""``ncu-swizzle doctor``: can this machine measure, and what to type where it cannot."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import options
+
+
+def doctor(
+    ncu: options.NcuOption = None,
+    trial: Annotated[bool, typer.Option(help="Profile a small kernel where nothing is in the way.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the answers as data.")] = False,
+) -> None:
+    """Say whether this machine can measure; exit code 3 if not.
+
+    Looks at the driver, the GPU, ncu, permissions, compilers, packages and the places that ncu writes to, and tries a
+    profile of one pass. Each answer says what to type.
+    """
+    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.doctor import examination, page
+    from ncu_swizzle.system import System
+
+    found = examination.examine(System(), ncu, examination.profile_once if trial else None)
+    if json:
+        sys.stdout.write(found.to_json())
+    else:
+        page.show(found, Output())
+    if not found.able:
+        raise typer.Exit(3)

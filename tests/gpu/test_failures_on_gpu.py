@@ -1,0 +1,81 @@
+"""Failures that a real ncu can be made to show, and what doctor says where it works."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SMALL = ("--problem", "n=64", "--baseline", "none", "--reference", "none")
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_doctor_finds_nothing_in_the_way() -> None:
+    done = command("doctor", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, [one for one in found["checks"] if one["outcome"] == "bad"]
+    assert found["able"]
+    trial = next(one for one in found["checks"] if one["name"] == "trial")
+    assert "in one pass" in trial["said"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "status", "said"),
+    [
+        (("-k", "regex:nothing"), 4, "saw no kernel"),
+        (("--metrics", "nosuch__metric.sum"), 3, "lacks a metric"),
+        (("--section", "Nope"), 3, "did not find the section"),
+        (("--bogus-option",), 2, "did not accept an option"),
+    ],
+)
+def test_what_ncu_refuses_is_explained(extra: tuple[str, ...], status: int, said: str, tmp_path: Path) -> None:
+    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), "--", *extra)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_home_that_cannot_be_written_to_does_not_matter(tmp_path: Path) -> None:
+    done = command("profile", "transpose-xor", *SMALL, "-o", str(tmp_path / "out"), HOME="/proc", XDG_CACHE_HOME="/tmp")
+    assert done.returncode in (0, 3), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", "profile", "kernel1", "--reference", "none", "-o", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not _launching() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _launching()
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    time.sleep(1)
+    assert not _launching()
+    assert not list(tmp_path.iterdir())
+
+
+def _launching() -> bool:
+    found = subprocess.run(["pgrep", "-f", "ncu_swizzle.launch"], capture_output=True, text=True, check=False)
+    return bool(found.stdout)

@@ -1,0 +1,275 @@
+"""Damaged and hostile files are refused with a message; bench/damage.py makes 2,000, here are a few of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle import container, repfile, runfolder, sass, shape
+from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
+from ncu_swizzle.files import read_toml
+from ncu_swizzle.gate import baseline, config
+from ncu_swizzle.profile import Profile
+from tests import corpus
+
+ROOT = Path(__file__).resolve().parent.parent
+Recorded = Callable[[str], Profile]
+KINDS = {kind.name: kind for kind in corpus.KINDS}
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "foreign report"])
+def test_no_damage_goes_unnoticed_or_crashes(name: str, tmp_path: Path) -> None:
+    for case in corpus.cases(30, seed=7, only=name):
+        outcome = corpus.attempt(case, tmp_path)
+        assert not outcome.violation, (case, outcome)
+
+
+def test_damage_to_a_foreign_report_neither_crashes_nor_hangs(tmp_path: Path) -> None:
+    for case in corpus.cases(10, seed=7, only="foreign report"):  # NVIDIA's reader takes a second for each
+        outcome = corpus.attempt(case, tmp_path)
+        assert not outcome.violation, (case, outcome)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_not_damaged_is_read(name: str, tmp_path: Path) -> None:
+    kind, source = KINDS[name], "tma/tma-128"
+    files = {**corpus._beside(kind, source), kind.file: corpus.original(name, source)}
+    outcome = corpus.attempt(corpus.Case(0, kind, "none", source, files), tmp_path)
+    assert outcome.what == corpus.READ, outcome.said
+
+
+def test_the_corpus_is_the_same_for_the_same_seed() -> None:
+    first, second = (list(corpus.cases(40, seed=3)) for _ in range(2))
+    assert [case.files for case in first] == [case.files for case in second]
+    assert first != list(corpus.cases(40, seed=4))
+    assert {case.damage for case in first} == set(corpus.DAMAGES)
+
+
+def test_a_crash_and_a_silent_change_would_be_seen(tmp_path: Path) -> None:
+    def crash(file: Path) -> Any:
+        raise KeyError(file)
+
+    def believe(file: Path) -> Any:
+        return file
+
+    for read, what in ((crash, corpus.CRASH), (believe, corpus.SILENT)):
+        kind = corpus.Kind("report of ours", "k.ncu-rep", 1, read, sealed=True)
+        case = corpus.Case(0, kind, "cut", "tma/tma-128", {"k.ncu-rep": b"NVR"})
+        assert corpus.attempt(case, tmp_path / what).what == what
+
+
+@pytest.mark.parametrize(
+    "read", [repfile.read, runfolder.load_profile, baseline.load, config.read, container.inspect, read_toml]
+)
+def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    start = time.monotonic()
+    for path in corpus.oddities(tmp_path / "odd"):
+        if path.stem == "locked" and os.geteuid() == 0:
+            continue  # root may read everything
+        if path.stem == "empty" and read in (config.read, read_toml):
+            continue  # an empty TOML file is a whole one
+        with pytest.raises(NcuSwizzleError) as refused:
+            read(path)
+        assert str(refused.value)
+    assert time.monotonic() - start < 60
+
+
+def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> None:
+    paths = [path for path in corpus.oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
+    chosen = [path for path in paths if path.stem in ("loop", "pipe", "device")]
+    for path in chosen:
+        done = subprocess.run(
+            [sys.executable, "-m", "ncu_swizzle", "compare", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 2, (path, done.stderr)
+        assert done.stderr.startswith("error: ")
+        assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- digests and types
+
+
+def rewritten(profile: Profile, change: Callable[[dict[str, Any]], Any]) -> str:
+    """Return a saved profile with other content and a digest that fits it: whoever can change it can do that."""
+    content = json.loads(profile.to_json())
+    del content["digest"]
+    change(content)
+    from ncu_swizzle.profile import _digest
+
+    return json.dumps({**content, "digest": _digest(content)})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.pop("kernel"), "damaged"),
+        (lambda content: content.update(kernel="kernel2"), "damaged"),
+        (lambda content: content["instructions"]["rows"].append([1]), "damaged"),
+        (lambda content: content["instructions"].update(stacks=[[["file", "line"]]]), "damaged"),
+        (lambda content: content.update(problem={"n": 10**400}), "problem.n is 1000"),
+        (lambda content: content.update(when=7), "when is 7"),
+        (lambda content: content.update(sources={"a.cu": None}), "sources.a.cu is None"),
+        (lambda content: content["machine"].update(sm_count="many"), "machine.sm_count is 'many'"),
+        (lambda content: content["metrics"].update(x={"value": 1e999, "unit": ""}), "metrics.x.value is inf"),
+        (lambda content: content["metrics"].update(x={"value": float("nan"), "unit": ""}), "metrics.x.value is nan"),
+        (lambda content: content.update(extra=1), "damaged"),
+    ],
+)
+def test_a_right_digest_over_wrong_content_is_refused(
+    change: Callable[[dict[str, Any]], Any], said: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    file = tmp_path / "k.json"
+    file.write_text(rewritten(recorded("tma-128"), change), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="is damaged: ") as refused:
+        runfolder.load_profile(file)
+    assert said in str(refused.value)
+
+
+def test_every_recording_has_the_shape_that_its_classes_declare(recorded: Recorded) -> None:
+    assert shape.mismatch(recorded("kernel2")) == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"kernel": "kernel2", "profiles": []}, "lists no profiles"),
+        ({"kernel": "kernel2", "profiles": ["../k.json"]}, "lists no profiles"),
+        ({"kernel": "kernel2", "profiles": "k.json"}, "lists no profiles"),
+        ({"kernel": ["kernel2"], "profiles": ["k.json"]}, "names no kernel"),
+        ({"kernel": "kernel9", "profiles": ["k.json"]}, "none of its profiles is of 'kernel9'"),
+        ([], "names no kernel"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(
+    content: object, said: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    recorded("tma-128").save(tmp_path / "k.json")
+    (tmp_path / "run.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DamagedFile, match=said):
+        runfolder.load(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------- facts
+
+
+def facts(beside: Path, **changes: Any) -> None:
+    content = json.loads(repfile.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
+    repfile.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"problem": {"n": "64"}}, "problem.n is '64'"),
+        ({"sources": ["a.cu"]}, "sources is"),
+        ({"machine": 3}, "machine is 3"),
+        ({"errors": {"tma-128": {"out": "small"}}}, "errors.tma-128.out"),
+        ({"report": {}}, "does not tell the report's SHA-256"),
+        ({"digest": "sha256:0"}, "altered after it was written"),
+    ],
+)
+def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    report = tmp_path / "tma-128.ncu-rep"
+    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    facts(report, **changes)
+    with pytest.raises(DamagedFile, match="is not whole") as refused:
+        repfile.read(report)
+    assert said in str(refused.value)
+
+
+def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
+    report = tmp_path / "tma-128.ncu-rep"
+    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    facts(report)
+    repfile.seal(report, ["ncu could not read 3 metrics: a, b, c."])
+    (profile,) = repfile.read(report)
+    assert [finding.message for finding in profile.findings] == ["ncu could not read 3 metrics: a, b, c."]
+    content = repfile.facts_path(report).read_text(encoding="utf-8")
+    repfile.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="was altered"):
+        repfile.read(report)
+
+
+# ---------------------------------------------------------------------------------------------- the reader's limits
+
+
+def other_reader(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "ncu_report.py").write_text(f"def load_report(path):\n    {code}\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        ("x = bytearray(1 << 34)", DamagedFile, "run out of memory"),
+        ("import os; os.abort()", DamagedFile, r"crash \(signal 6\)"),
+        ("raise RuntimeError('Failed to open')", BadFile, "cannot be read: RuntimeError: Failed to open"),
+    ],
+)
+def test_a_hostile_report_cannot_eat_the_machine(
+    code: str,
+    error: type[NcuSwizzleError],
+    said: str,
+    report_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other_reader(tmp_path, code, monkeypatch)
+    with pytest.raises(error, match=said):
+        repfile.read(report_file)
+
+
+def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repfile, "READER_ANSWER", 1000)
+    with pytest.raises(NcuSwizzleError, match="cannot be read"):
+        repfile.read(report_file)
+
+
+# ---------------------------------------------------------------------------------------------- kept SASS
+
+
+@pytest.fixture
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("_own_cache")
+@pytest.mark.parametrize("name", ["tma-128", "kernel2"])
+def test_a_second_reading_says_the_same(
+    name: str, recorded_file: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = repfile.read(recorded_file(name))
+    (kept,) = (tmp_path / "cache" / "ncu-swizzle" / "sass").iterdir()
+    asked: list[object] = []
+    ask = repfile._ask
+    monkeypatch.setattr(repfile, "_ask", lambda *order: asked.append(order[1]) or ask(*order))
+    assert repfile.read(recorded_file(name)) == first
+    assert asked == [(0,)], "the reader was told to leave the texts out"
+    kept.write_text(kept.read_text(encoding="utf-8").replace("LDS", "STS"), encoding="utf-8")
+    assert repfile.read(recorded_file(name)) == first
+    assert asked == [(0,), ()], "what was kept is damaged, and not believed"
+
+
+@pytest.mark.usefixtures("_own_cache")
+def test_texts_are_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
+    (result,) = container.inspect(report_file).results
+    sass.keep(result, [0x7F0000001000, 0x7F0000001010], ["BRA 0x7f0000001000", "UMOV UR4, 0x400"])
+    kept = sass.recall(result)
+    assert kept
+    assert kept.at([0x7E0000002000, 0x7E0000002010]) == ["BRA 0x7e0000002000", "UMOV UR4, 0x400"]
+    assert kept.at([0x7E0000002000, 0x7E0000002020]) is None, "an instruction that is not known"
+    elsewhere = ["CALL 0x7fffff001000"]
+    assert sass._relative([0x7F0000001000], elsewhere) is None, "another function's address is not kept"
