@@ -20,7 +20,7 @@ from ncu_swizzle.errors import (
 )
 
 BUSY = 2  # the failure that passes when somebody else is done
-UNWRITABLE, OPTION, NO_KERNELS = 19, 20, 6
+UNWRITABLE, OPTION, TEMPORARY, NO_PROGRAM, NO_KERNELS = 19, 20, 21, 22, 6
 FULL_BYTES = 1 << 20  # a disk with less than this left is full: no report is smaller
 OWN = r"==(?:ERROR|WARNING|PROF)==[^\n]*?"
 
@@ -150,11 +150,26 @@ FAILURES = (
     ),
     Failure(
         9,
-        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError",
+        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
+        r"LaunchFailed",
         ProgramFailed,
         "ncu could not profile the kernel",
         "run the program under compute-sanitizer: the kernel may read or write out of bounds; or ncu is newer than "
         "the CUDA that the program uses: --ncu PATH",
+    ),
+    Failure(
+        TEMPORARY,
+        "Failed to access the temporary directory",
+        EnvironmentLacking,
+        "ncu cannot write to the folder for temporary files",
+        OWN_TMPDIR,
+    ),
+    Failure(
+        NO_PROGRAM,
+        r"'(?P<program>[^']*)' does not exist or is not an executable",
+        UsageError,
+        "there is no program {program} that can be run",
+        "look at its path and its permissions: ls -l; a script needs its interpreter before it, such as python",
     ),
     Failure(
         OPTION,

@@ -89,8 +89,10 @@ def record(found: Catalog, name: str, home: Path) -> None:
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(report, place)
     facts = json.loads(repfile.facts_path(report).read_text(encoding="utf-8"))
+    del facts["digest"]
     told = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
     write_json(place / repfile.facts_path(report).name, told)
+    repfile.seal(place / report.name, facts.get("notes", ()))
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 

@@ -285,6 +285,38 @@ SCENARIOS = {
         "free disk space",
     ),
     # H100
+    # H100
+    "launch": Scenario(
+        9,
+        CONNECTED + '==PROF== Profiling "k(int *)" - 0: 0%....50%....100% - 1 pass\n\n'
+        "==ERROR== LaunchFailed\n==PROF== Trying to shutdown target application\n"
+        "==ERROR== The application returned an error code (9).\n",
+        9,
+        4,
+        "could not profile the kernel",
+        "compute-sanitizer",
+    ),
+    # H100
+    "temporary": Scenario(
+        21,
+        "==ERROR== Failed to access the temporary directory.\n"
+        "Ensure that /tmp is writable or set the TMPDIR environment variable to another directory.\n"
+        "==ERROR== Launching the target application failed.\n",
+        1,
+        3,
+        "cannot write to the folder for temporary files",
+        "TMPDIR",
+    ),
+    # H100
+    "program": Scenario(
+        22,
+        "==ERROR== './nosuchprogram' does not exist or is not an executable. Please make sure to specify the absolute "
+        "path to './nosuchprogram' if the executable is not in the local directory.\n",
+        1,
+        2,
+        "no program ./nosuchprogram",
+        "permissions",
+    ),
     "option": Scenario(
         20,
         "==ERROR== unrecognised option '--bogus-option'. Use --help for further details.\n",
@@ -302,19 +334,19 @@ SCENARIOS = {
         "did not accept an option",
         "ncu --help",
     ),
-    "silent": Scenario(21, "", 3, 4, "ended with exit code 3 and wrote no report", "--ncu PATH"),
+    "silent": Scenario(23, "", 3, 4, "ended with exit code 3 and wrote no report", "--ncu PATH"),
     "half": Scenario(
-        21, UNCONTROLLED + CONNECTED + STARTED, 0, 4, "was ended by signal 6", "--ncu PATH", report="half",
+        23, UNCONTROLLED + CONNECTED + STARTED, 0, 4, "was ended by signal 6", "--ncu PATH", report="half",
         ending="abort",
     ),
     "killed": Scenario(
-        21, UNCONTROLLED + CONNECTED, 0, 4, "was ended by signal 9", "--ncu PATH", report="half", ending="kill"
+        23, UNCONTROLLED + CONNECTED, 0, 4, "was ended by signal 9", "--ncu PATH", report="half", ending="kill"
     ),
     "half-and-well": Scenario(
-        21, CONNECTED, 0, 4, "left a report that is not whole: it ends at byte", "profile again", report="half"
+        23, CONNECTED, 0, 4, "left a report that is not whole: it ends at byte", "profile again", report="half"
     ),
     "empty-and-well": Scenario(
-        21, CONNECTED, 0, 4, "left a report that is not whole", "profile again", report="empty"
+        23, CONNECTED, 0, 4, "left a report that is not whole", "profile again", report="empty"
     ),
     "kernelless": Scenario(6, CONNECTED, 0, 4, "saw no kernel", "--nvtx-include", report="kernelless"),
 }  # fmt: skip
