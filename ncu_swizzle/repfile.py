@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import posixpath
 import re
 import subprocess
 import sys
@@ -70,9 +71,10 @@ class Facts:
 
     def relative(self, file: str) -> str:
         """Return a source's path below the folder that it was compiled from; a foreign path as it is."""
+        plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
         for root in self.content.get("source_roots", ()):
-            if file.startswith(f"{root}/"):
-                return PurePosixPath(file).relative_to(root).as_posix()
+            if plain.startswith(f"{root}/"):
+                return PurePosixPath(plain).relative_to(root).as_posix()
         return file
 
 

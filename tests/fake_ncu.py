@@ -1,7 +1,8 @@
 """A stand-in for ncu on PATH: behaves as the real one was seen to, per the environment variable FAKE_NCU.
 
 The texts were taken from Nsight Compute 2025.3.1 on an H100, except those marked "manual", which are from its
-documentation. ``ok`` leaves a recorded report and facts file, as a profiled child would.
+documentation. ``ok`` leaves a recorded report and facts file, as a profiled child would, ``own`` those of a user's
+kernel.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ def main() -> int:
         export.write_bytes(b"half")
         time.sleep(60)
     kernel = program[-1]
+    if scenario == "own":
+        return _own(program, export)
     print(f'==PROF== Profiling "{kernel}" - 0: ', end="", flush=True)
     for mark in ("0%", "....", "50%", "....", "100% - 6 passes\n"):
         print(mark, end="", flush=True)
@@ -97,6 +100,21 @@ def main() -> int:
     del known["engine"]
     facts.write_text(json.dumps(known), encoding="utf-8")
     print(f"==PROF== Report: {export}")
+    return 0
+
+
+def _own(program: list[str], export: Path) -> int:
+    """Stand in for a user's kernel: a recorded report, beside the facts that the child would have written."""
+    from ncu_swizzle import description, launch
+
+    family = description.read(Path(program[program.index("--description") + 1]))
+    (kernel,) = (one for one in family.kernels if one.name == program[-1])
+    recorded = "kernel2" if kernel.baseline else "kernel1"
+    shutil.copy(RECORDINGS / f"{recorded}.ncu-rep", export)
+    known = json.loads((RECORDINGS / f"{recorded}.facts.json").read_text(encoding="utf-8"))
+    errors = {kernel.name: {"y": 0.0}} if family.reference else {}
+    facts = {**launch.what_runs(family, kernel, family.problem()), "machine": known["machine"], "errors": errors}
+    Path(program[program.index("--facts") + 1]).write_text(json.dumps(facts), encoding="utf-8")
     return 0
 
 
