@@ -65,9 +65,9 @@ def profile(
     engine = profiling.choose_engine(request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
-    with _meanwhile(), runfolder.staging(export or runfolder.DEFAULT / name) as staged:
+    with _meanwhile(), runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
         profiles: list[Profile] = []
-        notes: list[str] = []
+        notes = _unchecked(catalog, names)
         for entry in names:
             try:
                 profiles += resolve(catalog, entry, request, engine, staged, on_progress)
@@ -84,7 +84,7 @@ def profile(
             one.save(staged / file)
         write_atomically(staged / REPORT, report.render(comparison).encode())
         runfolder.finish(staged, name, files)
-        folder = runfolder.publish(staged, name, export, overwrite)
+        folder = runfolder.publish(staged, slug(name), export, overwrite)
     return Result(comparison, engine, folder)
 
 
@@ -106,6 +106,13 @@ def _warm_up() -> None:
         from ncu_swizzle import compare, report, terminal  # noqa: F401
 
         report.compile_templates()
+
+
+def _unchecked(catalog: Catalog, names: Sequence[str]) -> list[str]:
+    """Say which of the kernels have no reference, so that nobody knows whether they compute the right thing."""
+    unchecked = [kernel.name for family, kernel in catalog if kernel.name in names and not family.reference]
+    found = [name for name in names if name in unchecked]
+    return [f"{', '.join(found)}: output not checked, there is no reference."] if found else []
 
 
 def _companion(asked: str, usual: str) -> list[str]:
@@ -186,13 +193,20 @@ def resolve(
 ) -> Sequence[Profile]:
     """Return the profiles that an entry stands for: a run's folder, a file, or else a kernel's name.
 
-    A run stands for the kernel that it was made for, or for all its profiles if `whole_run`.
+    A run stands for the kernel that it was made for, or for all its profiles if `whole_run`. A user's own kernel goes
+    before a folder of its name, which ``./name`` means.
     """
     path = Path(entry)
+    if any(kernel.name == entry and not family.shipped for family, kernel in catalog):
+        return (profiling.obtain(catalog, entry, request, engine, folder, lambda percent: on_progress(entry, percent)),)
     if path.is_dir():
         run = runfolder.load(path)
         return run.profiles if whole_run else (run.subject,)
     if path.is_file():
+        if path.suffix == ".cu":
+            raise BadFile(
+                f"{entry} is a source, not a profile", f"ncu-swizzle profile {entry} --grid … --block … --arg …"
+            )
         return (runfolder.load_profile(path),) if path.suffix == ".json" else repfile.read(path)
     if path.suffix in (".json", ".ncu-rep") or path.parent != Path():
         raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved")

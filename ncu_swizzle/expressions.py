@@ -23,11 +23,11 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     Raises BadCatalog for anything else: a catalogue is data, it never runs code.
     """
     try:
-        return _value(ast.parse(str(expression), mode="eval").body, names)
+        return _value(ast.parse(str(expression).strip(), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         raise BadCatalog(
             f"cannot evaluate {str(expression)[:100]!r}: {error}",
-            f"use integers, + - * // %, parentheses and the parameters {', '.join(names)}",
+            f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none is given)'}",
         ) from error
 
 
@@ -35,8 +35,12 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
     match node:
         case ast.Constant(value=int() as value):
             return value
-        case ast.Name(id=name):
+        case ast.Name(id=name) if name in names:
             return names[name]
+        case ast.Name(id=name):
+            raise ValueError(f"there is no size {name!r}")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_value(left, names), _value(right, names))
     raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")

@@ -61,7 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def slug(label: str) -> str:
     """Return a label as a file's name, without what file systems and shells take amiss."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", label)[:80] or "profile"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-")[:80] or "profile"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

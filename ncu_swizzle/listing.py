@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle import paths
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def recorded_on(family: Family, kernel: Kernel) -> str:
     """Return the GPU that the kernel was recorded on, such as h100; empty where it was not."""
-    report = paths.recording(family.name, kernel.name)
+    report = paths.recording(family.name, kernel.name) if family.shipped else None
     return report.parent.parent.name if report else ""
 
 
@@ -28,6 +29,7 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
         {
             "family": family.name,
             "title": family.title,
+            "folder": None if family.shipped else str(family.folder),
             "problem": family.problem(),
             "limits": {parameter.name: limits(parameter) for parameter in family.parameters},
             "grid": list(family.grid),
@@ -50,19 +52,27 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
     ]
 
 
+def _near(folder: Path) -> str:
+    """Return a folder as seen from the current one, where it lies below that."""
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
 def table(family: Family) -> Table:
     """Return one family for a terminal."""
     from rich.markup import escape
     from rich.table import Table
 
     sizes = ", ".join(f"{parameter.name} {parameter.default}" for parameter in family.parameters)
-    title = escape(f"{family.name}: {family.title} ({sizes})")
+    where = "" if family.shipped else f", in {_near(family.folder)}"
+    title = escape(f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{where}")
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in ("kernel", "what it shows", "recorded on"):
         table.add_column(column)
     for kernel in family.kernels:
         before = f" [dim]Compared with {escape(kernel.baseline)}.[/]" if kernel.baseline else ""
-        shows = f"{escape(kernel.title)}. {escape(kernel.lesson)}{before}"
+        unchecked = "" if family.reference else " [dim]Output not checked.[/]"
+        shows = f"{escape(f'{kernel.title}. {kernel.lesson}'.strip())}{before}{unchecked}"
         table.add_row(f"[bold]{escape(kernel.name)}[/]", shows, recorded_on(family, kernel) or "-")
     return table
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child, errors, gpu, ncu, paths, repfile
+from ncu_swizzle import child, description, errors, gpu, ncu, paths, repfile
 from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.files import slug
 from ncu_swizzle.profile import Profile
 
 
@@ -73,9 +74,10 @@ def measure(
     family: Family, kernel: Kernel, request: Request, folder: Path, on_progress: Callable[[float], None]
 ) -> Profile:
     """Profile one launch under ncu, after the kernel's output was checked in the same process."""
-    report = folder / f"{kernel.name}.ncu-rep"
+    report = folder / f"{slug(kernel.name)}.ncu-rep"
     facts = repfile.facts_path(report)
     program = launch_command(family, [kernel], family.problem(request.problem), "profile", facts.name)
+    _describe(family, folder)
     try:
         notes = ncu.collect(
             ncu.find(request.ncu),
@@ -86,7 +88,7 @@ def measure(
             paths.child_environment(),
             on_progress,
         )
-    except ProgramFailed as error:
+    except NcuSwizzleError as error:
         raise _told(facts) or error from None
     repfile.seal(report, notes)
     return repfile.read(report)[0]
@@ -103,6 +105,7 @@ def time(
     """Build, check and time the kernels in one process without ncu; return its facts."""
     facts = folder / "time.facts.json"
     command = launch_command(family, kernels, problem, "time", facts.name)
+    _describe(family, folder)
     outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
     told = _told(facts)
     if told:
@@ -121,9 +124,22 @@ def launch_command(
 ) -> list[str]:
     """Return the command line of the child process that launches the kernels."""
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
-    own = [] if family.folder.parent == paths.kernels() else ["--catalog", str(family.folder.parent)]
+    if family.standalone:
+        own = ["--description", _description(family)]
+    else:
+        own = [] if family.shipped else ["--catalog", str(family.folder.parent)]
     names = [kernel.name for kernel in kernels]
     return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
+
+
+def _description(family: Family) -> str:
+    return f"{slug(family.name)}.family.json"
+
+
+def _describe(family: Family, folder: Path) -> None:
+    """Write down, in the folder that the child runs in, a family that it finds in no catalogue."""
+    if family.standalone:
+        description.write(family, folder / _description(family))
 
 
 def _python() -> str:
@@ -148,6 +164,11 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking where none fits."""
     problem = family.problem(sizes)
     shipped = paths.recording(family.name, kernel.name)
+    if not family.shipped:
+        raise EnvironmentLacking(
+            f"{kernel.name} is a kernel of your own: only a GPU, with ncu and PyCUDA, can tell of it",
+            "run it on such a machine: pip install 'ncu-swizzle[gpu]'",
+        )
     if shipped is None:
         raise EnvironmentLacking(
             f"{kernel.name} was not recorded, and there is nothing here to measure it with",

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import posixpath
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,9 +78,10 @@ class Facts:
 
     def relative(self, file: str) -> str:
         """Return a source's path below the folder that it was compiled from; a foreign path as it is."""
+        plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
         for root in self.content.get("source_roots", ()):
-            if file.startswith(f"{root}/"):
-                return PurePosixPath(file).relative_to(root).as_posix()
+            if plain.startswith(f"{root}/"):
+                return PurePosixPath(plain).relative_to(root).as_posix()
         return file
 
 

@@ -188,15 +188,16 @@ def times(timing: Timing, console: Console) -> None:
     unit, amount = rate(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
     reference = against(timing)
-    console.print(f"{escape(family.title)}, {in_words(problem)}")
+    console.print(f"{escape(family.title)}, {escape(in_words(problem))}".removesuffix(", "))
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
     table = _table("", "kernel")
-    for title in ("error", "median", unit, "speed-up", *([f"of {reference[0]}"] if reference else [])):
+    rates = (unit,) if amount else ()
+    for title in ("error", "median", *rates, "speed-up", *([f"of {reference[0]}"] if reference else [])):
         table.add_column(title, justify="right")
     first = next(iter(medians.values()))
     for name, time in medians.items():
         errors = facts["errors"].get(name, {})
-        cells = [f"{max(errors.values()):.1e}" if errors else "-", f"{time:.3f} ms"]
-        cells += [f"{amount / time:.0f}", f"{first / time:.2f}"]
-        table.add_row(name, *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
+        error = f"{max(errors.values()):.1e}" if errors else "-" if family.reference else "not checked"
+        cells = [error, f"{time:.3f} ms", *([f"{amount / time:.0f}"] if amount else []), f"{first / time:.2f}"]
+        table.add_row(escape(name), *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
     console.print(table)

@@ -109,8 +109,15 @@ def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
 
 def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", FAMILY)
-    write(tmp_path, "two", FAMILY)
+    write(tmp_path, "two", FAMILY.replace('name = "toy"', 'name = "other"'))
     with pytest.raises(BadCatalog, match="two kernels are called 'toy-plain'"):
+        catalog.load(tmp_path)
+
+
+def test_two_families_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one", FAMILY)
+    write(tmp_path, "two", FAMILY.replace("toy-plain", "toy-other"))
+    with pytest.raises(BadCatalog, match="two families are called 'toy'"):
         catalog.load(tmp_path)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands import options, own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
@@ -45,6 +45,7 @@ def check(
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
     timeout: options.TimeoutOption = 600,
+    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Hold profiles against limits: exit code 0, 1 or 5.
 
@@ -61,7 +62,7 @@ def check(
 
     request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
-    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name)
+    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
     with output.progress() as progress:
         verdict = checking.check(asked, request, progress)
     checking.show(verdict, checking.Outputs(junit, sarif, json, github), output.Output())

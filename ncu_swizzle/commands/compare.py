@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands import options, own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -27,20 +27,22 @@ def compare(
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
     timeout: options.TimeoutOption = 600,
+    config: own.ConfigOption = "",
+    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Compare profiles, the first with the second.
 
     Further ones stand beside them. The folder of a run stands for the kernel that
     it was made for; alone, for everything in it.
     """
-    from ncu_swizzle import catalog, experiment, report
+    from ncu_swizzle import experiment, report, userkernel
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
 
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     with output.progress() as progress:
-        result = experiment.compare_all(catalog.load(), profiles, request, progress)
+        result = experiment.compare_all(userkernel.everything(catalog, config), profiles, request, progress)
     if html:
         write_atomically(html, report.render(result.comparison).encode())
     output.show(result, formats, [html] if html else [])

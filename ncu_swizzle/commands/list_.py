@@ -8,16 +8,20 @@ from typing import Annotated
 
 import typer
 
+from ncu_swizzle.commands import own
+
 
 def list_(
     json: Annotated[bool, typer.Option("--json", help="Print the catalogue as data.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print it as docs/catalog.md has it.")] = False,
+    config: own.ConfigOption = "",
+    catalog: own.CatalogOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Show what can be profiled, and what was recorded."""
-    from ncu_swizzle import catalog, listing
+    from ncu_swizzle import listing, userkernel
     from ncu_swizzle.commands.output import Output
 
-    found = catalog.load()
+    found = userkernel.everything(catalog, config)
     if json:
         sys.stdout.write(json_.dumps(listing.data(found), indent=1, ensure_ascii=False) + "\n")
     elif markdown:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ncu_swizzle.errors import UsageError
@@ -36,7 +37,7 @@ def progress() -> Iterator[experiment.Progress]:
 
         def move(kernel: str, percent: float) -> None:
             if kernel not in tasks:
-                tasks[kernel] = bars.add_task(kernel, total=100)
+                tasks[kernel] = bars.add_task(escape(kernel), total=100)
             bars.update(tasks[kernel], completed=percent)
 
         yield move

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands import options, own
 
 
 def predict(
@@ -24,6 +24,8 @@ def predict(
         str | None, typer.Option(metavar="FILE", help="Compare with this report or saved profile, not the recording.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
+    config: own.ConfigOption = "",
+    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Compute the wavefronts of accesses, beside what ncu counted.
 
@@ -35,9 +37,11 @@ def predict(
 
     A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
     """
+    from ncu_swizzle import userkernel
     from ncu_swizzle.commands.output import Output
     from ncu_swizzle.model import predict as answer
 
     sizes = options.sizes(problem)
-    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile)
+    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile,
+                         userkernel.everything(catalog, config))  # fmt: skip
     answer.show(asked, Output(), json)

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import catalog, experiment, paths, profiling
-from ncu_swizzle.catalog import in_words
+from ncu_swizzle import experiment, paths, profiling, userkernel
+from ncu_swizzle.catalog import Catalog, in_words
 from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
 from ncu_swizzle.experiment import Progress
 from ncu_swizzle.files import ELSEWHERE, locked, write_atomically
@@ -42,6 +42,7 @@ class Asked:
     config: str = ""  # a file, "none", or empty: the nearest
     allow_recorded: bool | None = None
     only: str = ""
+    catalog: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def check(asked: Asked, request: Request, on_progress: Progress) -> Verdict:
     rules = _policy(asked, Path.cwd())
     policy.check_baseline(rules)
     known = baseline.load(rules.baseline) if rules.baseline else None  # before anything takes long
-    profiles, reason = gather(asked.profiles, request, on_progress)
+    profiles, reason = gather(asked.profiles, request, on_progress, userkernel.everything(asked.catalog, asked.config))
     verdict = judge(profiles, rules, known, reason)
     return replace(verdict, checks=tuple(_in_checkout(verdict, Path.cwd())))
 
@@ -92,10 +93,12 @@ def _baseline(asked: str, settings: Settings) -> Path | None:
     return settings.baseline or (paths.BASELINE if paths.BASELINE.exists() else None)
 
 
-def gather(entries: Sequence[str], request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
+def gather(
+    entries: Sequence[str], request: Request, on_progress: Progress, known: Catalog | None = None
+) -> tuple[list[Profile], str]:
     """Return what the entries stand for, and why nothing was measured; a run stands for the kernel it was made for."""
     engine = profiling.choose_engine(request)
-    return experiment.gather(catalog.load(), entries, request, engine, on_progress), engine.reason
+    return experiment.gather(known or userkernel.everything(), entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

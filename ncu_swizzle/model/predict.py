@@ -6,7 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncu_swizzle import catalog, experiment, paths, prediction, profiling, repfile
-from ncu_swizzle.catalog import in_words
+from ncu_swizzle.catalog import Catalog, in_words
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.prediction import Check, Prediction
 from ncu_swizzle.profile import Profile
@@ -44,6 +44,7 @@ class Asked:
     pad: int = 0
     problem: Mapping[str, int] | None = None
     profile: str | None = None
+    known: Catalog = field(default_factory=catalog.load)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Answer:
 
 def answer(asked: Asked) -> Answer:
     """Return the predictions for what was asked; raise UsageError where it makes no sense."""
-    names = [kernel.name for _, kernel in catalog.load()]
+    names = [kernel.name for _, kernel in asked.known]
     if asked.what in names:
         return _kernel(asked)
     if asked.what.endswith((".csv", ".csv.gz")):
@@ -79,12 +80,12 @@ def answer(asked: Asked) -> Answer:
         group = Requests(operations.find(asked.op).name, addresses, active)
         return replace(_requests(asked.what, (group,)), note=_linear(group))
     if asked.what.replace("-", "_").isidentifier() and "tid" not in asked.what:
-        catalog.load().find(asked.what)  # says which kernel may have been meant
+        asked.known.find(asked.what)  # says which kernel may have been meant
     raise UsageError(f"{asked.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
 
 
 def _kernel(asked: Asked) -> Answer:
-    family, kernel = catalog.load().find(asked.what)
+    family, kernel = asked.known.find(asked.what)
     problem = family.problem(asked.problem)
     predictions = prediction.kernel(family, kernel, problem)
     title = f"{kernel.name}, {in_words(problem)}"
@@ -103,7 +104,7 @@ def _counted(asked: Asked, kernel: str, family: str) -> tuple[Profile | None, st
             engine = profiling.Engine("recorded", "")
             request = profiling.Request("recorded")
             found = experiment.resolve(
-                catalog.load(), asked.profile, request, engine, Path(folder), lambda kernel, percent: None
+                asked.known, asked.profile, request, engine, Path(folder), lambda kernel, percent: None
             )
         matching = [profile for profile in found if profile.kernel.name in ("", kernel)] or list(found)
         if len(matching) != 1:

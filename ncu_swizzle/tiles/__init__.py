@@ -62,6 +62,8 @@ def of(family: Family, kernel: Kernel, problem: Names[str, int]) -> tuple[Tile, 
     """Return the tiles of a kernel and all accesses to them; raise UsageError where they are not declared."""
     if kernel.library:
         raise UsageError(f"{kernel.name} is a library's kernel: its layouts are not declared", "name another kernel")
+    if family.standalone:
+        raise UsageError(f"the accesses of {kernel.name} are not declared", "ncu-swizzle profile measures them")
     try:
         module = importlib.import_module(f"ncu_swizzle.tiles.{family.name}")
     except ModuleNotFoundError as error:

@@ -1,0 +1,29 @@
+// A transpose through a tile of shared memory. Compiled with -DSWIZZLE=0 a warp reads one column of banks, 32 ways;
+// with -DSWIZZLE=1 the column's number is XORed with the row's, and every access is free of conflicts.
+
+#ifndef SWIZZLE
+#define SWIZZLE 1
+#endif
+
+constexpr int kTile = 32;
+
+__device__ int place(int row, int column) {
+#if SWIZZLE
+  return row * kTile + (column ^ row);
+#else
+  return row * kTile + column;
+#endif
+}
+
+// y = x^T for n x n matrices, n a multiple of 32; a block of 32 x 8 threads moves a tile of 32 x 32.
+__global__ void transpose(const float* __restrict__ x, float* __restrict__ y, int n) {
+  __shared__ float tile[kTile * kTile];
+  const int left = blockIdx.x * kTile, top = blockIdx.y * kTile;
+  for (int row = threadIdx.y; row < kTile; row += blockDim.y) {
+    tile[place(row, threadIdx.x)] = x[(top + row) * n + left + threadIdx.x];
+  }
+  __syncthreads();
+  for (int row = threadIdx.y; row < kTile; row += blockDim.y) {
+    y[(left + row) * n + top + threadIdx.x] = tile[place(threadIdx.x, row)];
+  }
+}

@@ -1,0 +1,274 @@
+"""Users' own .cu files on a real GPU: built, checked, profiled, and refused where they cannot be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gpu.test_catalog_on_gpu import command
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-kernel"
+ARGS = ("--arg", "x=float32[n,n]:random", "--arg", "y=float32[n,n]:out", "--arg", "n=int32:n")
+TYPED = ("--config", "none", "--grid", "n//32,n//32", "--block", "32,8", "--problem", "n=256", *ARGS)
+VARIANTS = ("--before", "-DSWIZZLE=0", "--after", "-DSWIZZLE=1")
+
+OTHERS = """
+namespace ns {
+template <int N, typename T> __global__ void fn(const T* x, T* y, unsigned n) {
+  __shared__ T tile[32 * N];
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  tile[threadIdx.x * N] = x[i];
+  __syncthreads();
+  if (i < n) y[i] = 2 * tile[threadIdx.x * N];
+}
+template __global__ void fn<1, float>(const float*, float*, unsigned);
+template __global__ void fn<8, float>(const float*, float*, unsigned);
+}
+__global__ void plus(const int* x, int* y, int add) { y[threadIdx.x] = x[threadIdx.x] + add; }
+__global__ void count(const unsigned char* x, unsigned* bins, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[x[i]], 1u);
+}
+extern "C" __global__ void wild(int* p) { p[1l << 40] = 1; }
+__global__ void none() { __shared__ volatile int x[64]; x[threadIdx.x] = threadIdx.x; }
+__global__ void __launch_bounds__(64) bounded(int* y) { y[threadIdx.x] = 1; }
+__global__ void dynamic(int* y) { extern __shared__ int s[]; s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }
+"""
+
+REFERENCE = """
+import numpy as np
+def plus(x, add): return x + add
+def wrong(x): return x + 1000
+def count(x): return {"bins": np.bincount(x, minlength=256)}
+"""
+
+DESCRIBED = """
+[kernel.sum]
+source = "others.cu"
+entry = "plus"
+grid = "1"
+block = "64"
+args = ["x=int32[64]:arange", "y=int32[64]:out", "add=int32:7"]
+reference = "reference.py:plus"
+
+[kernel.bad]
+source = "others.cu"
+entry = "plus"
+grid = "1"
+block = "64"
+args = ["x=int32[64]:ones", "y=int32[64]:out", "add=int32:7"]
+reference = "reference.py:wrong"
+
+[kernel.half]
+source = "others.cu"
+entry = "plus"
+grid = "1"
+block = "32"
+args = ["x=int32[64]:arange", "y=int32[64]:out", "add=int32:7"]
+reference = "reference.py:plus"
+
+[kernel.bins]
+source = "others.cu"
+entry = "count"
+problem = { n = 10000 }
+grid = "1"
+block = "256"
+args = ["x=uint8[n]:random", "bins=uint32[256]:zeros:out", "n=int32:n"]
+reference = "reference.py:count"
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with spaces in its name, the current one, with the example and others of its kind."""
+    folder = tmp_path / "a dir"
+    shutil.copytree(EXAMPLE, folder / "own")
+    (folder / "others.cu").write_text(OTHERS, encoding="utf-8")
+    (folder / "reference.py").write_text(REFERENCE, encoding="utf-8")
+    (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def result(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def degrees(found: Any) -> dict[tuple[str, str], float]:
+    return {(row["label"], row["access"]): row["degree"] for row in found["accesses"]}
+
+
+def test_a_described_kernel_is_checked_and_both_variants_are_measured(work: Path) -> None:
+    found = result(command("profile", "own/my.cu", "--problem", "n=256", "--json", "-"))
+    assert found["engine"] == "ncu"
+    assert found["labels"] == ["tile-rowmajor", "tile-swizzled"]
+    assert degrees(found)["tile-rowmajor", "LDS"] == 32
+    assert degrees(found)["tile-swizzled", "LDS"] == 1
+    assert found["warnings"] == []
+    for profile in found["profiles"]:
+        assert profile["errors"] == {"y": 0}
+        assert profile["problem"] == {"n": 256}
+        assert profile["sources"].keys() == {"my.cu"}
+        assert profile["machine"]["gpu"]
+    lines = [row for row in found["lines"] if row["label"] == "tile-rowmajor" and row["excessive"]]
+    assert {row["file"] for row in lines} == {"my.cu"}
+    worst = max(lines, key=lambda row: row["excessive"])
+    text = (work / "own" / "my.cu").read_text(encoding="utf-8").splitlines()
+    assert "tile[place(threadIdx.x, row)]" in text[worst["line"] - 1]
+    assert (work / "swizzle-out" / "tile-swizzled" / "report.html").is_file()
+
+
+def test_a_raw_file_is_measured_before_and_after_and_said_to_be_unchecked(work: Path) -> None:
+    found = result(command("profile", str(work / "own" / "my.cu"), *TYPED, *VARIANTS, "--json", "-"))
+    assert found["labels"] == ["transpose (before)", "transpose (after)"]
+    assert degrees(found)["transpose (before)", "LDS"] == 32
+    assert degrees(found)["transpose (after)", "LDS"] == 1
+    assert any("output not checked" in warning for warning in found["warnings"])
+    assert "output not checked" in (work / "swizzle-out" / "transpose-after" / "report.html").read_text("utf-8")
+
+
+def test_a_raw_file_alone_needs_no_variants(work: Path) -> None:
+    shutil.copy("own/my.cu", work / "alone.cu")
+    found = result(command("profile", "alone.cu", *TYPED, "-DSWIZZLE=0", "--std", "c++20", "--json", "-"))
+    assert found["labels"] == ["transpose"]
+    assert degrees(found)["transpose", "LDS"] == 32
+
+
+@pytest.mark.parametrize(("name", "degree"), [("ns::fn<8, float>", 8), ("fn<1,float>", 1)])
+def test_templates_are_found_by_their_instantiation(name: str, degree: int, work: Path) -> None:
+    assert work.is_dir()
+    typed = ("--grid", "n//32", "--block", "32", "--problem", "n=1024", "--config", "none")
+    args = ("--arg", "x=float32[n]:random", "--arg", "y=float32[n]:out", "--arg", "n=uint32:n")
+    found = result(command("profile", "others.cu", "--kernel", name, *typed, *args, "--json", "-"))
+    assert found["labels"] == [name]
+    assert {access: value for (_, access), value in degrees(found).items()} == {"STS": degree, "LDS": degree}
+
+
+def test_a_name_of_several_kernels_is_told(work: Path) -> None:
+    assert work.is_dir()
+    typed = ("--grid", "1", "--block", "32", "--config", "none", "--arg", "x=float32[32]:ones")
+    done = command("profile", "others.cu", "--kernel", "fn", *typed)
+    assert done.returncode == 2
+    assert "2 kernels called fn: ns::fn<1, float>, ns::fn<8, float>" in done.stderr
+    done = command("profile", "others.cu", "--kernel", "nothing", *typed)
+    assert done.returncode == 2
+    assert "no kernel nothing; it has" in done.stderr
+
+
+def test_references_are_held_against_outputs(work: Path) -> None:
+    assert command("run", "sum", "--repeats", "2").returncode == 0
+    bins = command("run", "bins", "--repeats", "2")
+    assert bins.returncode == 0, bins.stderr
+    done = command("profile", "bad")
+    assert done.returncode == 4
+    assert "bad: y differs from the reference by" in done.stderr
+    half = command("profile", "half")
+    assert half.returncode == 4, "int32 has no NaN: what was not written is wrong all the same"
+    assert not (work / "swizzle-out").exists()
+
+
+def test_bins_that_begin_at_zero_are_profiled_from_zero(work: Path) -> None:
+    assert work.is_dir()
+    found = result(command("profile", "bins", "--json", "-"))
+    assert found["profiles"][0]["errors"] == {"bins": 0}
+
+
+def test_times_of_a_file_s_variants(work: Path) -> None:
+    assert work.is_dir()
+    done = command("run", "own/my.cu", "--problem", "n=1024", "--repeats", "3", "--json")
+    facts = result(done)
+    assert {name: len(times) for name, times in facts["times_ms"].items()} == {"tile-rowmajor": 3, "tile-swizzled": 3}
+    table = command("run", "own/my.cu", *TYPED, *VARIANTS, "--repeats", "3")
+    assert table.returncode == 0, table.stderr
+    assert "not checked" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code", "said"),
+    [
+        ("wild", ("--block", "32", "--arg", "p=int32[32]:zeros"), 4, "compute-sanitizer"),
+        ("plus", ("--block", "32", "--arg", "x=int32[32]:ones"), 2, "the arguments do not fit plus(int const*, int*"),
+        ("plus", ("--block", "32", "--arg", "5ll", "--arg", "y=int32[32]:out", "--arg", "1"), 2, "arg1 is a number"),
+        ("bounded", ("--block", "128", "--arg", "y=int32[128]:out"), 2, "the kernel can be launched with 64"),
+        ("bounded", ("--block", "2048", "--arg", "y=int32[128]:out"), 2, "1 to 1024"),
+        ("dynamic", ("--block", "32", "--shared", "300000", "--arg", "y=int32[32]:out"), 2, "more than the"),
+        ("none", ("--block", "64", "-D", "X=", "--nvcc-option", "--no-such-option"), 2, "nvcc could not compile"),
+    ],
+)
+def test_what_cannot_be_launched_is_told_and_nothing_is_left(
+    name: str, options: tuple[str, ...], code: int, said: str, work: Path
+) -> None:
+    done = command("profile", "others.cu", "--config", "none", "--kernel", name, "--grid", "1", *options)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "  try: " in done.stderr
+    assert not (work / "swizzle-out").exists()
+
+
+def test_no_arguments_and_dynamic_shared_memory_work(work: Path) -> None:
+    assert work.is_dir()
+    typed = ("--config", "none", "--grid", "2", "--json", "-")
+    assert result(command("profile", "others.cu", "--kernel", "none", "--block", "64", *typed))["labels"] == ["none"]
+    arguments = ("--block", "32", "--shared", "100000", "--arg", "y=int32[32]:out")
+    found = result(command("profile", "others.cu", "--kernel", "dynamic", *arguments, *typed))
+    (profile,) = found["profiles"]
+    assert profile["metrics"]["launch__shared_mem_per_block_dynamic"]["value"] in (100000, 100.0)
+
+
+def test_a_source_that_does_not_compile_shows_what_nvcc_says(work: Path) -> None:
+    (work / "broken.cu").write_text("__global__ void fn() { int x = nonsense; }\n", encoding="utf-8")
+    done = command("profile", "broken.cu", "--config", "none", "--grid", "1", "--block", "32")
+    assert done.returncode == 2
+    assert 'identifier "nonsense" is undefined' in done.stderr
+
+
+def test_a_missing_compiler_is_the_environment_s_lack(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(work))
+    done = command("run", "sum")
+    assert done.returncode == 3, done.stderr
+    assert "nvcc cannot be run" in done.stderr
+
+
+def test_a_changed_header_is_compiled_again(work: Path) -> None:
+    (work / "head.cuh").write_text("#define ADD 1\n", encoding="utf-8")
+    source = '#include "head.cuh"\n__global__ void fn(int* y) { y[threadIdx.x] = ADD; }\n'
+    (work / "cached.cu").write_text(source, encoding="utf-8")
+    (work / "ncu-swizzle.toml").write_text(
+        '[kernel.cached]\nsource = "cached.cu"\ngrid = "1"\nblock = "32"\nargs = ["y=int32[32]:out"]\n'
+        'reference = "reference.py:one"\n',
+        encoding="utf-8",
+    )
+    reference = "import numpy as np\ndef one(): return np.ones(32)\n"
+    (work / "reference.py").write_text(reference, encoding="utf-8")
+    assert command("run", "cached", "--repeats", "1").returncode == 0
+    (work / "head.cuh").write_text("#define ADD 2\n", encoding="utf-8")
+    done = command("run", "cached", "--repeats", "1")
+    assert done.returncode == 4
+    assert "differs from the reference by 1 of its size" in done.stderr
+
+
+def test_families_of_a_user_s_own_are_profiled_beside_ours(work: Path) -> None:
+    from tests.test_catalog import FAMILY
+
+    folder = work / "families" / "toy"
+    folder.mkdir(parents=True)
+    text = FAMILY.replace('reference = "somewhere"', 'reference = "reference.py"').replace('"n // 4"', '"n // 8"')
+    more = '[[argument]]\nname = "y"\ndtype = "float32"\nshape = ["n", "n"]\noutput = true\n[[argument]]\nname = "n"\n'
+    text = text.replace("[[variant]]", f'{more}dtype = "int32"\nvalue = "n"\n[[variant]]')
+    (folder / "family.toml").write_text(text, encoding="utf-8")
+    reference = "def expected(inputs, problem, rng): return {'y': (..., 2 * inputs['x'].astype(float))}\n"
+    (folder / "reference.py").write_text(reference, encoding="utf-8")
+    source = (
+        '#include "layout.cuh"\n__global__ void toy_plain(const float* x, float* y, int n) {\n'
+        "  for (int i = threadIdx.x; i < n * n; i += blockDim.x) y[i] = 2 * x[i];\n}\n"
+    )
+    (folder / "plain.cu").write_text(source, encoding="utf-8")
+    found = result(command("profile", "toy-plain", "--catalog", "families", "--json", "-"))
+    assert found["labels"] == ["toy-plain"]
+    assert found["profiles"][0]["errors"] == {"y": 0}
+    assert "kernels/common/layout.cuh" in found["profiles"][0]["sources"]
