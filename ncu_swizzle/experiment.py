@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths, profiling, repfile, report, runfolder
+from ncu_swizzle import page, paths, profiling, repfile, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.compare import Comparison, compare
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
@@ -74,7 +74,7 @@ def profile(
         files = [f"{slug(label)}.json" for label in comparison.labels]
         for file, one in zip(files, profiles, strict=True):
             one.save(staged / file)
-        write_atomically(staged / REPORT, report.render(comparison).encode())
+        write_atomically(staged / REPORT, page.render(comparison).encode())
         runfolder.finish(staged, name, files)
         folder = runfolder.publish(staged, name, export, overwrite)
     return Result(comparison, engine, folder)
