@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ncu_swizzle import catalog, experiment, report
+from ncu_swizzle import catalog, experiment
+from ncu_swizzle import page as report
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiling import Request
 

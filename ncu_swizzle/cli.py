@@ -23,6 +23,7 @@ from ncu_swizzle.commands import (
     rules,
     run,
     suggest,
+    sweep,
 )
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import FULL, not_writable
@@ -50,6 +51,7 @@ app.command("report")(report.report)
 app.command("check")(check.check)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(rules.app, name="rules")
+app.command("sweep")(sweep.sweep)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
 app.command("doctor")(doctor.doctor)
@@ -68,6 +70,7 @@ def overview() -> None:
     ncu-swizzle report RUN           a saved run, shown again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
+    ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why
 

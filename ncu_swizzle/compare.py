@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from ncu_swizzle import doubts, paths
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import NotComparable
+from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profile import Profile, Total
+
+if TYPE_CHECKING:
+    from ncu_swizzle.frames import Kind
 
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
@@ -75,6 +80,29 @@ class Comparison:
     def speedup(self) -> float | None:
         """Duration before over duration after; None where either is unknown or there is no second."""
         return _speedup(self.profiles)
+
+    # What notebooks ask for. What shows comparisons builds on this module: it is imported when asked for.
+
+    def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
+        """Return a table of all profiles, one below the other, with their labels; see `frames.of_comparison`."""
+        from ncu_swizzle import frames
+
+        return frames.of_comparison(self, kind)
+
+    def html(self) -> str:
+        """Return the report, one HTML document."""
+        from ncu_swizzle import page
+
+        return page.render(self)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report."""
+        write_atomically(Path(path), self.html().encode())
+
+    def _repr_html_(self) -> str:
+        from ncu_swizzle import page
+
+        return page.render_card(self.profiles, self)
 
 
 def compare(profiles: Sequence[Profile], notes: Sequence[str] = ()) -> Comparison:

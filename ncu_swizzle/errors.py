@@ -14,7 +14,8 @@
     │   ├── WrongOutput         the kernel's output differs from the reference
     │   ├── NothingProfiled     ncu ended well and saw no kernel
     │   └── TimeLimit           it was still running when its time was up
-    └── NotComparable        5  the figures do not answer the question
+    ├── NotComparable        5  the figures do not answer the question
+    └── Interrupted        130  Ctrl-C came, and what was done before it is kept
 
 Every error says what failed (``str(error)``), and ``hint`` says what to type next.
 """
@@ -88,6 +89,10 @@ class TimeLimit(ProgramFailed):
 
 class NotComparable(NcuSwizzleError):
     exit_code = 5
+
+
+class Interrupted(NcuSwizzleError):
+    exit_code = 130
 
 
 def by_name(name: str) -> type[NcuSwizzleError]:

@@ -75,14 +75,14 @@ def profile(
                 if entry != library or reference != AUTO:
                     raise
                 notes.append(f"Without {library}: {error}.")  # nobody asked for it by name
-        from ncu_swizzle import report
+        from ncu_swizzle import page
         from ncu_swizzle.compare import compare
 
         comparison = compare(profiles, notes)
         files = [f"{slug(label)}.json" for label in comparison.labels]
         for file, one in zip(files, profiles, strict=True):
             one.save(staged / file)
-        write_atomically(staged / REPORT, report.render(comparison).encode())
+        write_atomically(staged / REPORT, page.render(comparison).encode())
         runfolder.finish(staged, name, files)
         folder = runfolder.publish(staged, slug(name), export, overwrite)
     return Result(comparison, engine, folder)
@@ -103,9 +103,9 @@ def _meanwhile() -> Iterator[None]:
 def _warm_up() -> None:
     """Load pandas, Jinja and the templates, which takes the better part of a second."""
     with contextlib.suppress(Exception):  # whoever needs it will run into the same
-        from ncu_swizzle import compare, report, terminal  # noqa: F401
+        from ncu_swizzle import page, terminal  # noqa: F401
 
-        report.compile_templates()
+        page.compile_templates()
 
 
 def _unchecked(catalog: Catalog, names: Sequence[str]) -> list[str]:

@@ -12,10 +12,15 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from ncu_swizzle.frames import Kind
 
 SCHEMA = 1
 Location = tuple[str, int]  # file and line
@@ -262,8 +267,39 @@ class Profile:
             }
         )
 
-    def save(self, path: Path) -> None:
-        write_atomically(path, self.to_json().encode())
+    def save(self, path: str | Path) -> None:
+        write_atomically(Path(path), self.to_json().encode())
+
+    # ------------------------------------------------------------------------------------------ notebooks
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Return the profile that `save` wrote; raise BadFile or DamagedFile."""
+        from ncu_swizzle import runfolder  # what shows profiles builds on this module: imported when asked for
+
+        return runfolder.load_profile(Path(path))
+
+    def to_frame(self, kind: Kind = "instructions") -> DataFrame:
+        """Return a table as a DataFrame: instructions, lines, accesses, stalls or metrics; see `frames.COLUMNS`."""
+        from ncu_swizzle import frames
+
+        return frames.of_profile(self, kind)
+
+    def html(self) -> str:
+        """Return the report of this profile alone, one HTML document."""
+        from ncu_swizzle import page
+        from ncu_swizzle.compare import compare
+
+        return page.render(compare([self]))
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report of this profile alone."""
+        write_atomically(Path(path), self.html().encode())
+
+    def _repr_html_(self) -> str:
+        from ncu_swizzle import page
+
+        return page.render_card([self])
 
 
 def _add(parts: Iterable[Instruction]) -> Total:

@@ -12,6 +12,8 @@ import pytest
 from ncu_swizzle import catalog, paths, repfile
 from ncu_swizzle.profile import Profile
 
+pytest_plugins = ("pytester",)
+
 RECORDINGS = paths.recordings() / "h100"
 
 

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import catalog, listing, paths, repfile, report, runfolder
+from ncu_swizzle import catalog, listing, page, paths, repfile, runfolder
 from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.gate import baseline, config, judge, policy
@@ -79,7 +79,7 @@ class Outcome:
 def _show(profiles: Any) -> None:
     """Do with profiles what commands do."""
     found = list(profiles)
-    report.render(compare(found))
+    page.render(compare(found))
     judge.judge(found, Policy((policy.parse("max-excessive", "0"), policy.parse("max-degree", "*=2"))))
     baseline.entry(found[:1])
     for one in found:

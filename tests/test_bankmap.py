@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import report
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.model import terminal

@@ -13,7 +13,7 @@ pytest.importorskip("selenium", reason="needs selenium")
 
 from selenium.webdriver.common.keys import Keys
 
-from ncu_swizzle import report
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
 from tests.browser import Browser, chromium

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ncu_swizzle import mix, repfile, report, view
+from ncu_swizzle import mix, repfile, view
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
 from tests.conftest import RECORDINGS

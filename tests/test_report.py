@@ -13,7 +13,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ncu_swizzle import advisor, report, view
+from ncu_swizzle import advisor, view
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import SHARED_PIPE, compare
 from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Finding, Kernel, Machine, Metric, Profile
 from ncu_swizzle.view import text

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ncu_swizzle import report
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.view import tma

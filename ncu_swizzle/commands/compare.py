@@ -35,7 +35,7 @@ def compare(
     Further ones stand beside them. The folder of a run stands for the kernel that
     it was made for; alone, for everything in it.
     """
-    from ncu_swizzle import experiment, report, userkernel
+    from ncu_swizzle import experiment, page, userkernel
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
 
@@ -44,5 +44,5 @@ def compare(
     with output.progress() as progress:
         result = experiment.compare_all(userkernel.everything(catalog, config), profiles, request, progress)
     if html:
-        write_atomically(html, report.render(result.comparison).encode())
+        write_atomically(html, page.render(result.comparison).encode())
     output.show(result, formats, [html] if html else [])

@@ -18,6 +18,7 @@ from ncu_swizzle.files import write_atomically
 
 if TYPE_CHECKING:
     from ncu_swizzle import applying, experiment
+    from ncu_swizzle.sweep.outcome import Sweep
 
 
 class Output(Console):
@@ -56,6 +57,34 @@ class Formats:
             raise UsageError("only one format can go to stdout", "name a file for the others")
 
 
+Makers = list[tuple[str | None, Callable[[], str]]]
+
+
+def _written(makers: Makers) -> bool:
+    """Write each format to its file, and one to stdout; tell whether one went there."""
+    for place, make in makers:
+        if place and place != "-":
+            write_atomically(Path(place), make().encode())
+    for place, make in makers:
+        if place == "-":
+            sys.stdout.write(make())
+            return True
+    return False
+
+
+def show_sweep(sweep: Sweep, formats: Formats) -> None:
+    """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
+    from ncu_swizzle.sweep import table, terminal
+
+    makers: Makers = [
+        (formats.json, lambda: table.to_json(sweep)),
+        (formats.markdown, lambda: table.to_markdown(sweep)),
+        (formats.csv, lambda: table.to_csv(sweep)),
+    ]
+    if not _written(makers):
+        terminal.show(sweep, Output())
+
+
 def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = ()) -> None:
     """Print the result as tables, or in the one format that was asked for on stdout; write the others.
 
@@ -63,18 +92,13 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
     """
     from ncu_swizzle import export, markdown, table, terminal
 
-    makers: list[tuple[str | None, Callable[[], str]]] = [
+    makers: Makers = [
         (formats.json, lambda: export.to_json(result)),
         (formats.markdown, lambda: markdown.render(result.comparison)),
         (formats.csv, lambda: table.to_csv(result.comparison)),
     ]
-    for place, make in makers:
-        if place and place != "-":
-            write_atomically(Path(place), make().encode())
-    for place, make in makers:
-        if place == "-":
-            sys.stdout.write(make())
-            return
+    if _written(makers):
+        return
     console = Output()
     terminal.show(result, console)
     for file in written:

@@ -31,8 +31,7 @@ def report(
     ncu-swizzle report swizzle-out/kernel2
     ncu-swizzle report before.json after.json -o page.html --markdown -
     """
-    from ncu_swizzle import experiment
-    from ncu_swizzle import report as page
+    from ncu_swizzle import experiment, page
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
 

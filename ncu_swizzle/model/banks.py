@@ -64,9 +64,9 @@ def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | N
     subject = read(asked)
     maps = subject.maps(asked.banks)
     if html or svg:
-        from ncu_swizzle import report
+        from ncu_swizzle import page
 
-        for path, render in ((html, report.render_banks), (svg, report.render_banks_svg)):
+        for path, render in ((html, page.render_banks), (svg, page.render_banks_svg)):
             if path:
                 write_atomically(path, render(maps, subject.title).encode())
     if data:

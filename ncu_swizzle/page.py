@@ -17,8 +17,11 @@ from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, 
 
 from ncu_swizzle import paths, view
 from ncu_swizzle.compare import Comparison
+from ncu_swizzle.profile import Profile
 from ncu_swizzle.smem.bankmap import BankMap
-from ncu_swizzle.view import banks
+from ncu_swizzle.sweep import view as sweeps
+from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.view import banks, card
 from ncu_swizzle.view.source import Line, Token
 
 # The first that a token belongs to gives its CSS class; whatever is not here is plain.
@@ -44,6 +47,17 @@ def render(comparison: Comparison) -> str:
     built = view.build(comparison, highlight)
     template = _environment().get_template("report.html")
     return template.render(report=built, script=Markup(script), script_hash=digest)
+
+
+def render_card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> str:
+    """Return what a notebook shows of profiles: a piece of HTML with its own styles, no document."""
+    return _environment().get_template("card.html").render(card=card.card(profiles, comparison))
+
+
+def render_sweep(sweep: Sweep) -> str:
+    """Return a sweep as one HTML document without scripts: charts, and the table that they were drawn from."""
+    size = {"width": sweeps.WIDTH, "height": sweeps.HEIGHT, "plot": sweeps}
+    return _environment().get_template("sweep/page.html").render(page=sweeps.build(sweep), **size)
 
 
 def render_banks(maps: Sequence[BankMap], title: str) -> str:

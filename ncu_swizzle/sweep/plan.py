@@ -1,0 +1,122 @@
+"""Which kernels at which problems: read from the command line, and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.files import slug
+
+ALL = "all"
+MOST_POINTS = 1000
+FORM = "write NAME=SIZE,SIZE,…, such as --problem n=1024,2048,4096"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One kernel at one problem."""
+
+    kernel: str
+    problem: tuple[tuple[str, int], ...]  # all parameters, in the family's order
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return dict(self.problem)
+
+    @property
+    def folder(self) -> str:
+        """Where it lies below the sweep's folder, such as ``gemm-plain/n1024``."""
+        return f"{slug(self.kernel)}/{'-'.join(f'{name}{size}' for name, size in self.problem)}"
+
+    def __str__(self) -> str:
+        return f"{self.kernel} {in_words(self.sizes)}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The points of a sweep, problem by problem, and at each the kernels in the order of the catalogue."""
+
+    family: Family
+    kernels: tuple[Kernel, ...]
+    problems: tuple[dict[str, int], ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(Point(kernel.name, tuple(problem.items())) for problem in self.problems for kernel in self.kernels)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The parameters that take several sizes, the one with most of them first: it becomes the charts' axis."""
+        sizes = {name: {problem[name] for problem in self.problems} for name in self.problems[0]}
+        return tuple(sorted((name for name in sizes if len(sizes[name]) > 1), key=lambda name: -len(sizes[name])))
+
+    def baselines(self) -> dict[str, str]:
+        """Return what each kernel is held against: the first of its baselines that is swept too, itself if none is.
+
+        A library's kernel has no baseline; it is held against the first kernel of the sweep.
+        """
+        swept = {kernel.name: kernel for kernel in self.kernels}
+        found = {}
+        for kernel in self.kernels:
+            before = self.kernels[0] if kernel.library else kernel
+            seen = {before.name}
+            while before.baseline in swept and before.baseline not in seen:
+                before = swept[before.baseline]
+                seen.add(before.name)
+            found[kernel.name] = before.name
+        return found
+
+
+def make(catalog: Catalog, names: Sequence[str], variants: Sequence[str], sizes: Mapping[str, Sequence[int]]) -> Plan:
+    """Return the plan of families or kernels; raise UnknownKernel, BadProblem, or UsageError for too much at once."""
+    family, kernels = _kernels(catalog, names, variants)
+    combinations = product(*(dict.fromkeys(values) for values in sizes.values()))
+    problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in combinations]
+    points = len(problems) * len(kernels)
+    if points > MOST_POINTS:
+        raise UsageError(f"that would be {points:,} points, the most are {MOST_POINTS:,}", "name fewer sizes")
+    return Plan(family, tuple(kernels), tuple(problems))
+
+
+def _kernels(catalog: Catalog, names: Sequence[str], variants: Sequence[str]) -> tuple[Family, list[Kernel]]:
+    families = {family.name: family for family in catalog.families}
+    family = families.get(names[0]) if len(names) == 1 else None
+    if family is None:
+        if [name for name in variants if name != ALL]:
+            raise UsageError("--variants are those of one family", "ncu-swizzle sweep FAMILY --variants NAME,NAME")
+        return catalog.find_together(list(dict.fromkeys(names)))
+    own = [kernel for kernel in family.kernels if not kernel.library]
+    if not variants or ALL in variants:
+        return family, own
+    return family, [_variant(family, name) for name in dict.fromkeys(variants)]
+
+
+def _variant(family: Family, name: str) -> Kernel:
+    """Return a variant by its name, with or without the family's before it."""
+    for kernel in family.kernels:
+        if name in (kernel.name, kernel.name.removeprefix(f"{family.name}-")):
+            return kernel
+    names = ", ".join(kernel.name for kernel in family.kernels)
+    raise UsageError(f"the family {family.name} has no variant {name!r}", f"its variants: {names}")
+
+
+def sizes(texts: Iterable[str]) -> dict[str, list[int]]:
+    """Return ``n=1024,2048`` and repetitions as sizes by name; raise UsageError."""
+    found: dict[str, list[int]] = {}
+    for text in texts:
+        name = ""  # each option begins with a name of its own
+        for part in listed([text]):
+            given, equals, value = part.rpartition("=")
+            name = given.strip() if equals else name
+            if not name or not value.strip().isdecimal():
+                raise UsageError(f"--problem: {part!r} is not NAME=SIZE, nor a further size of one", FORM)
+            found.setdefault(name, []).append(int(value))
+    return found
+
+
+def listed(texts: Iterable[str]) -> list[str]:
+    """Return names that were given through commas or repetitions."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]

@@ -1,0 +1,291 @@
+"""What the page of a sweep shows, built before any markup: charts over the parameter, and the table.
+
+Series differ in colour, in the shape of their marks and in their dashes. Coordinates are in the units of an SVG of
+WIDTH by HEIGHT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ncu_swizzle.catalog import in_words
+from ncu_swizzle.sweep import scales, table
+from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.sweep.scales import Scale
+from ncu_swizzle.sweep.table import Row
+from ncu_swizzle.view import text
+
+WIDTH, HEIGHT = 560, 300
+LEFT, RIGHT, TOP, BOTTOM = 58, 542, 14, 252  # of the plot
+LABEL_ROOM = 46  # between two labels below the axis
+COLOURS = 8
+
+# Outlines around (0, 0); hollow, so that marks on the same place are all seen.
+SHAPES = (
+    "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z",
+    "M-4.5,-4.5h9v9h-9z",
+    "M0,-6L5.5,4.5h-11z",
+    "M0,-6.5L6.5,0L0,6.5L-6.5,0z",
+    "M-5,-5L5,5M-5,5L5,-5",
+    "M0,6L5.5,-4.5h-11z",
+    "M-6,0H6M0,-6V6",
+    "M-6.5,-3h13v6h-13z",
+)
+DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 2", "6 2 2 2 2 2")
+
+
+@dataclass(frozen=True)
+class Mark:
+    x: float
+    y: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One variant in one chart: its line, in pieces where points are missing, and its marks."""
+
+    label: str
+    colour: int
+    shape: str
+    dashes: str
+    lines: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One figure over the parameter. `one` is where the line of 1 runs, None without such a line."""
+
+    title: str
+    note: str
+    axis: str
+    xs: tuple[Tick, ...]
+    ys: tuple[Tick, ...]
+    series: tuple[Series, ...]
+    one: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The charts of one combination of the parameters that are not on the axis."""
+
+    title: str
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table; `first` of its problem."""
+
+    cells: tuple[str, ...]
+    baseline: str
+    first: bool
+    bad: bool
+    error: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    family: str
+    where: str
+    engine: str
+    reason: str
+    notes: tuple[str, ...]
+    summary: str
+    legend: tuple[Series, ...]
+    groups: tuple[Group, ...]
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    baseline: str  # empty where variants have different ones
+
+    @property
+    def several_baselines(self) -> bool:
+        return not self.baseline
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a chart is of: how to get it from a row, how its axis is made and how its values read."""
+
+    title: str
+    note: str
+    get: Callable[[Row], float | None]
+    scale: Callable[[Sequence[float]], Scale]
+    show: Callable[[float], str]
+    tick: Callable[[float], str]
+    one: bool = False
+
+
+def build(sweep: Sweep) -> Page:
+    """Return the page of a sweep."""
+    found = table.rows(sweep)
+    varied = sweep.plan.varied
+    done, failed = len(sweep.done), len(sweep.failed)
+    baselines = set(sweep.plan.baselines().values())
+    baseline = baselines.pop() if len(baselines) == 1 else ""
+    summary = f"{done} of {len(found)} points are done" + (f", {failed} failed" if failed else "") + "."
+    return Page(
+        title=table.title(sweep),
+        family=sweep.plan.family.title,
+        where=table.where(sweep),
+        engine=sweep.engine,
+        reason=sweep.reason,
+        notes=sweep.notes,
+        summary=summary,
+        legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
+        groups=_groups(sweep, found) if varied else (),
+        heads=("Variant", *varied, "Duration", "Speed-up", *([] if baseline else ["Over"]), "Excessive", "Degree"),
+        lines=tuple(_lines(found, varied)),
+        baseline=baseline,
+    )
+
+
+def _lines(found: Sequence[Row], varied: Sequence[str]) -> list[Line]:
+    lines = []
+    for _, group in groupby(found, key=lambda row: row.outcome.point.problem):
+        for number, row in enumerate(group):
+            error = row.outcome.error
+            lines.append(
+                Line(
+                    cells=tuple(table.cells(row, varied)),
+                    baseline=row.baseline.point.kernel,
+                    first=number == 0,
+                    bad=bool(row.count("excessive")),
+                    error=row.error,
+                    hint=error.hint if error else "",
+                )
+            )
+    return lines
+
+
+def _style(sweep: Sweep, kernel: str) -> Series:
+    number = [one.name for one in sweep.plan.kernels].index(kernel)
+    # The second time around, a colour gets another shape and other dashes.
+    turn = number + number // COLOURS
+    return Series(kernel, number % COLOURS, SHAPES[turn % len(SHAPES)], DASHES[turn % len(DASHES)])
+
+
+def _groups(sweep: Sweep, found: Sequence[Row]) -> tuple[Group, ...]:
+    axis, *others = sweep.plan.varied
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(tuple(row.outcome.point.sizes[name] for name in others), []).append(row)
+    return tuple(
+        Group(
+            in_words(dict(zip(others, sizes, strict=True))),
+            tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, rows))),
+        )
+        for sizes, rows in groups.items()
+    )
+
+
+def _chart(sweep: Sweep, figure: Figure, axis: str, rows: Sequence[Row]) -> Chart | None:
+    """Return one chart; None where no point has the figure."""
+    known = [value for row in rows if (value := figure.get(row)) is not None]
+    if not known:
+        return None
+    x = scales.sizes([row.outcome.point.sizes[axis] for row in rows])
+    y = figure.scale(known)
+    series = [
+        _drawn(_style(sweep, kernel.name), [row for row in rows if row.kernel == kernel.name], axis, figure, x, y)
+        for kernel in sweep.plan.kernels
+    ]
+    return Chart(
+        title=figure.title,
+        note=figure.note,
+        axis=axis,
+        xs=_apart(tuple(Tick(_x(x, tick), f"{tick:,.0f}") for tick in x.ticks)),
+        ys=tuple(Tick(_y(y, tick), figure.tick(tick)) for tick in y.ticks),
+        series=tuple(series),
+        one=_y(y, 1.0) if figure.one else None,
+    )
+
+
+def _drawn(style: Series, rows: Sequence[Row], axis: str, figure: Figure, x: Scale, y: Scale) -> Series:
+    marks: list[Mark] = []
+    pieces: list[list[str]] = [[]]
+    for row in sorted(rows, key=lambda row: row.outcome.point.sizes[axis]):
+        size, value = row.outcome.point.sizes[axis], figure.get(row)
+        if value is None:
+            pieces.append([])  # a line over a gap would claim what nobody measured
+            continue
+        mark = Mark(_x(x, size), _y(y, value), f"{style.label}, {axis}={size:,}: {figure.show(value)}")
+        marks.append(mark)
+        pieces[-1].append(f"{mark.x:g},{mark.y:g}")
+    lines = tuple(f"M{'L'.join(piece)}" for piece in pieces if len(piece) > 1)
+    return Series(style.label, style.colour, style.shape, style.dashes, lines, tuple(marks))
+
+
+def _x(scale: Scale, value: float) -> float:
+    return round(LEFT + 14 + (RIGHT - LEFT - 28) * scale.place(value), 1)
+
+
+def _y(scale: Scale, value: float) -> float:
+    return round(BOTTOM - (BOTTOM - TOP) * scale.place(value), 1)
+
+
+def _apart(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
+    """Return the ticks, without the labels of those that stand too close to the one before."""
+    shown: list[Tick] = []
+    last = -float(WIDTH)
+    for tick in ticks:
+        room = tick.at - last >= LABEL_ROOM
+        last = tick.at if room else last
+        shown.append(tick if room else Tick(tick.at, ""))
+    return tuple(shown)
+
+
+def _short(count: float) -> str:
+    """Return a power of ten as a tick has room for it: 10 k, 1 M."""
+    for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if count >= size:
+            return f"{count / size:g}{letter}"
+    return f"{count:g}"
+
+
+FIGURES = (
+    Figure(
+        "Duration, ms",
+        "Both axes are logarithmic: a straight line is a power law.",
+        lambda row: row.ms,
+        scales.logarithmic,
+        lambda value: f"{text.fixed(value, 3)} ms",
+        lambda value: f"{value:g}",
+    ),
+    Figure(
+        "Speed-up",
+        "The baseline's duration over this variant's at the same problem; 1 is as fast.",
+        lambda row: row.speedup,
+        scales.linear,
+        lambda value: f"{value:.2f}×",
+        lambda value: f"{value:g}×",
+        one=True,
+    ),
+    Figure(
+        "Excessive wavefronts",
+        "Logarithmic, and 0 has a line of its own at the bottom: there a variant is free of conflicts.",
+        lambda row: row.count("excessive"),
+        scales.counts,
+        text.count,
+        _short,
+    ),
+    Figure(
+        "Degree, actual over ideal wavefronts",
+        "1 is free of conflicts. Each step doubles.",
+        lambda row: row.count("degree"),
+        scales.degrees,
+        text.degree,
+        lambda value: f"{value:g}",
+    ),
+)

@@ -1,0 +1,81 @@
+"""A sweep on a real GPU: three variants at two sizes, one of them wrong on purpose, gone on with when it is mended."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ncu_swizzle import catalog, paths
+from ncu_swizzle.errors import WrongOutput
+from ncu_swizzle.profiling import Request
+from ncu_swizzle.sweep import plan, running, table
+
+SIZES = (256, 512)
+VARIANTS = ("plain", "padded", "xor")
+
+
+def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
+    kernels, place = tmp_path / "kernels", tmp_path / "sweep"
+    shutil.copytree(paths.kernels(), kernels)
+    source = kernels / "transpose" / "xor.cu"
+    right = source.read_text(encoding="utf-8")
+    # The first 32 elements end as 0.5: the thread that writes one of them rightly writes this after it.
+    wrong = right.replace("(in, out, n);", "(in, out, n);\n    out[threadIdx.x] = 0.5f;")
+    assert wrong != right
+    source.write_text(wrong, encoding="utf-8")
+
+    known = catalog.load(kernels)
+    planned = plan.make(known, ["transpose"], VARIANTS, {"n": SIZES})
+    first = running.run(known, planned, Request("ncu"), place)
+    states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
+    assert states == {
+        **{(f"transpose-{name}", n): "done" for name in ("plain", "padded") for n in SIZES},
+        **{("transpose-xor", n): "failed" for n in SIZES},
+    }
+    assert all(isinstance(one.error, WrongOutput) for one in first.failed)
+    rows = {(row.kernel, row.outcome.point.sizes["n"]): row for row in table.rows(first)}
+    for n in SIZES:
+        plain, padded = rows["transpose-plain", n], rows["transpose-padded", n]
+        assert plain.count("degree") == 16.5, "stores are free of conflicts, loads are 32-way"
+        assert plain.count("excessive") == 31 * n * n // 32
+        assert (padded.count("degree"), padded.count("excessive")) == (1, 0)
+        assert plain.ms
+        assert padded.ms
+        assert padded.speedup == plain.ms / padded.ms
+        assert plain.profile is not None
+        assert plain.profile.problem == {"n": n}
+    assert (place / "report.html").is_file()
+
+    source.write_text(right, encoding="utf-8")
+    known = catalog.load(kernels)
+    again = running.run(
+        known, plan.make(known, ["transpose"], VARIANTS, {"n": SIZES}), Request("ncu"), place, resume=True
+    )
+    assert not again.failed
+    assert not any(one.kept for one in again.outcomes), "the family's sources are others now"
+    last = running.run(known, again.plan, Request("ncu"), place, resume=True)
+    assert all(one.kept for one in last.outcomes)
+    assert [one.profile for one in last.outcomes] == [one.profile for one in again.outcomes]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle", "sweep", "transpose", "--variants", "plain,xor", "--problem", "n=256,512",
+         "--engine", "ncu", "--csv", "points.csv", "-o", "sweep"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Measured: ")
+    rows = list(csv.DictReader((tmp_path / "points.csv").read_text(encoding="utf-8").splitlines()))
+    assert {(row["kernel"], row["n"], row["degree"]) for row in rows} == {
+        *(("transpose-plain", n, "16.5") for n in ("256", "512")),
+        *(("transpose-xor", n, "1.0") for n in ("256", "512")),
+    }
+    manifest = json.loads((tmp_path / "sweep" / "sweep.json").read_text(encoding="utf-8"))
+    assert manifest["engine"] == "ncu"
+    assert manifest["fingerprint"]["ncu"].startswith("Version ")
+    assert manifest["fingerprint"]["GPU and driver"]

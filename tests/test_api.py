@@ -1,0 +1,318 @@
+"""The functions of `ncu_swizzle`: for notebooks, scripts and tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import ncu_swizzle
+from ncu_swizzle import frames, runfolder
+from ncu_swizzle.compare import compare as lay_out
+from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.profile import Instruction, Kernel, Metric, Profile
+from tests.test_imports import HEAVY, imported_by
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "python.md"
+HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
+Recorded = Callable[[str], Profile]
+
+
+@pytest.fixture
+def run(tmp_path: Path, recorded: Recorded) -> Path:
+    """Return the folder of a run of kernel2 beside kernel1."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("kernel1", "kernel2"):
+        recorded(name).save(folder / f"{name}.json")
+    runfolder.finish(folder, "kernel2", ["kernel1.json", "kernel2.json"])
+    return folder
+
+
+# ---------------------------------------------------------------------------------------------- the package
+
+
+def test_the_import_alone_loads_nothing() -> None:
+    loaded = imported_by("import ncu_swizzle")
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("ncu_swizzle")} == {"ncu_swizzle"}
+
+
+def test_functions_win_over_modules_of_the_same_name() -> None:
+    code = (
+        "import ncu_swizzle, types\n"
+        "from ncu_swizzle.profile import Profile\nfrom ncu_swizzle.compare import Comparison\n"
+        "import ncu_swizzle.profile, ncu_swizzle.compare\n"
+        "for name in ('profile', 'compare', 'read', 'report', 'check'):\n"
+        "    assert isinstance(getattr(ncu_swizzle, name), types.FunctionType), name\n"
+        "from ncu_swizzle import compare, errors, profile\n"
+        "assert profile is ncu_swizzle.profile and isinstance(errors, types.ModuleType)\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    for name in ncu_swizzle.__all__:
+        assert callable(getattr(ncu_swizzle, name))
+        assert name in dir(ncu_swizzle)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ncu_swizzle.nonsense
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+
+def test_profile_is_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[str] = []
+    found = ncu_swizzle.profile(
+        "kernel2", engine="recorded", reference="none", on_progress=lambda kernel, percent: seen.append(kernel)
+    )
+    assert found.profile == recorded("kernel2")
+    assert [one.kernel.name for one in found.profiles] == ["kernel1", "kernel2"]
+    assert found.verdict == found.comparison.verdict
+    assert (found.engine, found.folder) == ("recorded", None)
+    assert found.html().startswith("<!DOCTYPE html>")
+    assert "kernel2 removes all 1,886,388,224" in found._repr_html_()
+    assert list(tmp_path.iterdir()) == [], "nothing is kept unasked"
+
+
+def test_a_run_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    how = {"engine": "recorded", "baseline": "none", "reference": "none", "export": place}
+    found = ncu_swizzle.profile("kernel2", **how)
+    assert found.folder == place
+    assert (place / "report.html").is_file()
+    assert ncu_swizzle.read(place)[0] == found.profile
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="already holds"):
+        ncu_swizzle.profile("kernel2", **how)
+    ncu_swizzle.profile("kernel2", **how, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"engine": "recordet"}, "unknown engine 'recordet', did you mean 'recorded'?"),
+        ({"clock_controll": "base"}, "unknown option 'clock_controll', did you mean 'clock_control'?"),
+        ({"engine": "recorded", "problem": {"seq": 100}}, "seq=100 is outside the limits"),
+    ],
+)
+def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ncu_swizzle.profile("kernel2", **how)
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+def test_options_of_ncu_go_to_ncu() -> None:
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is no program"):
+        ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
+
+
+def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, recorded: Recorded) -> None:
+    assert list(ncu_swizzle.read(str(report_file))) == [recorded("kernel2")]
+    assert ncu_swizzle.read(run / "kernel1.json")[0] == recorded("kernel1")
+    both = ncu_swizzle.read(run)
+    assert both == ncu_swizzle.Profiles([recorded("kernel1"), recorded("kernel2")])
+    assert both["kernel1"] is both[0]
+    assert both[-1:] == ncu_swizzle.Profiles([both["kernel2"]])
+    assert repr(both) == "Profiles(kernel1, kernel2)"
+    assert len(both.to_frame()) == len(both[0].accesses) + len(both[1].accesses)
+    with pytest.raises(UnknownKernel, match="no profile of 'kernel9'"):
+        _ = both["kernel9"]
+    with pytest.raises(UsageError, match="2 profiles are of 'kernel1'"):
+        _ = ncu_swizzle.Profiles([both[0], both[0]])["kernel1"]
+
+
+def test_read_takes_no_names_and_no_ruins(tmp_path: Path, recorded: Recorded) -> None:
+    for path in ("kernel1", tmp_path / "no.json"):
+        with pytest.raises(BadFile, match="does not exist"):
+            ncu_swizzle.read(path)
+    ruin = tmp_path / "half.json"
+    ruin.write_text(recorded("kernel1").to_json()[:1000], encoding="utf-8")
+    for read in (ncu_swizzle.read, Profile.load):
+        with pytest.raises(DamagedFile):
+            read(ruin)
+
+
+def test_compare_takes_names_files_profiles_and_results(run: Path, recorded: Recorded) -> None:
+    first = ncu_swizzle.profile("kernel2", engine="recorded", reference="none")
+    found = ncu_swizzle.compare("kernel1", run, first, recorded("kernel1"), first.profiles, engine="recorded")
+    assert [one.kernel.name for one in found.profiles] == [
+        "kernel1",
+        "kernel2",
+        "kernel2",
+        "kernel1",
+        "kernel1",
+        "kernel2",
+    ]
+    assert ncu_swizzle.compare(run).labels == ("kernel1", "kernel2"), "alone, a run is all that is in it"
+    assert ncu_swizzle.compare(first).labels == ("kernel1", "kernel2")
+    with pytest.raises(NotComparable):
+        ncu_swizzle.compare()
+
+
+def test_report_is_the_page_of_the_command_line(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "deep" / "page.html"
+    text = ncu_swizzle.report(run, out=place)
+    assert place.read_text(encoding="utf-8") == text == ncu_swizzle.compare(run).html()
+    ncu_swizzle.compare(run).to_html(tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
+    ncu_swizzle.read(run)[0].to_html(tmp_path / "one.html")
+    assert "<title>kernel1 · ncu-swizzle</title>" in (tmp_path / "one.html").read_text(encoding="utf-8")
+
+
+def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    assert ncu_swizzle.check(after, allow_recorded=True).outcome == "pass"
+    with pytest.raises(NotComparable, match="recorded, not measured"):
+        ncu_swizzle.check(after)
+    with pytest.raises(GateFailed, match="1,886,388,224 excessive wavefronts"):
+        ncu_swizzle.check(before, allow_recorded=True)
+    assert ncu_swizzle.check(before, allow_recorded=True, raising=False).outcome == "fail"
+    assert ncu_swizzle.check(run, max_degree=1, allow_recorded=True).outcome == "pass", "a run is its kernel"
+    limits = {"max_degree": ["LDS=1", "kernel1:LDSM=8"], "max_excessive": "STS=3670016"}
+    assert ncu_swizzle.check(before, after, **limits, allow_recorded=True).outcome == "pass"
+    assert (
+        ncu_swizzle.check(before, kernel_name="kernel2", raising=False, allow_recorded=True).outcome == "inconclusive"
+    )
+    with pytest.raises(UsageError, match="unknown access kind"):
+        ncu_swizzle.check(after, max_degree="LDMS=1")
+    with pytest.raises(UsageError, match="needs a baseline"):
+        ncu_swizzle.check(after, max_regression=5)
+    with pytest.raises(BadFile):
+        ncu_swizzle.check(after, baseline="no.json")
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def test_every_table_has_its_columns(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    for kind, columns in frames.COLUMNS.items():
+        table = profile.to_frame(kind)
+        names = [column.name for column in columns]
+        assert list(table.columns)[: len(names)] == names
+        assert len(table)
+        for column in columns:
+            assert table[column.name].dtype == pd.Series([], dtype=column.dtype).dtype
+    rest = [name for name in profile.to_frame().columns if name.startswith("stall_")]
+    assert profile.to_frame()[rest].sum().sum() == sum(sum(i.samples.values()) for i in profile.instructions)
+    with pytest.raises(ValueError, match="name one of instructions, lines"):
+        profile.to_frame("instruction")  # type: ignore[arg-type]
+
+
+def test_tables_hold_what_the_profile_holds(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    instructions = profile.to_frame()
+    assert list(instructions.pc) == [i.pc for i in profile.instructions]
+    assert instructions.excessive.sum() == profile.total.excessive
+    accesses = profile.to_frame("accesses").set_index("access")
+    assert accesses.degree["LDSM"] == 8
+    assert accesses.transfer["STS"] == "RF→SMEM"
+    stalls = profile.to_frame("stalls")
+    assert stalls.share.sum() == pytest.approx(100)
+    metrics = profile.to_frame("metrics").set_index("name")
+    assert metrics.value["gpu__time_duration.sum"] == profile.duration_ns
+    comparison = lay_out([profile])
+    for kind in ("lines", "accesses"):
+        ours, theirs = profile.to_frame(kind), getattr(comparison, kind)
+        for name in set(ours.columns) & set(theirs.columns):
+            assert list(ours[name].fillna(-1)) == list(theirs[name].fillna(-1)), (kind, name)
+
+
+def test_what_is_unknown_is_na_and_large_counts_are_exact(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    large = 2**62 + 1
+    rows = (
+        Instruction(16, "LDS R0, [R1]", "LDS", "LDS", executed=1, wavefronts=large, ideal=1),
+        Instruction(32, "LDS R2, [R1]", "LDS", "LDS"),
+    )
+    table = replace(profile, instructions=rows).to_frame()
+    assert table.wavefronts[0] == large
+    assert pd.isna(table.wavefronts[1])
+    assert pd.isna(table.degree[1])
+    assert pd.isna(table.line[0])
+    empty = replace(profile, instructions=(), metrics={})
+    for kind in frames.COLUMNS:
+        assert len(empty.to_frame(kind)) == 0
+    assert len(lay_out([empty, profile]).to_frame()) == len(profile.instructions)
+
+
+def test_tables_of_a_comparison_are_below_each_other(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    comparison = lay_out([before, after])
+    for kind in frames.COLUMNS:
+        table = comparison.to_frame(kind)
+        assert list(table.columns[:2]) == ["profile", "engine"]
+        assert len(table) == len(before.to_frame(kind)) + len(after.to_frame(kind))
+        assert list(dict.fromkeys(table.profile)) == ["kernel1", "kernel2"]
+
+
+# ---------------------------------------------------------------------------------------------- notebooks
+
+
+def test_a_notebook_shows_names_as_names(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    text = Metric(HOSTILE)
+    hostile = replace(
+        profile,
+        kernel=Kernel(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        engine=HOSTILE,
+        machine=replace(profile.machine, gpu=HOSTILE),
+        metrics={**profile.metrics, "launch__grid_dim_x": text},
+        instructions=tuple(replace(one, access=HOSTILE if one.access else "") for one in profile.instructions),
+    )
+    for shown in (hostile, lay_out([hostile, profile]), ncu_swizzle.Profiles([hostile, profile])):
+        html = shown._repr_html_()
+        assert "&lt;/td&gt;&lt;script&gt;" in html
+        assert not re.search(r"<(script|img)", html)
+        opened = re.findall(r"<(\w+)", html)
+        assert sorted(opened) == sorted(re.findall(r"</(\w+)>", html) + ["br"] * opened.count("br"))
+
+
+def test_a_notebook_shows_the_figures_and_where_they_come_from(recorded: Recorded) -> None:
+    html = recorded("kernel1")._repr_html_()
+    for part in ("1,882,718,208", "8.00", "recorded (measured earlier", "NVIDIA H100 80GB HBM3", "9.350 ms"):
+        assert part in html
+    many = ncu_swizzle.Profiles([recorded("kernel1")] * 300)._repr_html_()
+    assert "300 profiles" in many
+    assert "and 250 more" in many
+    assert len(many) < 60_000
+    bare = replace(recorded("kernel1"), instructions=(), metrics={})._repr_html_()
+    assert "unknown" in bare
+    assert "300 profiles" not in ncu_swizzle.Profiles([])._repr_html_()
+
+
+# ---------------------------------------------------------------------------------------------- the documentation
+
+
+def snippets() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_documented_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for snippet in [one for one in snippets() if "def test_" not in one]:
+        exec(compile(snippet, str(DOCS), "exec"), names)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["after.json", "page.html"]
+
+
+def test_the_documented_columns_are_those_of_the_tables() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    shown = re.search(r"<!-- columns: .*?-->\n(.*?)<!-- end of columns -->", text, re.DOTALL)
+    assert shown
+    rows = []
+    for kind, columns in frames.COLUMNS.items():
+        for number, column in enumerate(columns):
+            cells = (kind if number == 0 else "", f"`{column.name}`", column.unit, column.meaning)
+            rows.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    assert shown[1].splitlines()[2:] == rows
