@@ -7,8 +7,9 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ncu_swizzle import child, paths
 from ncu_swizzle.errors import (
@@ -25,6 +26,48 @@ TOOLKIT = Path("/usr/local/cuda")
 
 
 @dataclass(frozen=True)
+class Launches:
+    """Which launches of a program are profiled, by ncu's names; what is empty is left to ncu."""
+
+    kernel_name: str = ""
+    kernel_name_base: str = ""
+    kernel_id: str = ""
+    launch_skip: int = 0
+    filter_mode: str = ""
+    nvtx: bool = False
+    nvtx_include: tuple[str, ...] = ()
+    nvtx_exclude: tuple[str, ...] = ()
+    target_processes: str = ""
+    target_processes_filter: str = ""
+    graph_profiling: str = ""
+    app_replay_match: str = ""
+    profile_from_start: str = ""
+    import_source: str = ""
+
+    def argv(self) -> list[str]:
+        """Return them as ncu takes them; NVTX is switched on where a filter needs it."""
+        words: list[str] = []
+        for option, value in zip(self.given, self.set.values(), strict=True):
+            values = value if isinstance(value, tuple) else (value,)
+            words += [word for one in values for word in ([option] if one is True else [option, str(one)])]
+        needs_nvtx = (self.nvtx_include or self.nvtx_exclude) and not self.nvtx
+        return [*words, *(["--nvtx"] if needs_nvtx else [])]
+
+    @property
+    def set(self) -> dict[str, Any]:
+        """What is set, by field."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """What is set, as ncu calls it."""
+        return tuple(f"--{name.replace('_', '-')}" for name in self.set)
+
+
+CATALOGUE = Launches(profile_from_start="off")  # the range between the launching program's profiler start and stop
+
+
+@dataclass(frozen=True)
 class Options:
     """ncu's own options, by ncu's names; `extra` goes to ncu as it is."""
 
@@ -33,6 +76,7 @@ class Options:
     replay_mode: str = "kernel"
     launch_count: int = 1
     extra: tuple[str, ...] = ()
+    launches: Launches = CATALOGUE
 
 
 def find(given: Path | None = None) -> Path:
@@ -60,10 +104,10 @@ def _version(program: Path) -> list[int]:
 
 
 def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
-    """Return the command line that profiles the range between the program's profiler start and stop."""
+    """Return the command line that profiles the program, all with our section."""
     return [
         str(ncu),
-        *("--profile-from-start", "off"),
+        *options.launches.argv(),
         *("--section-folder", str(paths.rules())),
         *("--section", SECTION),
         *("--clock-control", options.clock_control),
@@ -86,35 +130,49 @@ def collect(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     on_progress: Callable[[float], None] = lambda percent: None,
+    folder: Path | None = None,
+    on_output: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """Profile the program, run in the report's folder, and leave the whole report there, or nothing.
+    """Profile the program, run in `folder` (the report's by default), and leave the whole report, or nothing.
 
-    `on_progress` gets percent of the replay passes. Raises what `diagnose` finds, TimeLimit, EnvironmentLacking.
+    `on_progress` gets percent of the replay passes of all launches, `on_output` what ncu and the program print.
+    Raises what `diagnose` finds, TimeLimit, EnvironmentLacking.
     """
-    progress = Progress(on_progress)
+    progress = Progress(on_progress, options.launch_count)
+
+    def follow(text: str) -> None:
+        progress.feed(text)
+        on_output(text)
+
+    place = folder or report.parent
     with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-") as unfinished:
-        export = Path(unfinished, report.name)
-        command = argv(ncu, os.path.relpath(export, report.parent), program, options)
-        outcome = child.run(command, timeout_s, report.parent, environment, progress.feed)
+        export = Path(unfinished, report.name).absolute()
+        command = argv(ncu, os.path.relpath(export, place), program, options)
+        outcome = child.run(command, timeout_s, place, environment, follow)
         if outcome.status or not export.is_file():
             raise diagnose(outcome.log, outcome.status)
         export.replace(report)
 
 
 class Progress:
-    """Follows ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per tenth."""
+    """Follows ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per tenth.
 
-    def __init__(self, on_progress: Callable[[float], None]) -> None:
+    Of `launches` launches, each is an equal part of the whole.
+    """
+
+    def __init__(self, on_progress: Callable[[float], None], launches: int = 1) -> None:
         self._report = on_progress
+        self._launches = launches
         self._line = ""
 
     def feed(self, text: str) -> None:
         seen = self._line + text
         self._line = seen.rsplit("\n", 1)[-1]
-        bars = re.findall(r"==PROF== Profiling .*: ([\d%.]+)", seen)
-        marks = re.search(r"(\d+)%(\.*)$", bars[-1]) if bars else None
+        bars = re.findall(r"==PROF== Profiling .*?(?: - (\d+))?: ([\d%.]+)", seen)
+        marks = re.search(r"(\d+)%(\.*)$", bars[-1][1]) if bars else None
         if marks:
-            self._report(min(100.0, int(marks[1]) + 10.0 * len(marks[2])))
+            done = 100.0 * int(bars[-1][0] or 0)
+            self._report(min(100.0, (done + int(marks[1]) + 10.0 * len(marks[2])) / self._launches))
 
 
 @dataclass(frozen=True)

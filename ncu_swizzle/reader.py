@@ -35,6 +35,7 @@ def extract(action: Any) -> dict[str, Any]:
         "name": action.name(),
         "mangled": action.name(action.NameBase_MANGLED),
         "demangled": action.name(action.NameBase_DEMANGLED),
+        "workload": _workload(action),
         "metrics": {name: [action[name].value(), action[name].unit()] for name in names if action[name].has_value()},
         "pcs": pcs,
         "sass": [action.sass_by_pc(pc) for pc in pcs],
@@ -43,6 +44,12 @@ def extract(action: Any) -> dict[str, Any]:
         "files": {name: text for name, text in dict(action.source_files()).items() if text},
         "findings": list(_findings(action)),
     }
+
+
+def _workload(action: Any) -> str:
+    kinds = {"RANGE": "range", "GRAPH": "graph", "CMDLIST": "command list"}
+    known = {getattr(action, f"WorkloadType_{name}", None): kind for name, kind in kinds.items()}
+    return known.get(action.workload_type() if hasattr(action, "workload_type") else None, "kernel")
 
 
 def _is_per_instruction(name: str) -> bool:

@@ -12,6 +12,7 @@ import math
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -31,6 +32,7 @@ from ncu_swizzle.profile import (
     Finding,
     Instruction,
     Kernel,
+    Launch,
     Location,
     Machine,
     Metric,
@@ -105,9 +107,18 @@ def read(report: Path) -> list[Profile]:
             "copy it again from where it was made, or profile again",
         )
     return [
-        _profile(action, result, outside, facts, report.name, digest)
-        for action, result in zip(actions, outside.results, strict=True)
+        _profile(action, result, launch, outside, facts, report.name, digest)
+        for action, result, launch in zip(actions, outside.results, _launches(actions, outside), strict=True)
     ]
+
+
+def _launches(actions: list[dict[str, Any]], outside: Container) -> Iterator[Launch]:
+    seen: Counter[str] = Counter()
+    for index, (action, result) in enumerate(zip(actions, outside.results, strict=True)):
+        name = action["mangled"] or action["name"]
+        workload = action["workload"] if result.workload == "kernel" else result.workload
+        yield Launch(index, seen[name], workload, result.grid, result.block)
+        seen[name] += 1
 
 
 def _extract(report: Path) -> list[dict[str, Any]]:
@@ -136,11 +147,17 @@ def _extract(report: Path) -> list[dict[str, Any]]:
 
 
 def _profile(
-    action: dict[str, Any], result: Result, outside: Container, facts: Facts, report: str, digest: str
+    action: dict[str, Any],
+    result: Result,
+    launch: Launch,
+    outside: Container,
+    facts: Facts,
+    report: str,
+    digest: str,
 ) -> Profile:
     known = facts.content
     metrics = dict(_metrics(action))
-    name = known.get("kernel") or action["name"]
+    name = known.get("kernel") or action["name"] or launch.workload
     return Profile(
         engine=known.get("engine", "ncu"),
         kernel=Kernel(
@@ -148,6 +165,7 @@ def _profile(
             function=action["demangled"] or action["name"],
             family=known.get("family", ""),
             title=known.get("title", ""),
+            mangled=action["mangled"],
         ),
         problem=known.get("problem", {}),
         machine=_machine(metrics, outside, result, known.get("machine", {})),
@@ -161,6 +179,7 @@ def _profile(
         findings=tuple(Finding(**finding) for finding in action["findings"]),
         sources=known.get("sources") or action["files"],
         commit=known.get("commit", ""),
+        launch=launch,
     )
 
 

@@ -14,9 +14,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.files import ELSEWHERE, read_bytes, write_json
+from ncu_swizzle.pairing import Row
 from ncu_swizzle.profile import Profile
 
 MANIFEST = "run.json"
@@ -25,15 +27,22 @@ DEFAULT = Path("swizzle-out")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: the kernel that was asked for, and all its profiles, the one before first."""
+    """A finished run: the kernel or program that was asked for, and all profiles, the one before first.
+
+    Of a program, `rows` says which launches belong together, and `columns` whose they are, the program's own last.
+    """
 
     kernel: str
     profiles: tuple[Profile, ...]
+    rows: tuple[Row, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
-    def subject(self) -> Profile:
-        """The profile of the kernel that was asked for."""
-        return next(profile for profile in self.profiles if profile.kernel.name == self.kernel)
+    def subjects(self) -> tuple[Profile, ...]:
+        """The profiles of what was asked for: a kernel's one, or the program's launches."""
+        if self.rows:
+            return tuple(row[-1] for row in self.rows if row[-1] is not None)
+        return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
 
 
 @contextlib.contextmanager
@@ -67,9 +76,19 @@ def _taken(place: Path, files: str) -> NotWritable:
     return NotWritable(f"{place} already holds {files}", "add -f to replace it, or name another place with -o")
 
 
-def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:
-    """Write the manifest; `profiles` are the names of the saved profiles, the one before first."""
-    write_json(staged / MANIFEST, {"kernel": kernel, "profiles": list(profiles)})
+def finish(
+    staged: Path, kernel: str, profiles: Sequence[str], columns: Sequence[str] = (), rows: Sequence[Row] = ()
+) -> None:
+    """Write the manifest; `profiles` are the names of the saved profiles, the one before first.
+
+    Of a program, the profiles are those in `rows`, from left to right and from top to bottom.
+    """
+    content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
+    if rows:
+        names = iter(profiles)
+        named = [[None if one is None else next(names) for one in row] for row in rows]
+        content |= {"columns": list(columns), "rows": named}
+    write_json(staged / MANIFEST, content)
 
 
 def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> Path:
@@ -116,9 +135,16 @@ def load(folder: Path) -> Run:
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         kernel, names = str(content["kernel"]), list(content["profiles"])
+        columns, rows = tuple(content.get("columns", ())), [list(row) for row in content.get("rows", ())]
+        if any(name is not None and name not in names for row in rows for name in row):
+            raise ValueError("a row names a profile that is not of the run")
+        if any(len(row) != len(columns) for row in rows):
+            raise ValueError("a row has not as many profiles as there are columns")
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedFile(f"{manifest} is not whole: {error}", "profile the kernel again") from error
-    return Run(kernel, tuple(load_profile(folder / name) for name in names))
+    profiles = {name: load_profile(folder / name) for name in names}
+    launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
+    return Run(kernel, tuple(profiles.values()), launches, columns)
 
 
 def load_profile(file: Path) -> Profile:

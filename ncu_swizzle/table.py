@@ -15,16 +15,22 @@ COLUMNS = (
 )
 
 
-def to_csv(comparison: Comparison) -> str:
+def to_csv(*comparisons: Comparison) -> str:
     """Return one row per instruction and profile, and after the columns of `COLUMNS` one per stall reason.
 
-    Offsets count bytes from the first instruction. A count that the report lacks is empty.
+    Offsets count bytes from the first instruction. A count that the report lacks is empty. Of several comparisons,
+    a profile is called by the kernel's title and, where that has several, its label.
     """
-    reasons = sorted({reason for p in comparison.profiles for i in p.instructions for reason in i.samples})
+    named = [
+        (label if one.title in ("", label) else f"{one.title}: {label}", profile)
+        for one in comparisons
+        for label, profile in zip(one.labels, one.profiles, strict=True)
+    ]
+    reasons = sorted({reason for _, p in named for i in p.instructions for reason in i.samples})
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, *(f"stall_{reason}" for reason in reasons)])
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+    for label, profile in named:
         start = min((i.pc for i in profile.instructions), default=0)
         for instruction in profile.instructions:
             writer.writerow([label, profile.engine, *_cells(instruction, start, reasons)])
