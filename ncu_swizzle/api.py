@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from ncu_swizzle import catalog, experiment, ncu, page, profiling
+from ncu_swizzle import catalog, experiment, ncu, page, profiling, runfolder
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.compare import compare as lay_out
 from ncu_swizzle.errors import BadFile, UnknownKernel, UsageError
@@ -154,9 +154,10 @@ def read(path: str | Path) -> Profiles:
     """Return what a .ncu-rep, a saved profile or a run's folder holds; raise BadFile or DamagedFile."""
     if not Path(path).exists():
         raise BadFile(f"{path} does not exist", "give a .ncu-rep file, a saved profile or the folder of a run")
+    if Path(path).is_dir():
+        return Profiles(runfolder.load(Path(path)).profiles)
     nothing = catalog.Catalog(())  # for names, which cannot come here
-    engine = profiling.Engine("recorded")
-    return Profiles(experiment.gather(nothing, [str(Path(path))], Request(), engine, whole_run=True))
+    return Profiles(experiment.gather(nothing, [str(Path(path))], Request(), profiling.Engine("recorded")))
 
 
 def compare(
@@ -242,8 +243,10 @@ def _gather(
             found += entry.profiles if alone and len(entries) == 1 else [entry.profile]
         elif isinstance(entry, str | Path):
             engine = engine if engine.name else profiling.choose_engine(request)
-            whole = alone and len(entries) == 1
-            found += experiment.gather(catalog.load(), [str(entry)], request, engine, on_progress, whole)
+            if alone and len(entries) == 1 and Path(entry).is_dir():
+                found += runfolder.load(Path(entry)).profiles
+            else:
+                found += experiment.gather(catalog.load(), [str(entry)], request, engine, on_progress)
         else:
             found += entry
     return found, engine.reason

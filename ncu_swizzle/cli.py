@@ -19,6 +19,7 @@ from ncu_swizzle.commands import (
     list_,
     predict,
     profile,
+    programs,
     report,
     rules,
     run,
@@ -43,9 +44,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"max_content_width": 80, "terminal_width": 80},
 )
-PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": False}
 
-app.command("profile", context_settings=PASS_ON)(profile.profile)
+app.command("profile", cls=programs.WithProgram)(profile.profile)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("check")(check.check)
@@ -66,6 +66,7 @@ def overview() -> None:
 
     \b
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
+    ncu-swizzle profile -- ./app     the kernels of any program
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
     ncu-swizzle report RUN           a saved run, shown again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ncu_swizzle import doubts, paths
+from ncu_swizzle import collecting, doubts
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.files import write_atomically
@@ -65,6 +65,7 @@ class Comparison:
                 percent of that profile's samples, NaN for a profile without samples
     lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
                 wavefronts, ideal, excessive, degree, samples
+    title       what it is about, where it is one of several: a kernel's short name; empty where it stands alone
     """
 
     profiles: tuple[Profile, ...]
@@ -75,6 +76,7 @@ class Comparison:
     lines: pd.DataFrame
     verdict: str
     warnings: tuple[str, ...]
+    title: str = ""
 
     @property
     def speedup(self) -> float | None:
@@ -105,14 +107,17 @@ class Comparison:
         return page.render_card(self.profiles, self)
 
 
-def compare(profiles: Sequence[Profile], notes: Sequence[str] = ()) -> Comparison:
+def compare(
+    profiles: Sequence[Profile], notes: Sequence[str] = (), labels: Sequence[str] = (), title: str = ""
+) -> Comparison:
     """Lay the profiles side by side; raise NotComparable where there is nothing to compare.
 
-    `notes` are warnings that the caller has, such as a reference that could not be had.
+    `notes` are warnings that the caller has, such as a reference that could not be had; `labels` what the profiles
+    are to be called, their kernels' names by default.
     """
     if not profiles:
         raise NotComparable("there is no profile to show", "ncu-swizzle list shows what can be profiled")
-    labels = _labels(profiles)
+    labels = tuple(labels) or distinct([profile.kernel.name for profile in profiles])
     named = list(zip(labels, profiles, strict=True))
     return Comparison(
         profiles=tuple(profiles),
@@ -123,14 +128,15 @@ def compare(profiles: Sequence[Profile], notes: Sequence[str] = ()) -> Compariso
         lines=_lines(named),
         verdict=_verdict(named),
         warnings=(*notes, *_warnings(named)),
+        title=title,
     )
 
 
 Named = Sequence[tuple[str, Profile]]
 
 
-def _labels(profiles: Sequence[Profile]) -> tuple[str, ...]:
-    names = [profile.kernel.name for profile in profiles]
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, those that there are several of with a number each."""
     return tuple(
         name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         for index, name in enumerate(names)
@@ -277,8 +283,13 @@ def _warnings(named: Named) -> list[str]:
     for label, profile in named:
         if profile.missing:
             found.append(
-                f"{label} lacks {', '.join(profile.missing)}. Collect it with "
-                f"ncu --section-folder {paths.rules()} --section SwizzleConflicts."
+                f"{label} lacks {', '.join(profile.missing)}{_because(profile)}. "
+                f"Collect it with: {collecting.command(profile)}"
             )
         found += [f"{label}: {doubt}." for doubt in doubts.of(profile)]
     return found
+
+
+def _because(profile: Profile) -> str:
+    workload = profile.launch.workload
+    return "" if workload == "kernel" else f" (it is a {workload}, of which ncu counts nothing per instruction)"

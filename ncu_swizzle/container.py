@@ -22,12 +22,14 @@ MAGIC = b"NVR\0"
 _SOURCES, _KERNELS, _SESSION, _PAYLOAD_SIZE = 1, 2, 3, 5
 _RANGES, _COMMAND_LISTS, _GRAPHS = 7, 8, 9
 _PAYLOAD_ORDER = (_SOURCES, _KERNELS, _RANGES, _COMMAND_LISTS, _GRAPHS)
+_WORKLOADS = {_RANGES: "range", _COMMAND_LISTS: "command list", _GRAPHS: "graph"}
 # ReportSessionDetails
 _CREATED, _VERSIONS, _COMMAND = 2, 8, 11
 # VersionInfo; SourceData; ProfileResult; ProfilerClockStatusMessage
 _PROVIDER, _VERSION = 1, 2
 _REFERENCE, _BINARY = 1, 4
-_MANGLED, _SOURCE, _CLOCK_STATUS = 5, 15, 25
+_MANGLED, _GRID, _BLOCK, _SOURCE, _CLOCK_STATUS = 5, 10, 11, 15, 25
+_AXES = (1, 2, 3)  # Uint64x3
 _LOCKED = 2
 _VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
 
@@ -37,11 +39,17 @@ Message = dict[int, Value]  # of a repeated field, the last value
 
 @dataclass(frozen=True)
 class Result:
-    """One result: the function's mangled name, its cubin where the report carries it, and how clocks were."""
+    """One result: the function's mangled name, its cubin where the report carries it, its sizes, and how clocks were.
 
+    Of a range, a graph or a command list nothing is known here but its `workload`.
+    """
+
+    workload: str = "kernel"
     function: str = ""
     cubin: bytes = b""
     clocks_locked: bool | None = None
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def _walk(data: memoryview) -> Container:
             if kind == _SOURCES:
                 cubins[_number(content, _REFERENCE)] = bytes(_bytes(content, _BINARY))
             else:
-                results.append(_kernel(content, cubins) if kind == _KERNELS else Result())
+                results.append(_kernel(content, cubins) if kind == _KERNELS else Result(_WORKLOADS[kind]))
     return Container(results=tuple(results), **session)
 
 
@@ -109,7 +117,15 @@ def _kernel(content: Message, cubins: dict[int, bytes]) -> Result:
         function=_text(content.get(_MANGLED, 0)),
         cubin=cubins.get(_number(source, _REFERENCE), b""),
         clocks_locked=bool(_number(clocks, _LOCKED)) if clocks else None,
+        grid=_sizes(content, _GRID),
+        block=_sizes(content, _BLOCK),
     )
+
+
+def _sizes(content: Message, field: int) -> tuple[int, ...]:
+    value = content.get(field)
+    sizes = {} if value is None or isinstance(value, int) else dict(fields(value))
+    return tuple(_number(sizes, axis) for axis in _AXES) if sizes else ()
 
 
 def _session(details: memoryview) -> dict[str, str]:

@@ -10,14 +10,15 @@ import importlib.util
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncu_swizzle import paths, profiling, repfile, runfolder
+from ncu_swizzle import pairing, paths, profiling, repfile, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.files import slug, write_atomically
+from ncu_swizzle.pairing import EVERYTHING, Choice, Forced, Row
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Engine, Request
 
@@ -33,11 +34,21 @@ Progress = Callable[[str, float], None]  # the kernel's name, percent of ncu's r
 
 @dataclass(frozen=True)
 class Result:
-    """What came out, where it lies, and where its figures come from."""
+    """What came out, where it lies, and where its figures come from.
 
-    comparison: Comparison
+    There is a comparison for each kernel, or pair of kernels; `notes` are about all of them together.
+    """
+
+    comparisons: tuple[Comparison, ...]
     engine: Engine
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
+    title: str = ""  # of the page, where there are several comparisons
+
+    @property
+    def comparison(self) -> Comparison:
+        """The first comparison, mostly the only one."""
+        return self.comparisons[0]
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -85,7 +96,7 @@ def profile(
         write_atomically(staged / REPORT, page.render(comparison).encode())
         runfolder.finish(staged, name, files)
         folder = runfolder.publish(staged, slug(name), export, overwrite)
-    return Result(comparison, engine, folder)
+    return Result((comparison,), engine, folder)
 
 
 @contextlib.contextmanager
@@ -138,12 +149,49 @@ def compare_all(
     entries: Sequence[str],
     request: Request,
     on_progress: Progress = lambda kernel, percent: None,
+    choice: Choice = EVERYTHING,
 ) -> Result:
-    """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept."""
-    from ncu_swizzle.compare import compare
+    """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept.
 
+    Where an entry has several launches, those that belong together are compared, see `pairing`.
+    """
     engine = profiling.choose_engine(request)
-    return Result(compare(gather(catalog, entries, request, engine, on_progress, len(entries) == 1)), engine)
+    return _result(catalog, entries, request, engine, on_progress, choice)
+
+
+def _result(
+    catalog: Catalog, entries: Sequence[str], request: Request, engine: Engine, on_progress: Progress, choice: Choice
+) -> Result:
+    from ncu_swizzle import several
+
+    if len(entries) == 1 and Path(entries[0]).is_dir():
+        rows, columns = _whole(runfolder.load(Path(entries[0])), choice)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            found = [resolve(catalog, one, request, engine, Path(folder), on_progress) for one in entries]
+        rows, columns = arrange([choice.of(report) for report in found], entries, choice.pairs)
+    comparisons, notes = several.lay_out(rows, columns)
+    title = " → ".join(columns or several.columns(entries))
+    return Result(comparisons, engine, notes=notes, title=title)
+
+
+def _whole(run: runfolder.Run, choice: Choice) -> tuple[Sequence[Row], tuple[str, ...]]:
+    """Return everything in a run: a catalogue kernel's profiles side by side, or a program's launches."""
+    if not run.rows:
+        return [tuple(choice.of(run.profiles))], ()
+    chosen = {id(one) for one in choice.of([one for row in run.rows for one in row if one is not None])}
+    return [row for row in run.rows if any(id(one) in chosen for one in row)], run.columns
+
+
+def arrange(
+    reports: Sequence[Sequence[Profile]], entries: Sequence[str], pairs: Sequence[Forced] = ()
+) -> tuple[Sequence[Row], tuple[str, ...]]:
+    """Return which launches belong together, and what to call the reports: nothing where each has one launch."""
+    from ncu_swizzle import several
+
+    if all(len(report) == 1 for report in reports):
+        return [tuple(one for report in reports for one in report)], ()
+    return pairing.rows(reports, pairs), several.columns(entries)
 
 
 def gather(
@@ -152,28 +200,21 @@ def gather(
     request: Request,
     engine: Engine,
     on_progress: Progress = lambda kernel, percent: None,
-    whole_run: bool = False,
 ) -> list[Profile]:
     """Return the profiles that all entries stand for; see `resolve`."""
     with tempfile.TemporaryDirectory() as folder:
-        return [
-            one
-            for entry in entries
-            for one in resolve(catalog, entry, request, engine, Path(folder), on_progress, whole_run)
-        ]
+        return [one for entry in entries for one in resolve(catalog, entry, request, engine, Path(folder), on_progress)]
 
 
-def reopen(entries: Sequence[str]) -> Result:
+def reopen(entries: Sequence[str], choice: Choice = EVERYTHING) -> Result:
     """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
-    from ncu_swizzle.compare import compare
-
     for entry in entries:
         if not Path(entry).exists():
             raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
     nothing = Catalog(())  # for names, which cannot come here
-    profiles = gather(nothing, entries, Request(), Engine("recorded"), whole_run=len(entries) == 1)
-    engines = sorted({one.engine for one in profiles})
-    return Result(compare(profiles), Engine(" and ".join(engines)))
+    result = _result(nothing, entries, Request(), Engine("recorded"), lambda kernel, percent: None, choice)
+    engines = sorted({one.engine for comparison in result.comparisons for one in comparison.profiles})
+    return replace(result, engine=Engine(" and ".join(engines)))
 
 
 def page_of(entries: Sequence[str]) -> Path:
@@ -189,19 +230,17 @@ def resolve(
     engine: Engine,
     folder: Path,
     on_progress: Progress,
-    whole_run: bool = False,
 ) -> Sequence[Profile]:
     """Return the profiles that an entry stands for: a run's folder, a file, or else a kernel's name.
 
-    A run stands for the kernel that it was made for, or for all its profiles if `whole_run`. A user's own kernel goes
+    A run stands for the kernel that it was made for, or for the launches of its program. A user's own kernel goes
     before a folder of its name, which ``./name`` means.
     """
     path = Path(entry)
     if any(kernel.name == entry and not family.shipped for family, kernel in catalog):
         return (profiling.obtain(catalog, entry, request, engine, folder, lambda percent: on_progress(entry, percent)),)
     if path.is_dir():
-        run = runfolder.load(path)
-        return run.profiles if whole_run else (run.subject,)
+        return runfolder.load(path).subjects
     if path.is_file():
         if path.suffix == ".cu":
             raise BadFile(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle import applying, mix
+from ncu_swizzle import applying, mix, several
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result
 
@@ -15,12 +15,42 @@ SCHEMA = 1
 
 
 def to_json(result: Result) -> str:
-    """Return the result as one JSON object; ``docs/profile.md`` describes it."""
-    comparison = result.comparison
-    content = {
+    """Return the result as one JSON object; ``docs/profile.md`` and ``docs/programs.md`` describe it."""
+    content: dict[str, Any] = {
         "schema": SCHEMA,
         "engine": result.engine.name,
         "engine_reason": result.engine.reason,
+    }
+    if len(result.comparisons) == 1:
+        content |= _comparison(result.comparison)
+    else:
+        content |= {
+            "verdict": several.verdict(result.comparisons),
+            "warnings": list(result.notes),
+            "kernels": [_kernel(one) for one in result.comparisons],
+            "comparisons": [{"title": one.title, **_comparison(one)} for one in result.comparisons],
+        }
+    content["files"] = [str(file) for file in result.files]
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _kernel(one: Comparison) -> dict[str, Any]:
+    """Return a launch or a pair in short, lists with a value per profile."""
+    return {
+        "title": one.title,
+        "function": one.profiles[-1].kernel.function,
+        "labels": list(one.labels),
+        "launch": [p.launch.index for p in one.profiles],
+        "grid": [list(p.grid) for p in one.profiles],
+        "block": [list(p.block) for p in one.profiles],
+        "duration_ns": [p.duration_ns for p in one.profiles],
+        "excessive": [several.excess(p) for p in one.profiles],
+        "degree": [p.total.degree for p in one.profiles],
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
         "verdict": comparison.verdict,
         "speedup": comparison.speedup,
         "warnings": list(comparison.warnings),
@@ -31,10 +61,8 @@ def to_json(result: Result) -> str:
         "mix": _mix(comparison),
         "lines": _rows(comparison.lines),
         "findings": applying.rows(applying.of(comparison)),
-        "files": [str(file) for file in result.files],
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }
-    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _mix(comparison: Comparison) -> list[dict[str, Any]]:

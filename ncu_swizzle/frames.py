@@ -151,10 +151,21 @@ def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.Dat
 
     A stall reason that a profile has no samples of counts 0 there.
     """
-    tables = [
-        of_profile(profile, kind).assign(profile=label, engine=profile.engine)
-        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+    return _together(list(zip(comparison.labels, comparison.profiles, strict=True)), kind)
+
+
+def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
+    """Return the tables of several comparisons; a profile is called by its kernel and, in a pair, its label."""
+    named = [
+        (label if one.title in ("", label) else f"{one.title}: {label}", profile)
+        for one in comparisons
+        for label, profile in zip(one.labels, one.profiles, strict=True)
     ]
+    return _together(named, kind)
+
+
+def _together(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
+    tables = [of_profile(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
     columns = [column.name for column in COLUMNS[kind]]
     stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]

@@ -10,18 +10,51 @@ from ncu_swizzle.compare import Comparison
 from ncu_swizzle.view import Report
 from ncu_swizzle.view.findings import KINDS
 from ncu_swizzle.view.instructions import InstructionRow
+from ncu_swizzle.view.source import Highlight
 
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 STALLS_SHOWN = 6
 INSTRUCTIONS_SHOWN = 5
+MOST_PARTS = 3  # of many kernels, shown in full
+MOST_ROWS = 100  # of many kernels, listed
+NO_SOURCE: Highlight = lambda text, path: ()  # noqa: E731 - Markdown shows no source
 MOST_COLUMNS = 6  # profiles beside each other; more do not fit a comment
 
 
 def render(comparison: Comparison) -> str:
     """Return the report as Markdown, from the same view data as the page; the same text for the same comparison."""
-    report = view.build(comparison, lambda text, path: ())
+    return _joined(_parts(view.build(comparison, NO_SOURCE)))
+
+
+def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
+    """Return several comparisons as Markdown: a table of all, the worst in full; one alone as `render`."""
+    if len(comparisons) == 1:
+        return render(comparisons[0])
+    page = view.build_page(comparisons, notes, title or f"{len(comparisons)} kernels", NO_SOURCE, MOST_PARTS)
+    parts = [f"### {escape(page.title)}\n", f"**{escape(page.verdict)}**\n"]
+    parts += ["> Recorded, not measured now.\n"] if page.recorded else []
+    parts += ["\n".join(f"> {escape(note)}" for note in page.notes) + "\n"] if page.notes else []
+    rows = [
+        [r.number, escape(", ".join([r.name, r.note] if r.note else [r.name])), r.grid, r.block, r.excessive, r.degree,
+         r.duration, *([r.pace] if page.compares else [])]
+        for r in page.rows[:MOST_ROWS]
+    ]  # fmt: skip
+    pace = ["speed-up"] if page.compares else []
+    parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "ms", *pace], rows, words=4))
+    if len(page.rows) > MOST_ROWS:
+        parts.append(f"{len(page.rows) - MOST_ROWS} more are in the HTML report.\n")
+    for part in page.parts:
+        parts.append(f"#### {escape(part.name)}\n")
+        parts += _parts(part.report)[1:]
+    return _joined(parts)
+
+
+def _parts(report: Report) -> list[str]:
     parts = [*_head(report), *_overview(report), *_accesses(report), *_stalls(report), *_mix(report), *_worst(report)]
-    parts += [*_rules(report), *_origin(report)]
+    return [*parts, *_rules(report), *_origin(report)]
+
+
+def _joined(parts: Iterable[str]) -> str:
     text = ""
     for part in parts:
         if len((text + part).encode()) > MOST_BYTES:

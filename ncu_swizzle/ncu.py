@@ -8,9 +8,10 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ncu_swizzle import child, container, failures, installed, paths
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit
@@ -22,6 +23,48 @@ SECTION = "SwizzleConflicts"
 WAITS_S = (1.0, 2.0, 4.0)  # before each further try where somebody else held the counters
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Which launches of a program are profiled, by ncu's names; what is empty is left to ncu."""
+
+    kernel_name: str = ""
+    kernel_name_base: str = ""
+    kernel_id: str = ""
+    launch_skip: int = 0
+    filter_mode: str = ""
+    nvtx: bool = False
+    nvtx_include: tuple[str, ...] = ()
+    nvtx_exclude: tuple[str, ...] = ()
+    target_processes: str = ""
+    target_processes_filter: str = ""
+    graph_profiling: str = ""
+    app_replay_match: str = ""
+    profile_from_start: str = ""
+    import_source: str = ""
+
+    def argv(self) -> list[str]:
+        """Return them as ncu takes them; NVTX is switched on where a filter needs it."""
+        words: list[str] = []
+        for option, value in zip(self.given, self.set.values(), strict=True):
+            values = value if isinstance(value, tuple) else (value,)
+            words += [word for one in values for word in ([option] if one is True else [option, str(one)])]
+        needs_nvtx = (self.nvtx_include or self.nvtx_exclude) and not self.nvtx
+        return [*words, *(["--nvtx"] if needs_nvtx else [])]
+
+    @property
+    def set(self) -> dict[str, Any]:
+        """What is set, by field."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """What is set, as ncu calls it."""
+        return tuple(f"--{name.replace('_', '-')}" for name in self.set)
+
+
+CATALOGUE = Launches(profile_from_start="off")  # the range between the launching program's profiler start and stop
 
 
 @dataclass(frozen=True)
@@ -37,6 +80,7 @@ class Options:
     launch_count: int = 1
     extra: tuple[str, ...] = ()
     metrics: str = ""
+    launches: Launches = CATALOGUE
 
 
 def find(given: Path | None = None, system: System | None = None) -> Path:
@@ -60,10 +104,10 @@ def _newest(*variables: str | None) -> Installed | None:  # noqa: ARG001 - what 
 
 
 def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
-    """Return the command line that profiles the range between the program's profiler start and stop."""
+    """Return the command line that profiles the program, all with our section."""
     return [
         str(ncu),
-        *("--profile-from-start", "off"),
+        *options.launches.argv(),
         *_collected(options),
         *("--clock-control", options.clock_control),
         *("--cache-control", options.cache_control),
@@ -91,14 +135,19 @@ def collect(
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     on_progress: Callable[[float], None] = lambda percent: None,
+    folder: Path | None = None,
+    on_output: Callable[[str], None] = lambda text: None,
 ) -> tuple[str, ...]:
-    """Profile the program, run in the report's folder, and leave the whole report there, or nothing.
+    """Profile the program, run in `folder` (the report's by default), and leave the whole report, or nothing.
 
     Returns what ncu warned of although it went on. Where somebody else holds the counters it waits and tries again,
-    WAITS_S long and as often. `on_progress` gets percent of the replay passes. Raises what `failures` makes of it.
+    WAITS_S long and as often. `on_progress` gets percent of the replay passes of all launches, `on_output` what ncu
+    and the program print. Raises what `failures` makes of it.
     """
     for wait_s in (*WAITS_S, None):
-        log, error = _attempt(ncu, program, report, options, timeout_s, environment, on_progress)
+        follow = _both(Progress(on_progress, options.launch_count).feed, on_output)
+        command = _Command(ncu, tuple(program), options, folder or report.parent, environment)
+        log, error = _attempt(command, report, timeout_s, follow)
         if error is None:
             return failures.notes(log)
         if wait_s is None or not failures.busy(log):
@@ -108,21 +157,32 @@ def collect(
     raise AssertionError("the last try returns or raises")
 
 
+def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
+    def follow(text: str) -> None:
+        first(text)
+        second(text)
+
+    return follow
+
+
+@dataclass(frozen=True)
+class _Command:
+    ncu: Path
+    program: tuple[str, ...]
+    options: Options
+    folder: Path
+    environment: Mapping[str, str] | None
+
+
 def _attempt(
-    ncu: Path,
-    program: Sequence[str],
-    report: Path,
-    options: Options,
-    timeout_s: float,
-    environment: Mapping[str, str] | None,
-    on_progress: Callable[[float], None],
+    command: _Command, report: Path, timeout_s: float, on_output: Callable[[str], None]
 ) -> tuple[str, NcuSwizzleError | None]:
     """Run ncu once; return what it printed, and why there is no report, where there is none."""
     with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
-        export = Path(unfinished, report.name)
-        command = argv(ncu, os.path.relpath(export, report.parent), program, options)
+        export = Path(unfinished, report.name).absolute()
+        words = argv(command.ncu, os.path.relpath(export, command.folder), command.program, command.options)
         try:
-            outcome = child.run(command, timeout_s, report.parent, environment, Progress(on_progress).feed)
+            outcome = child.run(words, timeout_s, command.folder, command.environment, on_output)
         except TimeLimit as error:
             raise failures.hung(error) from error
         failure = _judge(export, outcome)
@@ -156,16 +216,21 @@ def state_around(export: Path, system: System | None = None) -> State:
 
 
 class Progress:
-    """Follows ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per tenth."""
+    """Follows ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per tenth.
 
-    def __init__(self, on_progress: Callable[[float], None]) -> None:
+    Of `launches` launches, each is an equal part of the whole.
+    """
+
+    def __init__(self, on_progress: Callable[[float], None], launches: int = 1) -> None:
         self._report = on_progress
+        self._launches = launches
         self._line = ""
 
     def feed(self, text: str) -> None:
         seen = self._line + text
         self._line = seen.rsplit("\n", 1)[-1]
-        bars = re.findall(r"==PROF== Profiling .*: ([\d%.]+)", seen)
-        marks = re.search(r"(\d+)%(\.*)$", bars[-1]) if bars else None
+        bars = re.findall(r"==PROF== Profiling .*?(?: - (\d+))?: ([\d%.]+)", seen)
+        marks = re.search(r"(\d+)%(\.*)$", bars[-1][1]) if bars else None
         if marks:
-            self._report(min(100.0, int(marks[1]) + 10.0 * len(marks[2])))
+            done = 100.0 * int(bars[-1][0] or 0)
+            self._report(min(100.0, (done + int(marks[1]) + 10.0 * len(marks[2])) / self._launches))

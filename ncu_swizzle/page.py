@@ -42,11 +42,21 @@ HEAD, LEAST_WIDTH = 56, 480  # pixels: room for a picture's title, and for its l
 
 def render(comparison: Comparison) -> str:
     """Return the report as one HTML document: no network, the same bytes for the same comparison."""
+    return _page("report.html", report=view.build(comparison, highlight))
+
+
+def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
+    """Return several comparisons as one HTML document: a table of all, the worst in full; one alone as `render`."""
+    if len(comparisons) == 1:
+        return render(comparisons[0])
+    title = title or f"{len(comparisons)} kernels"
+    return _page("kernels.html", page=view.build_page(comparisons, notes, title, highlight))
+
+
+def _page(template: str, **content: object) -> str:
     script = (paths.reports() / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    built = view.build(comparison, highlight)
-    template = _environment().get_template("report.html")
-    return template.render(report=built, script=Markup(script), script_hash=digest)
+    return _environment().get_template(template).render(**content, script=Markup(script), script_hash=digest)
 
 
 def render_card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> str:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from ncu_swizzle.frames import Kind
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, SCHEMA)  # a file of schema 1 does not tell `launch` and `kernel.mangled`
 Location = tuple[str, int]  # file and line
 
 Key = TypeVar("Key", bound=Hashable)
@@ -56,6 +57,22 @@ class Kernel:
     function: str
     family: str = ""
     title: str = ""
+    mangled: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Which result of its report it is: its place there from 0 (ncu's ID), what was profiled, in what size.
+
+    `occurrence` counts, from 0, the results before it that are of the same function. `workload` is "kernel", or
+    "range", "graph" or "command list", whose results have no instructions. Sizes are empty where unknown.
+    """
+
+    index: int = 0
+    occurrence: int = 0
+    workload: str = "kernel"
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +190,7 @@ class Profile:
     findings: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""  # that the kernel's sources are of, with -dirty where they differ from it
+    launch: Launch = Launch()
 
     def number(self, name: str) -> float | None:
         """Return a metric's value; None where the report lacks it or it is no finite number."""
@@ -192,14 +210,17 @@ class Profile:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return self._dimensions("grid")
+        """Blocks in x, y, z; zeros where the report does not tell."""
+        return self._dimensions("grid") or self.launch.grid or (0, 0, 0)
 
     @property
     def block(self) -> tuple[int, ...]:
-        return self._dimensions("block")
+        """Threads in x, y, z; zeros where the report does not tell."""
+        return self._dimensions("block") or self.launch.block or (0, 0, 0)
 
     def _dimensions(self, what: str) -> tuple[int, ...]:
-        return tuple(int(self.number(f"launch__{what}_dim_{axis}") or 0) for axis in "xyz")
+        sizes = tuple(int(self.number(f"launch__{what}_dim_{axis}") or 0) for axis in "xyz")
+        return sizes if any(sizes) else ()
 
     @property
     def total(self) -> Total:
@@ -248,9 +269,9 @@ class Profile:
             raise DamagedFile(f"{name} is not whole: {error}", "profile the kernel again") from error
         if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
             raise BadFile(f"{name} is not a saved profile", "give a file that ncu-swizzle profile wrote")
-        if content["schema"] != SCHEMA:
+        if content["schema"] not in READABLE:
             raise BadFile(
-                f"{name} has schema {content['schema']}, this ncu-swizzle reads {SCHEMA}",
+                f"{name} has schema {content['schema']}, this ncu-swizzle reads {SCHEMA} and before",
                 "read its .ncu-rep instead, or profile the kernel again",
             )
         if content.pop("digest") != _digest(content):
@@ -260,6 +281,7 @@ class Profile:
             **{
                 **content,
                 "kernel": Kernel(**content["kernel"]),
+                "launch": _launch(content.get("launch", {})),
                 "machine": Machine(**content["machine"]),
                 "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
                 "instructions": _from_table(content["instructions"]),
@@ -300,6 +322,11 @@ class Profile:
         from ncu_swizzle import page
 
         return page.render_card([self])
+
+
+def _launch(content: Mapping[str, Any]) -> Launch:
+    sizes = {name: tuple(content.get(name, ())) for name in ("grid", "block")}
+    return Launch(**{**content, **sizes})
 
 
 def _add(parts: Iterable[Instruction]) -> Total:

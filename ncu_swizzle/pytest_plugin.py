@@ -103,7 +103,7 @@ def _only(path: Path) -> Profile:
     from ncu_swizzle.errors import UsageError
 
     if path.is_dir():
-        return runfolder.load(path).subject
+        return runfolder.load(path).subjects[0]
     profiles = api.read(path)
     if len(profiles) > 1:
         raise UsageError(f"{path} holds {len(profiles)} kernels", f"ncu_swizzle.read({str(path)!r})[…] is one of them")
@@ -116,7 +116,7 @@ def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
 
     with _locked(folder.parent):
         if (folder / runfolder.MANIFEST).is_file():
-            return runfolder.load(folder).subject
+            return runfolder.load(folder).subjects[0]
         return api.profile(kernel, **how, export=folder).profile
 
 

@@ -48,6 +48,7 @@ def extract(action: Any, order: dict[str, Any], sass: bool = True) -> dict[str, 
         "name": action.name(),
         "mangled": action.name(action.NameBase_MANGLED),
         "demangled": action.name(action.NameBase_DEMANGLED),
+        "workload": _workload(action),
         "metrics": {name: [metric.value(), metric.unit()] for name, metric in metrics.items() if metric.has_value()},
         "pcs": pcs,
         "sass": [action.sass_by_pc(pc) for pc in pcs] if sass else None,
@@ -56,6 +57,12 @@ def extract(action: Any, order: dict[str, Any], sass: bool = True) -> dict[str, 
         "files": {name: text for name, text in dict(action.source_files()).items() if text},
         "findings": list(_findings(action)),
     }
+
+
+def _workload(action: Any) -> str:
+    kinds = {"RANGE": "range", "GRAPH": "graph", "CMDLIST": "command list"}
+    known = {getattr(action, f"WorkloadType_{name}", None): kind for name, kind in kinds.items()}
+    return known.get(action.workload_type() if hasattr(action, "workload_type") else None, "kernel")
 
 
 def _is_per_instruction(name: str, order: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ import os
 import posixpath
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,7 @@ from ncu_swizzle.profile import (
     Finding,
     Instruction,
     Kernel,
+    Launch,
     Location,
     Machine,
     Metric,
@@ -152,14 +154,23 @@ def read(report: Path) -> list[Profile]:
     actions = _extract(report, outside.results, len(data))
     try:
         profiles = [
-            _profile(action, result, outside, facts, report.name, digest)
-            for action, result in zip(actions, outside.results, strict=True)
+            _profile(action, result, launch, outside, facts, report.name, digest)
+            for action, result, launch in zip(actions, outside.results, _launches(actions, outside), strict=True)
         ]
         if wrong := next(filter(None, map(shape.mismatch, profiles)), ""):
             raise ValueError(wrong)
         return profiles
     except (ValueError, LookupError, TypeError, ArithmeticError) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
+
+
+def _launches(actions: list[dict[str, Any]], outside: Container) -> Iterator[Launch]:
+    seen: Counter[str] = Counter()
+    for index, (action, result) in enumerate(zip(actions, outside.results, strict=True)):
+        name = action["mangled"] or action["name"]
+        workload = action["workload"] if result.workload == "kernel" else result.workload
+        yield Launch(index, seen[name], workload, result.grid, result.block)
+        seen[name] += 1
 
 
 def _extract(report: Path, results: Sequence[Result], size: int) -> list[dict[str, Any]]:
@@ -228,11 +239,17 @@ def _reader_environment() -> dict[str, str]:
 
 
 def _profile(
-    action: dict[str, Any], result: Result, outside: Container, facts: Facts, report: str, digest: str
+    action: dict[str, Any],
+    result: Result,
+    launch: Launch,
+    outside: Container,
+    facts: Facts,
+    report: str,
+    digest: str,
 ) -> Profile:
     known = facts.content
     metrics = dict(_metrics(action))
-    name = known.get("kernel") or action["name"]
+    name = known.get("kernel") or action["name"] or launch.workload
     return Profile(
         engine=known.get("engine", "ncu"),
         kernel=Kernel(
@@ -240,6 +257,7 @@ def _profile(
             function=action["demangled"] or action["name"],
             family=known.get("family", ""),
             title=known.get("title", ""),
+            mangled=action["mangled"],
         ),
         problem=known.get("problem", {}),
         machine=_machine(metrics, outside, result, known.get("machine", {})),
@@ -257,6 +275,7 @@ def _profile(
         ),
         sources=known.get("sources") or action["files"],
         commit=known.get("commit", ""),
+        launch=launch,
     )
 
 

@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ncu_swizzle import shape
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.files import brief, locked, not_writable, read_bytes, read_json, write_json
+from ncu_swizzle.pairing import Row
 from ncu_swizzle.profile import Profile
 
 MANIFEST = "run.json"
@@ -26,15 +28,22 @@ AGAIN = "profile the kernel again"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: the kernel that was asked for, and all its profiles, the one before first."""
+    """A finished run: the kernel or program that was asked for, and all profiles, the one before first.
+
+    Of a program, `rows` says which launches belong together, and `columns` whose they are, the program's own last.
+    """
 
     kernel: str
     profiles: tuple[Profile, ...]
+    rows: tuple[Row, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
-    def subject(self) -> Profile:
-        """The profile of the kernel that was asked for."""
-        return next(profile for profile in self.profiles if profile.kernel.name == self.kernel)
+    def subjects(self) -> tuple[Profile, ...]:
+        """The profiles of what was asked for: a kernel's one, or the program's launches."""
+        if self.rows:
+            return tuple(row[-1] for row in self.rows if row[-1] is not None)
+        return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
 
 
 @contextlib.contextmanager
@@ -68,9 +77,19 @@ def _taken(place: Path, files: str) -> NotWritable:
     return NotWritable(f"{place} already holds {files}", "add -f to replace it, or name another place with -o")
 
 
-def finish(staged: Path, kernel: str, profiles: Sequence[str]) -> None:
-    """Write the manifest; `profiles` are the names of the saved profiles, the one before first."""
-    write_json(staged / MANIFEST, {"kernel": kernel, "profiles": list(profiles)})
+def finish(
+    staged: Path, kernel: str, profiles: Sequence[str], columns: Sequence[str] = (), rows: Sequence[Row] = ()
+) -> None:
+    """Write the manifest; `profiles` are the names of the saved profiles, the one before first.
+
+    Of a program, the profiles are those in `rows`, from left to right and from top to bottom.
+    """
+    content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
+    if rows:
+        names = iter(profiles)
+        named = [[None if one is None else next(names) for one in row] for row in rows]
+        content |= {"columns": list(columns), "rows": named}
+    write_json(staged / MANIFEST, content)
 
 
 def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> Path:
@@ -121,10 +140,28 @@ def load(folder: Path) -> Run:
     names = content.get("profiles")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
         raise DamagedFile(f"{manifest} is not whole: it lists no profiles", AGAIN)
-    profiles = tuple(load_profile(folder / name) for name in names)
-    if all(profile.kernel.name != content["kernel"] for profile in profiles):
+    columns, rows = _table(content, names, manifest)
+    profiles = {name: load_profile(folder / name) for name in names}
+    if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
         raise DamagedFile(f"{manifest} is not whole: none of its profiles is of {content['kernel']!r}", AGAIN)
-    return Run(content["kernel"], profiles)
+    launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
+    return Run(content["kernel"], tuple(profiles.values()), launches, columns)
+
+
+def _table(
+    content: dict[str, Any], names: Sequence[str], manifest: Path
+) -> tuple[tuple[str, ...], list[list[str | None]]]:
+    """Return which launches of a program belong together; nothing for a kernel's run."""
+    columns, rows = content.get("columns", []), content.get("rows", [])
+    well_formed = (
+        isinstance(columns, list)
+        and isinstance(rows, list)
+        and all(isinstance(column, str) for column in columns)
+        and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
+    )
+    if not well_formed or any(name is not None and name not in names for row in rows for name in row):
+        raise DamagedFile(f"{manifest} is not whole: its rows do not fit its profiles", AGAIN)
+    return tuple(columns), rows
 
 
 def _plain(name: str) -> bool:

@@ -6,9 +6,10 @@ from ncu_swizzle import frames
 from ncu_swizzle.compare import Comparison
 
 
-def to_csv(comparison: Comparison) -> str:
+def to_csv(*comparisons: Comparison) -> str:
     """Return one row per instruction and profile: the columns of `frames.INSTRUCTIONS` behind profile and engine.
 
-    After them comes one per stall reason. A count that the report lacks is empty.
+    After them comes one per stall reason. A count that the report lacks is empty. Of several comparisons, a profile is
+    called by the kernel's title and, where that has several, its label.
     """
-    return str(frames.of_comparison(comparison).to_csv(index=False, lineterminator="\n"))
+    return str(frames.of_comparisons(comparisons).to_csv(index=False, lineterminator="\n"))

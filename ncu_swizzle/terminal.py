@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from ncu_swizzle import several
 from ncu_swizzle.applying import Found
 from ncu_swizzle.catalog import Family, Problem, in_words
 from ncu_swizzle.compare import Comparison
@@ -20,10 +21,12 @@ from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.packfolder import Listed, Rule
 from ncu_swizzle.profile import TRANSFERS
+from ncu_swizzle.view import kernels
 from ncu_swizzle.view.findings import Grid, gains
 from ncu_swizzle.view.findings import card as card_of
 
 STALLS_SHOWN = 6
+KERNELS_SHOWN = 3  # in full, of many
 UNITS = {"ms": "{:,.3f}"}
 KEY_METRICS = (
     "Duration",
@@ -39,9 +42,19 @@ KEY_METRICS = (
 
 
 def show(result: Result, console: Console) -> None:
-    """Print origin, tables, warnings, the verdict and the files written."""
-    comparison = result.comparison
+    """Print origin, tables, warnings, the verdict and the files written; of many kernels, a list and the worst."""
     console.print(_origin(result))
+    if len(result.comparisons) == 1:
+        _show(result.comparison, console)
+    else:
+        _show_all(result, console)
+    if result.folder:
+        console.print(f"\nWritten to [bold]{escape(str(result.folder))}/[/]:")
+        for file in result.files:
+            console.print(f"  {escape(file.name)}", highlight=False)
+
+
+def _show(comparison: Comparison, console: Console) -> None:
     console.print(_accesses(comparison))
     console.print(_stalls(comparison))
     console.print(_metrics(comparison))
@@ -50,10 +63,39 @@ def show(result: Result, console: Console) -> None:
     for card in gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print(f"\n[bold]{card.title}[/]: {escape(card.message)}", highlight=False)
     console.print(f"\n[bold]{escape(comparison.verdict)}[/]")
-    if result.folder:
-        console.print(f"\nWritten to [bold]{escape(str(result.folder))}/[/]:")
-        for file in result.files:
-            console.print(f"  {escape(file.name)}", highlight=False)
+
+
+def _show_all(result: Result, console: Console) -> None:
+    console.print(kernel_list(result.comparisons))
+    for note in result.notes:
+        console.print(f"[yellow]Note:[/] {escape(note)}")
+    bad = [place for place in several.worst(result.comparisons, KERNELS_SHOWN)
+           if several.excessive(result.comparisons[place])]  # fmt: skip
+    for place in bad:
+        comparison = result.comparisons[place]
+        console.print(f"\n[bold]── {escape(comparison.title)}[/]")
+        _show(comparison, console)
+    console.print(f"\n[bold]{escape(several.verdict(result.comparisons))}[/]")
+    if len(bad) < len(result.comparisons):
+        console.print("[dim]--launch N or --kernel-name NAME of ncu-swizzle report shows others in full.[/]")
+
+
+def kernel_list(comparisons: Sequence[Comparison]) -> Table:
+    """Return a row per kernel or pair of kernels: number, name, sizes, duration, excess and degree."""
+    rows = kernels.rows(comparisons)
+    paired = any(len(one.profiles) > 1 for one in comparisons)
+    what = "pairs and launches" if paired else "launches"
+    table = _table(f"{len(rows)} {what}", "#", "kernel", "grid", *([] if paired else ["block"]))
+    for title in ("ms", "excessive", "degree", *(["speed-up"] if paired else [])):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        note = f" [dim]{escape(row.note)}[/]" if row.note else ""
+        sizes = [row.grid] if paired else [row.grid, row.block]
+        cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
+        lines = [cell.replace(kernels.ARROW, "\n→ ") for cell in (row.number, *cells)]
+        style = "red" if row.bad else ""
+        table.add_row(lines[0], f"{escape(row.name)}{note}", *lines[1:], style=style)
+    return table
 
 
 def show_findings(found: Sequence[Found], console: Console) -> None:
@@ -94,10 +136,15 @@ def show_listed(ncu: Path, listed: Sequence[Listed], console: Console) -> None:
 
 def _origin(result: Result) -> str:
     recorded = sorted(
-        {(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in result.comparison.profiles if p.engine == "recorded"}
+        {
+            (p.machine.gpu, p.machine.ncu, p.when[:10])
+            for comparison in result.comparisons
+            for p in comparison.profiles
+            if p.engine == "recorded"
+        }
     )
     if not recorded:
-        first = result.comparison.profiles[0]
+        first = result.comparison.profiles[-1]
         gpu, ncu = escape(first.machine.gpu or "an unknown GPU"), escape(first.machine.ncu or "of unknown version")
         return f"Measured on {gpu} with ncu {ncu}, {first.when[:10] or 'date unknown'}."
     reason = f" Nothing can be measured here: {escape(result.engine.reason)}." if result.engine.reason else ""
@@ -118,7 +165,8 @@ def _accesses(comparison: Comparison) -> Table:
             excess = row["excessive"]
             style = "red" if not pd.isna(excess) and excess > 0 else ""
             cells = [_known(row[count], "{:,.0f}") for count in ("wavefronts", "ideal", "excessive")]
-            cells.append(_known(row["degree"], "{:.2f}") if row["ideal"] else "-")
+            nothing = not pd.isna(row["ideal"]) and row["ideal"] == 0
+            cells.append("-" if nothing else _known(row["degree"], "{:.2f}"))
             table.add_row(head, escape(str(row["label"])), *cells, style=style)
     return table
 

@@ -153,7 +153,8 @@
   const stored = all('script[type="application/json"]');
   const parsed = new Map();
 
-  // A profile as it was saved; null where this page does not hold it or it cannot be read.
+  // A profile as it was saved, by its label (after its section's prefix where the page has several); null where this
+  // page does not hold it or it cannot be read.
   function profile(label) {
     if (!parsed.has(label)) {
       const found = stored.find((script) => script.dataset.label === label);
@@ -202,10 +203,10 @@
 
   const grouped = (value) => (value === null ? "" : String(value).replace(/\B(?=(\d{3})+$)/g, ","));
 
-  function listing(label, rows) {
-    const { columns } = profile(label).instructions;
+  function listing(key, label, rows) {
+    const { columns } = profile(key).instructions;
     const value = (row, name) => row[columns.indexOf(name)];
-    const start = Math.min(...profile(label).instructions.rows.map((row) => value(row, "pc")));
+    const start = Math.min(...profile(key).instructions.rows.map((row) => value(row, "pc")));
     const table = make("table");
     table.append(make("caption", `${label}: ${rows.length} instructions`));
     const head = table.createTHead().insertRow();
@@ -238,8 +239,9 @@
     const sides = make("div", "", { class: "sides" });
     const numbers = row.dataset.lines && JSON.parse(row.dataset.lines);
     for (const [side, label] of JSON.parse(panel.dataset.labels).entries()) {
-      const rows = bySite(label).get(`${panel.dataset.path}:${numbers ? numbers[side] : press.textContent}`);
-      if (rows) sides.append(listing(label, rows));
+      const key = panel.dataset.prefix + label; // on a page of several kernels, labels repeat
+      const rows = bySite(key).get(`${panel.dataset.path}:${numbers ? numbers[side] : press.textContent}`);
+      if (rows) sides.append(listing(key, label, rows));
     }
     if (!sides.children.length) sides.append(make("p", "The page does not hold the instructions of this line."));
     cell.append(sides);
@@ -275,8 +277,10 @@
   all("table.sortable").forEach(makeSortable);
   all("[data-search]").forEach(makeSearchable);
   all(".panel[data-labels]").forEach(makeUnfoldable);
-  const hint = make("span", " Press a line's number for its SASS.", { class: "by-script" });
-  if (document.querySelector(".panel")) document.querySelector("#source > .note").append(hint);
+  for (const panel of all(".panel:first-of-type")) {
+    const note = panel.parentElement.querySelector(":scope > .note");
+    note?.append(make("span", " Press a line's number for its SASS.", { class: "by-script" }));
+  }
   makeDownloads();
   // A link into a folded part opens it, also in browsers that do not by themselves.
   const toTarget = () => {

@@ -413,6 +413,8 @@ def succeed(name: str) -> int:
     kernel = program[-1]
     if name == "own":
         return _own(program, export)
+    if name == "program":
+        return _profile_program(program, export)
     print(WARNED[name][1] if name in WARNED else "", end="", flush=True)
     print(f'==PROF== Profiling "{kernel}" - 0: ', end="", flush=True)
     for mark in ("0%", "....", "50%", "....", "100% - 6 passes\n"):
@@ -455,6 +457,17 @@ def _own(program: list[str], export: Path) -> int:
     errors = {kernel.name: {"y": 0.0}} if family.reference else {}
     facts = {**launch.what_runs(family, kernel, family.problem()), "machine": known["machine"], "errors": errors}
     Path(program[program.index("--facts") + 1]).write_text(json.dumps(facts), encoding="utf-8")
+    return 0
+
+
+def _profile_program(program: list[str], export: Path) -> int:
+    """Run the program, then leave the report that the test has made."""
+    status = subprocess.run(program, check=False).returncode
+    if status:
+        print(f"==ERROR== The application returned an error code ({status}).", flush=True)
+        return status
+    print('==PROF== Profiling "rows" - 0: 0%....50%....100% - 6 passes\n==PROF== Disconnected from process 619')
+    shutil.copy(os.environ["FAKE_NCU_REPORT"], export)
     return 0
 
 

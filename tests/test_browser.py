@@ -14,9 +14,11 @@ pytest.importorskip("selenium", reason="needs selenium")
 from selenium.webdriver.common.keys import Keys
 
 from ncu_swizzle import page as report
+from ncu_swizzle import several
 from ncu_swizzle.compare import compare
 from ncu_swizzle.profile import Profile
 from tests.browser import Browser, chromium
+from tests.reports import launched
 
 KERNELS = ("kernel1", "kernel2", "reference-attention")
 LONG = "kernels/attention/attention.cuh"
@@ -341,3 +343,33 @@ def _brightness(colour: str) -> int:
 def _rows(browser: Browser, section: str) -> list[list[str]]:
     code = "[...document.querySelectorAll(arguments[0])].map(r => [...r.cells].map(c => c.textContent.trim()))"
     return browser.script(code, f"{section} tbody tr")
+
+
+# ------------------------------------------------------------------------------------------- many kernels
+
+
+@pytest.fixture(scope="module")
+def many(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    before, after, _ = profiles
+    rows = [(launched(before, f"f<{number}>()", number), launched(after, f"f<{number}>()", number))
+            for number in range(3)]  # fmt: skip
+    comparisons, notes = several.lay_out(rows, ("old", "new"))
+    file = tmp_path_factory.mktemp("report") / "many.html"
+    file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
+    return file
+
+
+def test_a_page_of_many_kernels_works_for_each_of_them(browser: Browser, many: Path) -> None:
+    browser.open(many)
+    assert browser.errors() == []
+    assert browser.texts("#kernels tbody th") == ["f<0>", "f<1>", "f<2>"]
+    browser.script("document.querySelector('#kernels tbody tr:last-child a').click()")
+    assert browser.script("document.querySelector('#k2').open")
+    browser.script("document.querySelector('#k2-source .source th button').click()")
+    captions = browser.texts("#k2-source .under caption")
+    assert captions
+    assert {caption.split(":")[0] for caption in captions} <= {"old", "new"}
+    assert browser.texts("#data button")[:2] == ["Download f-0-old.json", "Download f-0-new.json"]
+    browser.resize(700)
+    browser.script("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert browser.script("document.documentElement.scrollWidth") <= 700

@@ -31,7 +31,7 @@ def test_a_run_loads_back(recorded: Recorded) -> None:
         place = runfolder.publish(staged, "kernel2", Path("out"), overwrite=False)
     run = runfolder.load(place)
     assert run.profiles == (recorded("kernel1"), recorded("kernel2"))
-    assert run.subject == recorded("kernel2")
+    assert run.subjects == (recorded("kernel2"),)
 
 
 def test_runs_are_numbered_and_none_is_lost(recorded: Recorded) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options, own, programs
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -17,8 +17,11 @@ def compare(
         typer.Argument(metavar="A [B …]", help="Kernels, .ncu-rep files, saved profiles or runs; before comes first."),
     ],
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML page there.")] = None,
+    pair: programs.PairOption = [],  # noqa: B006 - typer takes a list as it is
+    kernel_name: programs.SelectNameOption = "",
+    launch: programs.SelectLaunchOption = [],  # noqa: B006
     engine: options.EngineOption = Engine.auto,
-    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
+    problem: options.ProblemOption = [],  # noqa: B006
     json: options.JsonOption = None,
     markdown: options.MarkdownOption = None,
     csv: options.CsvOption = None,
@@ -32,8 +35,11 @@ def compare(
 ) -> None:
     """Compare profiles, the first with the second.
 
-    Further ones stand beside them. The folder of a run stands for the kernel that
-    it was made for; alone, for everything in it.
+    Further ones stand beside them. The folder of a run stands for the kernel or
+    program that it was made for; alone, for everything in it.
+
+    Kernels of reports with several are paired by function, grid, block and order,
+    else by short name and order; --pair A=B says what belongs together.
     """
     from ncu_swizzle import experiment, page, userkernel
     from ncu_swizzle.commands import output
@@ -42,7 +48,9 @@ def compare(
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     with output.progress() as progress:
-        result = experiment.compare_all(userkernel.everything(catalog, config), profiles, request, progress)
+        choice = programs.choice(kernel_name, launch, pair)
+        known = userkernel.everything(catalog, config)
+        result = experiment.compare_all(known, profiles, request, progress, choice)
     if html:
-        write_atomically(html, page.render(result.comparison).encode())
+        write_atomically(html, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, [html] if html else [])

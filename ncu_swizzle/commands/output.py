@@ -94,8 +94,8 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
 
     makers: Makers = [
         (formats.json, lambda: export.to_json(result)),
-        (formats.markdown, lambda: markdown.render(result.comparison)),
-        (formats.csv, lambda: table.to_csv(result.comparison)),
+        (formats.markdown, lambda: markdown.render_all(result.comparisons, result.notes, result.title)),
+        (formats.csv, lambda: table.to_csv(*result.comparisons)),
     ]
     if _written(makers):
         return

@@ -1,25 +1,34 @@
-"""``ncu-swizzle profile``: what a kernel does to shared memory, beside its baseline."""
+"""``ncu-swizzle profile``: what a kernel, or every kernel of a program, does to shared memory."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options, own, programs
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+from ncu_swizzle.errors import UsageError
+
+AUTO = "auto"
 
 
 def profile(
     context: typer.Context,
-    kernel: Annotated[str, typer.Argument(help="A kernel of the catalogue (ncu-swizzle list), or your own .cu file.")],
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; none: the program after --."
+        ),
+    ] = "",
     baseline: Annotated[
-        str, typer.Option(metavar="NAME|FILE|none", help="What to compare with; auto: what the catalogue names.")
-    ] = "auto",
+        str, typer.Option(metavar="NAME|FILE|RUN|none", help="What to compare with; auto: what the catalogue names.")
+    ] = AUTO,
     reference: Annotated[
         str, typer.Option(metavar="NAME|FILE|none", help="A third column; auto: the library's kernel, if it is there.")
-    ] = "auto",
+    ] = AUTO,
     engine: options.EngineOption = Engine.auto,
     problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     export: Annotated[
@@ -35,7 +44,25 @@ def profile(
     clock_control: options.ClockOption = ClockControl.none,
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
-    launch_count: Annotated[int, typer.Option("--launch-count", "-c", min=1, help="As ncu's.")] = 1,
+    launch_count: Annotated[
+        int | None, typer.Option("--launch-count", "-c", min=1, help="As ncu's; of a program, 32 by default.")
+    ] = None,
+    kernel_name: programs.KernelNameOption = "",
+    kernel_name_base: programs.NameBaseOption = None,
+    kernel_id: programs.KernelIdOption = "",
+    launch_skip: programs.LaunchSkipOption = 0,
+    filter_mode: programs.FilterModeOption = None,
+    nvtx: programs.NvtxOption = False,
+    nvtx_include: programs.NvtxIncludeOption = [],  # noqa: B006
+    nvtx_exclude: programs.NvtxExcludeOption = [],  # noqa: B006
+    target_processes: programs.TargetOption = None,
+    target_processes_filter: programs.TargetFilterOption = "",
+    profile_from_start: programs.StartOption = None,
+    graph_profiling: programs.GraphOption = None,
+    import_source: programs.ImportOption = None,
+    app_replay_match: programs.MatchOption = None,
+    pair: programs.PairOption = [],  # noqa: B006
+    ncu_args: programs.NcuArgsOption = [],  # noqa: B006
     ncu: options.NcuOption = None,
     timeout: options.TimeoutOption = 600,
     entry: own.EntryOption = "",
@@ -52,9 +79,17 @@ def profile(
     config: own.ConfigOption = "",
     catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
-    """Profile KERNEL beside its baseline; write data and an HTML page.
+    """Profile KERNEL beside its baseline, or a program; write data and an HTML page.
 
-    What follows -- goes to ncu as it is, such as: ncu-swizzle profile kernel2 -- --sampling-interval 0
+    \b
+    ncu-swizzle profile kernel2
+    ncu-swizzle profile kernel2 -- --sampling-interval 0    what follows goes to ncu
+    ncu-swizzle profile -- ./app --size 4096                a program's kernels
+    ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
+    ncu-swizzle profile --baseline swizzle-out/app -- ./app2
+
+    The options from --kernel-name to --pair are about programs. Kernels of two programs are paired by name, grid,
+    block and order.
 
     \b
     Your own kernel (docs/your-kernels.md), described here or in ncu-swizzle.toml:
@@ -68,15 +103,48 @@ def profile(
          h=int32[256]:zeros:out an output that is not poisoned with NaN before
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
-    from ncu_swizzle import experiment, userkernel
+    from ncu_swizzle import experiment, pairing, userkernel
+    from ncu_swizzle import programs as any_program
     from ncu_swizzle.commands import output
 
+    rest = programs.after_dashes(context)
+    if not kernel and not rest:
+        raise UsageError(
+            "there is nothing to profile: neither a kernel nor a program after --",
+            "ncu-swizzle profile kernel2, ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
+        )
     formats = output.Formats(json, markdown, csv)
-    more = {"launch_count": launch_count, "extra": tuple(context.args)}
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, **more)
+    filters = programs.launches(
+        kernel_name=kernel_name,
+        kernel_name_base=kernel_name_base,
+        kernel_id=kernel_id,
+        launch_skip=launch_skip,
+        filter_mode=filter_mode,
+        nvtx=nvtx,
+        nvtx_include=nvtx_include,
+        nvtx_exclude=nvtx_exclude,
+        target_processes=target_processes,
+        target_processes_filter=target_processes_filter,
+        profile_from_start=profile_from_start,
+        graph_profiling=graph_profiling,
+        import_source=import_source,
+        app_replay_match=app_replay_match,
+    )
+    extra = programs.words(ncu_args)
+    request = partial(options.request, engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
     compiled = (define, include, nvcc_option, std)
     described = own.asked(entry, grid, block, shared, arg, problem, compiled, before, after)
-    known, names = userkernel.chosen(kernel, described, catalog, config)
     with output.progress() as progress:
-        result = experiment.profile(known, names[-1], request, baseline, reference, export, force_overwrite, progress)
+        if kernel:
+            programs.refuse_filters(kernel, filters, pair)
+            how = request(launch_count=launch_count or 1, extra=(*extra, *rest))
+            known, names = userkernel.chosen(kernel, described, catalog, config)
+            result = experiment.profile(known, names[-1], how, baseline, reference, export, force_overwrite, progress)
+        else:
+            programs.refuse_catalogue(reference=reference != AUTO, problem=bool(problem))
+            how = request(launch_count=launch_count or any_program.MOST_LAUNCHES, extra=extra, launches=filters)
+            program = any_program.Program(rest, Path.cwd())
+            pairs = [pairing.parse(text) for text in pair]
+            known = userkernel.everything(catalog, config)
+            result = any_program.profile(known, program, how, baseline, pairs, export, force_overwrite, progress)
     output.show(result, formats)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands import options, programs
 
 
 def report(
@@ -18,6 +18,9 @@ def report(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The HTML page; default: in the run, or swizzle-out."),
     ] = None,
+    pair: programs.PairOption = [],  # noqa: B006 - typer takes a list as it is
+    kernel_name: programs.SelectNameOption = "",
+    launch: programs.SelectLaunchOption = [],  # noqa: B006
     markdown: options.MarkdownOption = None,
     csv: options.CsvOption = None,
     json: options.JsonOption = None,
@@ -30,13 +33,14 @@ def report(
     \b
     ncu-swizzle report swizzle-out/kernel2
     ncu-swizzle report before.json after.json -o page.html --markdown -
+    ncu-swizzle report mine.ncu-rep --kernel-name regex:softmax --launch 3
     """
     from ncu_swizzle import experiment, page
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
 
     formats = output.Formats(json, markdown, csv)
-    result = experiment.reopen(saved)
+    result = experiment.reopen(saved, programs.choice(kernel_name, launch, pair))
     place = out or experiment.page_of(saved)
-    write_atomically(place, page.render(result.comparison).encode())
+    write_atomically(place, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, (place,))

@@ -6,14 +6,32 @@ figures without reading HTML.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ncu_swizzle import several
 from ncu_swizzle.compare import Comparison
-from ncu_swizzle.view import banks, data, findings, instructions, mix, overview, source, stalls, summary, tables, tma
+from ncu_swizzle.view import (
+    banks,
+    data,
+    findings,
+    instructions,
+    kernels,
+    lacking,
+    mix,
+    overview,
+    source,
+    stalls,
+    summary,
+    tables,
+    tma,
+)
 from ncu_swizzle.view.instructions import InstructionTable
 from ncu_swizzle.view.source import Highlight
 
-__all__ = ["Report", "build"]
+__all__ = ["Page", "Part", "Report", "build", "build_page"]
+
+MOST_PARTS = 8  # kernels in full on one page
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,8 @@ class Report:
     raw: tuple[tables.RawRow, ...]
     banks: banks.Section | None
     data: data.Section
+    lacks: tuple[lacking.Lack, ...] = ()
+    prefix: str = ""  # of the names that links of its section go to, on a page of several
 
     @property
     def compares(self) -> bool:
@@ -56,10 +76,10 @@ class Report:
         return next((jump for panel in self.panels for jump in panel.worst), None)
 
 
-def build(comparison: Comparison, highlight: Highlight) -> Report:
+def build(comparison: Comparison, highlight: Highlight, prefix: str = "") -> Report:
     """Return what the report of this comparison shows; `highlight` splits a source into lines of tokens."""
     facts = summary.facts(comparison)
-    panels, minor_files = source.panels(comparison, highlight)
+    panels, minor_files = source.panels(comparison, highlight, prefix)
     return Report(
         title=" → ".join(comparison.labels[:2]),
         labels=comparison.labels,
@@ -84,5 +104,62 @@ def build(comparison: Comparison, highlight: Highlight) -> Report:
         findings=findings.groups(comparison),
         raw=tables.raw(comparison),
         banks=banks.section(comparison),
-        data=data.section(comparison),
+        data=data.section({prefix: comparison}),
+        lacks=lacking.lacks(comparison),
+        prefix=prefix,
     )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kernel of many, in full."""
+
+    anchor: str
+    name: str
+    summary: str
+    report: Report
+
+
+@dataclass(frozen=True)
+class Page:
+    """Many kernels: a row for each, and the worst in full."""
+
+    title: str
+    verdict: str
+    notes: tuple[str, ...]
+    recorded: bool
+    compares: bool
+    rows: tuple[kernels.Row, ...]
+    parts: tuple[Part, ...]
+    data: data.Section
+
+
+def build_page(
+    comparisons: Sequence[Comparison], notes: Sequence[str], title: str, highlight: Highlight, most: int = MOST_PARTS
+) -> Page:
+    """Return what the page of several comparisons shows, at most so many of them in full."""
+    places = several.worst(comparisons, most)
+    rows = kernels.rows(comparisons, places)
+    prefixes = {place: f"{kernels.anchor(place)}-" for place in places}
+    return Page(
+        title=title,
+        verdict=several.verdict(comparisons),
+        notes=tuple(notes),
+        recorded=any(p.engine == "recorded" for one in comparisons for p in one.profiles),
+        compares=any(len(one.profiles) > 1 for one in comparisons),
+        rows=rows,
+        parts=tuple(
+            Part(
+                rows[place].anchor,
+                rows[place].name,
+                _summary(rows[place]),
+                build(comparisons[place], highlight, prefix),
+            )
+            for place, prefix in prefixes.items()
+        ),
+        data=data.section({prefix: comparisons[place] for place, prefix in prefixes.items()}),
+    )
+
+
+def _summary(row: kernels.Row) -> str:
+    return f"launch {row.number}, grid {row.grid}, block {row.block}, {row.duration} ms, {row.excessive} excessive"

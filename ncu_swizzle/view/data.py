@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ MOST_BYTES = 4_000_000  # of all profiles together: a page has to stay small eno
 
 @dataclass(frozen=True)
 class Stored:
-    """One profile, as it is saved."""
+    """One profile, as it is saved; `key` is its label, after the prefix of its section on a page of several."""
 
-    label: str
+    key: str
     file: str
     content: dict[str, Any]
 
@@ -29,14 +30,19 @@ class Section:
     left_out: tuple[str, ...]
 
 
-def section(comparison: Comparison) -> Section:
-    """Return the profiles in their order, for as long as they fit."""
+def section(comparisons: Mapping[str, Comparison]) -> Section:
+    """Return the profiles of comparisons, by prefix, in their order, for as long as they fit."""
+    named = [
+        (prefix, f"{one.title} {label}" if one.title not in ("", label) else label, label, profile)
+        for prefix, one in comparisons.items()
+        for label, profile in zip(one.labels, one.profiles, strict=True)
+    ]
     stored: list[Stored] = []
     left = MOST_BYTES
-    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+    for prefix, name, label, profile in named:
         saved = profile.to_json()
         left -= len(saved)
         if left < 0:
             break
-        stored.append(Stored(label, f"{slug(label)}.json", json.loads(saved)))
-    return Section(tuple(stored), comparison.labels[len(stored) :])
+        stored.append(Stored(f"{prefix}{label}", f"{slug(name)}.json", json.loads(saved)))
+    return Section(tuple(stored), tuple(name for _, name, _, _ in named[len(stored) :]))

@@ -95,15 +95,15 @@ class Panel:
     aligned: bool = False
 
 
-def panels(comparison: Comparison, highlight: Highlight) -> tuple[tuple[Panel, ...], tuple[str, ...]]:
-    """Return the files that matter, worst first, and the paths of those that do not."""
+def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
+    """Return the files that matter, worst first, and the paths of those that do not; links bear the prefix."""
     files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
     shown = [file for file in files if file.matters]
-    made = tuple(_panel(f"s{index}", file, highlight) for index, file in enumerate(shown, start=1))
+    made = tuple(_panel(f"{prefix}s{index}", file, highlight, index == 1) for index, file in enumerate(shown, start=1))
     return made, tuple(file.path for file in files if not file.matters)
 
 
-def _panel(key: str, file: File, highlight: Highlight) -> Panel:
+def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
     arises, *_ = file.badness
     lines = _lines(file, _tokens(file, highlight))
     labels = tuple(counts.label for counts in file.counts)
@@ -118,7 +118,7 @@ def _panel(key: str, file: File, highlight: Highlight) -> Panel:
         worst=worst,
         summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
         embedded=bool(file.text),
-        open=key == "s1" or arises > 0,
+        open=first or arises > 0,
         aligned=bool(file.pairs),
     )
 

@@ -1,0 +1,107 @@
+"""Names of kernels and programs, shortened."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle import names
+
+WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True).filter(lambda word: word != "operator")
+TYPES = st.recursive(
+    st.one_of(
+        st.sampled_from(["int", "float *", "unsigned long", "(int)4", "(bool)1", "128ul", "const T2 *", "-1"]), WORDS
+    ),
+    lambda inner: st.builds(
+        lambda spaces, name, arguments: "::".join([*spaces, name]) + f"<{', '.join(arguments)}>",
+        st.lists(WORDS, max_size=2),
+        WORDS,
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+NAMESPACES = st.lists(st.one_of(WORDS, st.sampled_from(["<unnamed>", "(anonymous namespace)"])), max_size=3)
+
+
+@st.composite
+def signatures(draw: st.DrawFn) -> tuple[str, str]:
+    """Return a demangled signature, and the name of its function."""
+    name = draw(WORDS)
+    template = draw(st.lists(TYPES, max_size=3))
+    qualified = "::".join([*draw(NAMESPACES), name]) + (f"<{', '.join(template)}>" if template else "")
+    parameters = draw(st.none() | st.lists(TYPES, max_size=3))
+    result = draw(st.sampled_from(["", "void ", "unsigned int ", "ns::Pair<int, float> "]))
+    return f"{result}{qualified}" + ("" if parameters is None else f"({', '.join(parameters)})"), name
+
+
+@pytest.mark.parametrize(
+    ("demangled", "function", "short"),
+    [
+        ("transpose_plain", "transpose_plain", "transpose_plain"),
+        ("rows(float *, int)", "rows", "rows"),
+        ("void a::b::rows<(int)4, a::Fill<float>>(int, T2)", "rows", "rows<4, Fill<float>>"),
+        ("void a::<unnamed>::soft<float, (bool)1>(T1 *)", "soft", "soft<float, 1>"),
+        ("void a::(anonymous namespace)::soft<float, false>(float*)", "soft", "soft<float, false>"),
+        ("void h<a::Where::SHARED, a::{lambda(long)#1}>(a::Info<long>)", "h", "h<SHARED, {lambda(long)#1}>"),
+        ("void k<A<B<C> > >(int)", "k", "k<A<B<C>>>"),
+        ("void Box<int>::operator()<float>(int)", "operator()", "operator()<float>"),
+        ("triton_poi_fused_0d1d2", "triton_poi_fused_0d1d2", "triton_poi_fused_0d1d2"),
+        ("", "", ""),
+    ],
+)
+def test_a_name_is_the_function_s_own(demangled: str, function: str, short: str) -> None:
+    assert names.function(demangled) == function
+    assert names.shorten(demangled) == short
+
+
+@given(signatures())
+def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, str]) -> None:
+    demangled, name = signature
+    assert names.function(demangled) == name
+    short = names.shorten(demangled, 1000)
+    assert short == name or short.startswith(f"{name}<")
+    assert "::" not in short
+    assert names.function(short) == name
+    assert names.shorten(short, 1000) == short, "what is short stays so"
+
+
+@given(st.text(), st.integers(1, 80))
+def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
+    for short in (names.shorten(text, most), names.function(text), names.program([text]), names.stem(text)):
+        assert all(letter.isprintable() for letter in names.printable(short))
+    assert len(names.shorten(text, most)) <= max(most, 1)
+    assert bool(names.shorten(text, most)) == bool(text.strip())
+    assert names.function(names.function(text)) == names.function(text)
+
+
+@given(st.lists(st.one_of(signatures().map(lambda one: one[0]), st.text(min_size=1, max_size=9)), max_size=6))
+def test_different_functions_get_different_names_and_equal_ones_the_same(functions: list[str]) -> None:
+    short = names.distinct(functions, 20)
+    assert len(short) == len(functions)
+    assert len(set(zip(functions, short, strict=True))) == len(set(functions))
+    assert len(set(short)) == len(set(functions))
+
+
+def test_template_arguments_show_only_where_they_tell_instances_apart() -> None:
+    assert names.distinct(["void a::f<int>()", "g()", "void a::f<float>()", "g()"]) == ["f<int>", "g", "f<float>", "g"]
+    assert names.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["./app", "--size", "4096"], "app"),
+        (["python", "train.py", "--steps", "3"], "train"),
+        (["/usr/bin/python3.12", "-u", "-X", "dev", "-m", "pkg.module"], "pkg.module"),
+        (["python3", "-c", "print()"], "python3"),
+        (["pythonic", "x.py"], "pythonic"),
+        ([], "program"),
+    ],
+)
+def test_a_program_is_called_after_what_it_runs(argv: list[str], name: str) -> None:
+    assert names.program(argv) == name
+
+
+def test_a_terminal_gets_no_control_characters() -> None:
+    assert "\x1b" not in names.shorten("evil\x1b[31m<int>()")
