@@ -6,6 +6,7 @@ A doubt about the counts keeps the gate from judging; all doubts are warnings of
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Instruction, Profile
@@ -20,7 +21,18 @@ LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, "inst_executed")
 def of(profile: Profile) -> list[str]:
     """Return every doubt about a profile as a sentence's end: "kernel2: …"."""
     told = [finding.message.rstrip(".") for finding in profile.findings if finding.rule == NOTE]
-    return [*told, *_measured(profile), *filter(None, [_lines(profile)])]
+    return [*told, *_measured(profile), *_uncollected(profile), *filter(None, [_lines(profile)])]
+
+
+def _uncollected(profile: Profile) -> Iterator[str]:
+    """Name metrics that ncu was asked for and left out: it says nothing of a name that it does not know."""
+    asked = re.findall(r"--metrics[ =](\S+)", profile.command)
+    names = [name for text in asked for name in text.split(",") if name and ":" not in name]
+    absent = [
+        name for name in names if not any(known == name or known.startswith(f"{name}.") for known in profile.metrics)
+    ]
+    if absent:
+        yield f"ncu collected nothing for {', '.join(absent)}: ncu --query-metrics shows what there is"
 
 
 def about_counts(profile: Profile, access: str = "") -> str:

@@ -112,7 +112,7 @@ KINDS = (
     Kind("foreign report", "k.ncu-rep", 130, repfile.read, _show),
     Kind("saved profile", "k.json", 400, runfolder.load_profile, lambda found: _show([found]), sealed=True),
     Kind("baseline", "baseline.json", 270, baseline.load, sealed=True),
-    Kind("run.json", "run.json", 200, lambda file: _run(file.parent), lambda run: _show([run.subject]), beside="run"),
+    Kind("run.json", "run.json", 200, lambda file: _run(file.parent), lambda run: _show(run.subjects), beside="run"),
     Kind("family.toml", "family.toml", 160, lambda file: catalog.load(file.parent.parent), _plan),
     Kind("ncu-swizzle.toml", "ncu-swizzle.toml", 120, config.read, _check),
     Kind("pyproject.toml", "pyproject.toml", 120, config.read, _check),

@@ -308,7 +308,7 @@ SCENARIOS = {
         "TMPDIR",
     ),
     # H100
-    "program": Scenario(
+    "no-program": Scenario(
         22,
         "==ERROR== './nosuchprogram' does not exist or is not an executable. Please make sure to specify the absolute "
         "path to './nosuchprogram' if the executable is not in the local directory.\n",

@@ -166,7 +166,7 @@ def test_markdown_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     assert "<script" not in text
     assert "http://" not in text
     good = table.to_markdown(transposes(recorded))
-    assert "| transpose-plain | 4,096 | 0.079 ms | 1.00× | 16,252,928 | 16.50 |" in good
+    assert "| transpose-plain | 4,096 | 0.080 ms | 1.00× | 16,252,928 | 16.50 |" in good
     assert "- transpose-xor n=1024: out differs by 0.5 of its size" in good
 
 

@@ -46,6 +46,8 @@ def ncu(system: System, given: Path | None) -> Iterator[Check]:
 def reader(system: System, version: Version) -> Check:
     """Say whether the package that reads reports knows those of the ncu of this version."""
     text = system.package_version("ncu-report")
+    if not text and system.has_module("ncu_report"):
+        return good("ncu-report", "a module of ncu's own, from its extras/python")
     if not text:
         return bad("ncu-report", "the package that reads reports is not installed", "pip install ncu-report")
     own = installed.parse(found[0]) if (found := re.match(r"\d+(?:\.\d+)*", text)) else ()
