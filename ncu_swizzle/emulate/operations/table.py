@@ -1,0 +1,13 @@
+"""All operations together."""
+
+from __future__ import annotations
+
+from ncu_swizzle.emulate.operations import extremes, floating, integer, logic, predicates, scaled, special
+from ncu_swizzle.emulate.operations.registry import COMPILERS
+
+_MODULES = (extremes, floating, integer, logic, predicates, scaled, special)
+
+
+def load() -> int:
+    """Return how many opcodes are emulated; importing this module has registered them."""
+    return len(COMPILERS)

@@ -1,0 +1,333 @@
+"""Which threads run next, as the hardware decides it: divergence, convergence barriers, barriers of a block.
+
+Threads of one warp that are at different places are apart until a BSYNC or a WARPSYNC brings them together again;
+each part issues its instructions by itself. The part at the lowest address runs first. That order decides no count, as
+long as threads of a warp wait for each other only where the code says so. Different warps that are at the same place
+run together here, which only saves time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate.accesses import Unknown
+from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
+from ncu_swizzle.emulate.control import HANDLERS
+from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, SHARED_ACCESS
+from ncu_swizzle.emulate.faults import Endless, Stuck, Unsupported
+from ncu_swizzle.emulate.flow import EXIT
+from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
+from ncu_swizzle.emulate.machine import Machine, View
+from ncu_swizzle.emulate.program import Program
+from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.smem.banks import Bools, Ints
+
+
+@dataclass
+class Schedule:
+    """One run of a program on a machine."""
+
+    program: Program
+    machine: Machine
+    limit: int
+    ready: list[Group] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    unknown: dict[int, Unknown] = field(default_factory=dict)
+    steps: int = 0
+    tokens: int = 0
+    meeting_places: dict[int, int] = field(default_factory=dict)  # by token, where its threads go on together
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # of BAR.ARV, by barrier and block
+    collective: dict[int, int] = field(default_factory=dict)
+    arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
+    synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
+    wanted: Bools = field(init=False)  # (W, 32): lanes that such a wait is for
+    waits_at: Ints = field(init=False)  # (W, 32): the instruction that a waiting lane is at
+
+    def __post_init__(self) -> None:
+        warps = self.machine.warps
+        self.arrived = np.zeros((16, warps, 32), bool)
+        self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
+        self.waits_at = np.zeros((warps, 32), np.int64)
+
+    def run(self) -> Ints:
+        """Run until all threads have ended; return how often each instruction was issued, by block: (n + 1, B)."""
+        m, program = self.machine, self.program
+        issued = np.zeros((len(program.instructions) + 1, len(m.blocks)), np.int64)
+        self.add(0, m.everyone, m.live.copy())
+        while (group := self._next()) is not None:
+            last = program.flow.last[group.place]
+            per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
+            issued[group.place] += per_block
+            issued[last + 1] -= per_block
+            self._count_steps(last, group.place)
+            self.enter(group)
+            for place, step in program.runs[group.place]:
+                m.now = place
+                step(m)
+            self._leave(group, last)
+        return np.cumsum(issued, axis=0)[:-1]
+
+    def add(self, place: int, warps: Ints, mask: Bools) -> None:
+        """Let the threads of the mask go on at the instruction, those of them that there are."""
+        used = mask.any(axis=1)
+        if not used.any():
+            return
+        if not used.all():
+            warps, mask = warps[used], mask[used]
+        if place == EXIT:
+            self._end(warps, mask)
+            return
+        self.ready.append(Group(place, warps, mask))
+
+    def _count_steps(self, last: int, first: int) -> None:
+        self.steps += last - first + 1
+        if self.steps > self.limit:
+            instruction = self.program.instructions[last]
+            raise Endless(instruction.offset, instruction.text, self.limit)
+
+    def enter(self, group: Group) -> None:
+        m = self.machine
+        whole = len(group.warps) == m.warps and bool((group.mask == m.live).all())
+        m.view = View(group.warps, group.mask, whole, bool(group.mask.all()))
+
+    # ------------------------------------------------------------------------------------------ who is next
+
+    def _next(self) -> Group | None:
+        """Return the threads at the lowest address, of all warps that have such."""
+        while not self.ready:
+            if not self._release():
+                return None
+        if len(self.ready) == 1:
+            return self.ready.pop()
+        place = min(group.place for group in self.ready)
+        chosen: list[Group] = []
+        taken = np.zeros(self.machine.warps, bool)
+        rest = []
+        for group in self.ready:
+            if group.place == place and not taken[group.warps].any():
+                taken[group.warps] = True
+                chosen.append(group)
+            else:
+                rest.append(group)
+        self.ready = rest
+        if len(chosen) == 1:
+            return chosen[0]
+        warps = np.concatenate([group.warps for group in chosen])
+        mask = np.concatenate([group.mask for group in chosen])
+        order = np.argsort(warps)
+        return Group(place, warps[order], mask[order])
+
+    def _release(self) -> bool:
+        """Let go what waits for threads that have ended or all wait; say whether anything was waiting."""
+        self._recheck_convergence()
+        if self.ready:
+            return True
+        if not self.waiting:
+            if self.synced.any() or self.arrived.any():
+                self._stuck_in_warp()
+            return False
+        self._release_barriers()
+        if not self.ready:
+            waiting = self.waiting[0].group
+            instruction = self.program.instructions[waiting.place]
+            raise Stuck(instruction.offset, instruction.text, "not all threads of the block come to this barrier")
+        return True
+
+    def _stuck_in_warp(self) -> None:
+        warp, lane = np.argwhere(self.synced | self.arrived.any(axis=0))[0]
+        number = int(self.machine.thread[warp, lane])
+        instruction = self.program.instructions[int(self.waits_at[warp, lane])]
+        raise Stuck(
+            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never come"
+        )
+
+    # ------------------------------------------------------------------------------------------ the end of a block
+
+    def _leave(self, group: Group, last: int) -> None:
+        """Carry out the control instruction at the block's end, if there is one."""
+        instruction = self.program.instructions[last]
+        self.machine.now = last
+        handler = HANDLERS.get(instruction.opcode)
+        if handler is not None and not instruction.never:
+            handler(self, group, last, instruction)
+            return
+        if instruction.opcode in CONTROL and not instruction.never:
+            raise Unsupported(instruction.offset, instruction.text)
+        self.add(self.program.flow.following(last), group.warps, group.mask)
+
+    def known_lanes(self, group: Group, place: int, condition: Value | None) -> tuple[Group, Bools]:
+        """Return the group less the warps in which the condition is unknown, and its lanes for which it is true.
+
+        What the warps left out do is unknown from here on, until they are sure to be together again.
+        """
+        m = self.machine
+        if condition is None:
+            return group, group.mask
+        selected, doubtful = m.certain_mask(condition)
+        if not doubtful.any():
+            return group, selected
+        unsure = doubtful.any(axis=1)
+        lost = Group(group.place, group.warps[unsure], group.mask[unsure])
+        self.lose_track(lost, place, condition.bits.shape[1] == 1, condition.origin)
+        kept = Group(group.place, group.warps[~unsure], group.mask[~unsure])
+        return kept, selected[~unsure]
+
+    def lose_track(self, group: Group, place: int, uniform: bool, origin: int | None) -> None:
+        """Follow threads past a branch that nobody can know: to where all its ways meet."""
+        flow, m = self.program.flow, self.machine
+        stop = flow.post_dominators[place] if uniform else self._meeting_point(group, place)
+        region = set(flow.region(place, stop, whole=stop == EXIT))
+        meets = stop != EXIT and not uniform
+        for number in region | ({stop} if meets else set()):
+            self.unknown.setdefault(number, Unknown("how often it runs", origin))
+            if self.program.instructions[number].opcode in SHARED_ACCESS:
+                m.log.miss(number, "how often it runs", origin)
+        self.enter(group)
+        self._forget(region, m.now if origin is None else origin)
+        if stop == EXIT:
+            self._end(group.warps, group.mask)
+        elif meets:
+            HANDLERS[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
+        else:
+            self.add(stop, group.warps, group.mask)
+
+    def _forget(self, region: set[int], origin: int) -> None:
+        written = 0
+        for number in region:
+            written |= self.program.effects[number].writes
+        self.machine.forget(written & ((1 << REGISTERS) - 1), origin)
+        if written >> SHARED & 1:
+            lose_everything(self.machine, origin)
+        if written >> GLOBAL & 1:
+            lose_arrays(self.machine)
+        if written >> LOCAL & 1:
+            forget_local(self.machine, origin)
+
+    def _meeting_point(self, group: Group, place: int) -> int:
+        """Return the next BSYNC or WARPSYNC that brings all of the group's threads together again, or EXIT."""
+        flow, m = self.program.flow, self.machine
+        stop = flow.post_dominators[place]
+        while stop != EXIT:
+            instruction = self.program.instructions[stop]
+            if instruction.opcode == "BSYNC":
+                tokens = m.tokens[instruction.operands[0].number][group.warps]
+                if bool(((tokens != 0) | ~group.mask).all()):
+                    return stop
+            elif instruction.opcode == "WARPSYNC" and instruction.has("ALL"):
+                return stop
+            stop = flow.post_dominators[stop]
+        return EXIT
+
+    # ------------------------------------------------------------------------------------------ ends and meetings
+
+    def _end(self, warps: Ints, mask: Bools) -> None:
+        self.machine.live[warps] &= ~mask
+
+    def meet(self, warps: Ints, mask: Bools, barrier: int, place: int) -> None:
+        """Let threads wait at a convergence barrier, and go on where all of its threads are there."""
+        m = self.machine
+        tokens = m.tokens[barrier][warps]
+        mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
+        expected = (tokens == mine) & m.live[warps] & (mine != 0)
+        self.arrived[barrier][warps] |= mask
+        there = self.arrived[barrier][warps] & ((tokens == mine) | mask)
+        complete = ~(expected & ~there).any(axis=1)
+        self.waits_at[warps] = np.where(mask, place, self.waits_at[warps])
+        if complete.any():
+            done, lanes = warps[complete], there[complete]
+            self._cleared(barrier, done, lanes)
+            onward = np.array([self.meeting_places.get(int(token), self.after(place)) for token in mine[complete, 0]])
+            for target in np.unique(onward):
+                self.add(int(target), done[onward == target], lanes[onward == target])
+
+    def _cleared(self, barrier: int, warps: Ints, lanes: Bools) -> None:
+        self.arrived[barrier][warps] &= ~lanes
+        self.machine.tokens[barrier][warps] = np.where(lanes, 0, self.machine.tokens[barrier][warps])
+
+    def after(self, place: int) -> int:
+        """Return the next instruction."""
+        return self.program.flow.following(place)
+
+    def _recheck_convergence(self) -> None:
+        """Look again at all convergence barriers: threads that they waited for may have ended or left."""
+        m = self.machine
+        for barrier in np.flatnonzero(self.arrived.any(axis=(1, 2))):
+            for warp in np.flatnonzero(self.arrived[barrier].any(axis=1)):
+                tokens = m.tokens[barrier][warp]
+                for token in np.unique(tokens[self.arrived[barrier][warp]]):
+                    there = self.arrived[barrier][warp] & (tokens == token)
+                    if not ((tokens == token) & m.live[warp] & ~there).any():
+                        after = self.after(int(self.waits_at[warp][there][0]))
+                        self._cleared(int(barrier), np.array([warp]), there[None])
+                        self.add(self.meeting_places.get(int(token), after), np.array([warp]), there[None])
+        self._recheck_warps()
+
+    def _recheck_warps(self) -> None:
+        for warp in np.flatnonzero(self.synced.any(axis=1)):
+            there = self.synced[warp]
+            if not (self.wanted[warp] & self.machine.live[warp] & ~there).any():
+                self._go_on(int(warp), there.copy())
+
+    def _go_on(self, warp: int, lanes: Bools) -> None:
+        self.synced[warp] &= ~lanes
+        for place in np.unique(self.waits_at[warp][lanes]):
+            part = lanes & (self.waits_at[warp] == place)
+            self.add(self.after(int(place)), np.array([warp]), part[None])
+
+    def sync_warp(self, group: Group, place: int, wanted: Bools) -> None:
+        """Let threads wait for those of their warp that the mask, (G, 32), names."""
+        m = self.machine
+        self.wanted[group.warps] = wanted
+        self.synced[group.warps] |= group.mask
+        self.waits_at[group.warps] = np.where(group.mask, place, self.waits_at[group.warps])
+        there = self.synced[group.warps]
+        complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
+        alone = (there == group.mask).all(axis=1)
+        together = complete & alone
+        if together.any():
+            self.synced[group.warps[together]] = False
+            self.add(self.after(place), group.warps[together], group.mask[together])
+        for row in np.flatnonzero(complete & ~alone):
+            warp = int(group.warps[row])
+            self._go_on(warp, self.synced[warp].copy())
+
+    # ------------------------------------------------------------------------------------------ barriers of a block
+
+    def _release_barriers(self) -> None:
+        m = self.machine
+        for block in range(len(m.blocks)):
+            here = slice(block * m.per_block, (block + 1) * m.per_block)
+            live = m.live[here]
+            for barrier in {waiting.barrier for waiting in self.waiting}:
+                mine = [w for w in self.waiting if w.barrier == barrier and (m.block_of[w.group.warps] == block).any()]
+                if mine and self._all_there(mine, here, live, barrier, block):
+                    self._open(mine, block)
+                    self.arrivals.pop((barrier, block), None)
+
+    def _all_there(self, mine: list[Waiting], here: slice, live: Bools, barrier: int, block: int) -> bool:
+        there = np.zeros((self.machine.warps, 32), bool)
+        for waiting in mine:
+            there[waiting.group.warps] |= waiting.group.mask
+        count = max(waiting.count for waiting in mine)
+        if not count:
+            return not (live & ~there[here]).any()
+        arrived = 32 * int(there[here].any(axis=1).sum()) + self.arrivals.get((barrier, block), 0)
+        return arrived >= count
+
+    def _open(self, mine: list[Waiting], block: int) -> None:
+        m = self.machine
+        voted = vote(mine, m, block)
+        for waiting in mine:
+            group = waiting.group
+            inside = m.block_of[group.warps] == block
+            self.waiting.remove(waiting)
+            if not inside.all():
+                rest = Group(group.place, group.warps[~inside], group.mask[~inside])
+                kept = None if waiting.vote is None else rows(waiting.vote, ~inside)
+                self.waiting.append(Waiting(rest, waiting.barrier, waiting.count, kept, waiting.mode))
+            if voted is not None:
+                self.enter(Group(group.place, group.warps[inside], group.mask[inside]))
+                remember_vote(m, voted)
+            self.add(self.after(group.place), group.warps[inside], group.mask[inside])

@@ -1,0 +1,254 @@
+"""Threads of a warp that part and meet, written in SASS by hand and counted by hand; and programs that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.faults import Endless, MemoryFault, Stuck, Unsupported
+from ncu_swizzle.emulate.run import Counts, Launch, emulate
+from ncu_swizzle.errors import UsageError
+
+ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
+THREAD = "S2R R0, SR_TID.X"
+
+
+def code(*lines: str, shared_bytes: int = 0x1400) -> Code:
+    return Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=shared_bytes)
+
+
+def issued(counts: Counts) -> list[int | None]:
+    return [row.executed for row in counts.rows]
+
+
+def test_each_part_of_a_warp_comes_to_the_meeting_point_by_itself() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "ISETP.GE.AND P0, PT, R0, 0x8, PT",
+            "BSSY B0, 0x70",
+            "@P0 BRA 0x60",
+            "IMAD.SHL.U32 R1, R0, 0x4, RZ",
+            "STS [R1+0x400], R0",  # lanes 0 to 7
+            "BSYNC B0",
+            "EXIT",
+        ),
+        ONE_WARP,
+    )
+    assert issued(counts) == [1, 1, 1, 1, 1, 1, 2, 1]
+    assert counts.rows[5].wavefronts == counts.rows[5].ideal == 1
+
+
+def test_threads_that_leave_a_barrier_or_end_are_not_waited_for() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "ISETP.GE.AND P0, PT, R0, 0x8, PT",
+            "ISETP.GE.AND P1, PT, R0, 0x18, PT",
+            "BSSY B0, 0x80",
+            "@P1 EXIT",  # lanes 24 to 31
+            "@P0 BREAK B0",
+            "@P0 BRA 0x90",  # lanes 8 to 23 never come to BSYNC
+            "BSYNC B0",
+            "NOP",
+            "EXIT",
+        ),
+        ONE_WARP,
+    )
+    assert issued(counts) == [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]
+
+
+def test_a_loop_that_lanes_leave_one_by_one() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "MOV R2, RZ",
+            "BSSY B0, 0x80",
+            "VIADD R2, R2, 0x1",  # lane i goes round i + 1 times
+            "NOP",
+            "ISETP.LE.AND P0, PT, R2, R0, PT",
+            "@P0 BRA 0x30",
+            "BSYNC B0",
+            "EXIT",
+        ),
+        ONE_WARP,
+    )
+    assert issued(counts) == [1, 1, 1, 32, 32, 32, 32, 32, 1]
+
+
+def test_instructions_whose_guard_is_false_are_issued_and_ask_for_nothing() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "ISETP.GE.AND P0, PT, R0, 0x20, PT",  # false in the first of two warps
+            "IMAD.SHL.U32 R1, R0, 0x4, RZ",
+            "@P0 STS [R1+0x400], R0",
+            "@!PT LDS RZ, [RZ]",
+            "EXIT",
+        ),
+        Launch((5, 1, 1), (64, 1, 1)),
+    )
+    assert issued(counts) == [10] * 6
+    store, never = counts.rows[3], counts.rows[4]
+    assert (store.wavefronts, store.ideal) == (5, 5)
+    assert never.access == ""
+
+
+def test_an_unknown_branch_makes_unknown_what_it_decides_and_no_more() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "LDC.64 R4, c[0x0][0x210]",
+            "LDG.E R6, desc[UR4][R4.64]",
+            "IMAD.WIDE R4, R0, 0x4, R4",
+            "LDG.E R7, desc[UR4][R4.64]",
+            "ISETP.GE.AND P0, PT, R7, RZ, PT",
+            "BSSY B0, 0xb0",
+            "@P0 BRA 0xa0",
+            "STS [RZ+0x400], R0",
+            "VIADD R0, R0, 0x1",
+            "BSYNC B0",
+            "IMAD.SHL.U32 R1, R0, 0x4, RZ",
+            "STS [R1+0x400], R0",
+            "STS [RZ+0x400], R0",
+            "EXIT",
+        ),
+        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+    )
+    assert issued(counts) == [1] * 8 + [None] * 3 + [1] * 4
+    inside, address_changed, fixed = counts.rows[8], counts.rows[12], counts.rows[13]
+    for row in (inside, address_changed):
+        assert row.wavefronts is None
+        assert row.origin == 0x40
+        assert "LDG.E R7" in row.reason
+    assert (fixed.wavefronts, fixed.ideal) == (1, 1)
+
+
+def test_a_branch_that_all_lanes_take_or_leave_together_needs_no_meeting_point() -> None:
+    counts = emulate(
+        code(
+            "LDC.64 R4, c[0x0][0x210]",
+            "LDG.E R6, desc[UR4][R4.64]",  # the same for all
+            "ISETP.GE.AND P0, PT, R6, RZ, PT",
+            "@P0 BRA 0x50",
+            "NOP",
+            "STS [RZ+0x400], RZ",
+            "EXIT",
+        ),
+        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+    )
+    assert issued(counts) == [1, 1, 1, 1, None, 1, 1]
+
+
+def test_an_early_exit_that_data_decide_leaves_nothing_known() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "LDC.64 R4, c[0x0][0x210]",
+            "IMAD.WIDE R4, R0, 0x4, R4",
+            "LDG.E R7, desc[UR4][R4.64]",
+            "ISETP.GE.AND P0, PT, R7, RZ, PT",
+            "@P0 EXIT",
+            "STS [RZ+0x400], RZ",
+            "EXIT",
+        ),
+        Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+    )
+    assert issued(counts) == [1] * 6 + [None] * 2
+    assert counts.unknown == (counts.rows[6],)
+
+
+def test_what_a_copy_costs_that_writes_zeros_is_not_known() -> None:
+    lines = (
+        THREAD,
+        "ISETP.GE.AND P0, PT, R0, {}, PT",
+        "IMAD.SHL.U32 R1, R0, 0x10, RZ",
+        "LDC.64 R4, c[0x0][0x210]",
+        "IMAD.WIDE.U32 R4, R0, 0x10, R4",
+        "LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P0",
+        "EXIT",
+    )
+    launch = Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little"))
+    for first, wavefronts in (("0x20", 4), ("0x1f", None)):
+        copy = emulate(code(*(line.format(first) for line in lines)), launch).rows[5]
+        assert (copy.executed, copy.wavefronts) == (1, wavefronts)
+        assert bool(copy.reason) == (wavefronts is None)
+
+
+def test_an_instruction_that_is_not_emulated_is_named() -> None:
+    counts = emulate(code(THREAD, "FOO.BAR R1, R0", "STS [R1+0x400], R0", "EXIT"), ONE_WARP)
+    assert counts.rows[2].wavefronts is None
+    assert "FOO.BAR R1, R0 at 0x10 (is not emulated)" in counts.rows[2].reason
+    assert counts.notes == ("FOO.BAR is not emulated, its result is unknown: FOO.BAR R1, R0 at 0x10",)
+    with pytest.raises(Unsupported, match=r"'JMXU UR4' at 0x0"):
+        emulate(code("JMXU UR4", "EXIT"), ONE_WARP)
+
+
+# ---------------------------------------------------------------------------------------------- wrong programs
+
+
+def test_an_address_outside_of_shared_memory_is_the_programs_fault() -> None:
+    lines = (THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", "STS [R1+0x400], R0", "EXIT")
+    launch = Launch((3, 1, 1), (64, 2, 1))
+    assert emulate(code(*lines, shared_bytes=0x500), launch).rows[2].wavefronts == 12
+    with pytest.raises(MemoryFault, match=r"shared address 0x480 .* thread \(32, 0, 0\) of block \(0, 0, 0\)") as fault:
+        emulate(code(*lines, shared_bytes=0x480), launch)
+    assert (fault.value.offset, fault.value.thread) == (0x20, (32, 0, 0))
+    assert emulate(code(*lines, shared_bytes=0x480), Launch((3, 1, 1), (64, 2, 1), 0x80)).rows[2].wavefronts == 12
+
+
+def test_an_address_that_is_not_aligned() -> None:
+    with pytest.raises(MemoryFault, match=r"0x404 is not a multiple of 8, thread \(1, 0, 0\)"):
+        emulate(code(THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", "LDS.64 R2, [R1+0x400]", "EXIT"), ONE_WARP)
+
+
+def test_a_loop_without_an_end_meets_the_limit() -> None:
+    with pytest.raises(Endless, match="still running after 1000 steps"):
+        emulate(code("NOP", "BRA 0x0"), ONE_WARP, limit=1000)
+
+
+def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:
+    with pytest.raises(Stuck, match="not all threads of the block come to this barrier"):
+        emulate(
+            code(
+                THREAD,
+                "ISETP.GE.AND P0, PT, R0, 0x20, PT",
+                "@P0 BRA 0x50",
+                "BAR.SYNC 0x1",
+                "EXIT",
+                "BAR.SYNC 0x2",
+                "EXIT",
+            ),
+            Launch((1, 1, 1), (64, 1, 1)),
+        )
+
+
+def test_warps_that_have_ended_are_not_waited_for() -> None:
+    lines = (THREAD, "ISETP.GE.AND P0, PT, R0, 0x20, PT", "@P0 EXIT", "BAR.SYNC.DEFER_BLOCKING 0x0", "EXIT")
+    assert issued(emulate(code(*lines), Launch((1, 1, 1), (64, 1, 1)))) == [2, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (Launch((0, 1, 1), (32, 1, 1)), "a grid of"),
+        (Launch((1, 1, 1), (32, 64, 1)), "2048 threads"),
+        (Launch((1, 1, 1), (32, 1, 1), 1 << 20), "dynamic shared memory"),
+        (Launch((1 << 20, 1 << 10, 1), (32, 1, 1)), "blocks"),
+    ],
+)
+def test_launches_that_cannot_be(launch: Launch, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        emulate(code("EXIT"), launch)
+
+
+def test_parameters_have_to_fit() -> None:
+    source = Code("test", (Sass(0, "EXIT"),), parameter_bytes=12)
+    with pytest.raises(UsageError, match="8 bytes of parameters, and test takes 12"):
+        emulate(source, Launch((1, 1, 1), (32, 1, 1), parameters=bytes(8)))
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    emulate(code("EXIT"), Launch((7, 1, 1), (32, 1, 1)), on_progress=lambda done, all_: told.append((done, all_)))
+    assert told == [(7, 7)]
