@@ -1,23 +1,24 @@
 """The kernels that the project knows, read from ``kernels/*/family.toml``.
 
 A family is one problem solved by several variants that differ in their shared-memory layout. The catalogue is
-plain data: nothing here compiles, launches or measures.
+plain data: nothing here compiles, launches or measures. A ``.cu`` of a user's becomes a family too, see `userkernel`.
 """
 
 from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths
+from ncu_swizzle import includes, paths
 from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel, UsageError
 from ncu_swizzle.expressions import evaluate
 
 Problem = dict[str, int]
+COMMON = "common"  # the folder of helpers, beside the families' folders
 
 
 def in_words(problem: Mapping[str, int]) -> str:
@@ -55,6 +56,8 @@ class Argument:
     """One parameter of the kernel: a buffer (``shape``), or an integer (``value``).
 
     A buffer goes to the kernel as a pointer, a matrix also as a CUtensorMap (``tensor_map``) with the variant's box.
+    `fill` is what a buffer holds before a launch, see `fills`; without one an input holds normal random numbers, an
+    output NaN.
     """
 
     name: str
@@ -64,11 +67,15 @@ class Argument:
     output: bool = False
     tolerance: float = 0.0
     tensor_map: bool = False
+    fill: str = ""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``)."""
+    """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``).
+
+    `file` and `function` say where a kernel lies otherwise, and what it is called there; `options` are nvcc's.
+    """
 
     name: str
     title: str
@@ -80,21 +87,27 @@ class Kernel:
     shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
     box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
     swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
+    file: str = ""  # in the family's folder
+    function: str = ""  # as `symbols.find` takes it: plain, demangled or mangled
+    options: tuple[str, ...] = ()
 
     @property
     def entry(self) -> str:
         """The name of the kernel's function."""
-        return self.name.replace("-", "_")
+        return self.function or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)
 class Family:
-    """One problem, how it is launched and checked, and the kernels that solve it."""
+    """One problem, how it is launched and checked, and the kernels that solve it.
+
+    A `standalone` family is no folder of a catalogue: its kernels are single files, somewhere, with what they include.
+    """
 
     name: str
     title: str
     folder: Path
-    reference: str
+    reference: str  # see `expectation`; empty: outputs are not checked
     flops: str  # operations, and bytes of global memory that have to move; 0 where they are not what limits it
     bytes: str
     parameters: tuple[Parameter, ...]
@@ -105,6 +118,18 @@ class Family:
     headers: tuple[str, ...]  # of other projects, see headers.py
     arguments: tuple[Argument, ...]
     kernels: tuple[Kernel, ...]
+    options: tuple[str, ...] = ()  # nvcc's, of all kernels
+    standalone: bool = False
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it is of the catalogue that comes with ncu-swizzle, whose kernels were recorded."""
+        return not self.standalone and self.folder.parent == paths.kernels()
+
+    @property
+    def root(self) -> Path:
+        """The folder that the paths of its sources start from."""
+        return self.folder if self.standalone else self.folder.parent.parent
 
     def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
         """Return the whole problem, the defaults overridden by `sizes`; raise BadProblem."""
@@ -130,15 +155,36 @@ class Family:
 
     def source(self, kernel: Kernel) -> Path:
         """Return the kernel's own ``.cu`` file; transpose-xor of the family transpose is in ``xor.cu``."""
-        return self.folder / f"{kernel.name.removeprefix(f'{self.name}-')}.cu"
+        return self.folder / (kernel.file or f"{kernel.name.removeprefix(f'{self.name}-')}.cu")
 
     def source_texts(self) -> dict[str, str]:
         """Return the text of every source that the family is built from, by its path, such as
-        ``kernels/attention/kernel2.cu``.
+        ``kernels/attention/kernel2.cu``, or ``tile.cuh`` beside a single file.
         """
-        root = self.folder.parent.parent
-        files = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
-        return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
+        if self.standalone:
+            files = self._included()
+            return {path.relative_to(self.root).as_posix(): text for path, text in files if self.root in path.parents}
+        own = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
+        texts = {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in own}
+        if self.shipped:
+            return texts
+        ours = paths.data_root()
+        borrowed = ((path, text) for path, text in self._included() if paths.kernels() in path.parents)
+        return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
+
+    def included(self) -> dict[str, str]:
+        """Return the text of everything that the kernels include, by its absolute path, headers elsewhere too."""
+        return {str(path): text for path, text in self._included()}
+
+    def _included(self) -> Iterator[tuple[Path, str]]:
+        sources = [self.source(kernel) for kernel in self.kernels if not kernel.library]
+        options = [*self.options, *(option for kernel in self.kernels for option in kernel.options)]
+        return includes.texts(sources, [*includes.folders(options), *self.include_folders()])
+
+    def include_folders(self) -> list[Path]:
+        """Return where a family's headers are looked for: the helpers beside it, its own folder, and our helpers."""
+        beside = [] if self.standalone else [include_folder(self.folder)]
+        return [*beside, self.folder, *([] if self.shipped else [paths.kernels() / COMMON])]
 
     def library(self) -> Kernel | None:
         """Return the library's kernel for the same problem, if the family names one."""
@@ -147,7 +193,7 @@ class Family:
 
 def include_folder(family: Path) -> Path:
     """Return the folder of helpers that the families beside this one share."""
-    return family.parent / "common"
+    return family.parent / COMMON
 
 
 @dataclass(frozen=True)
@@ -182,14 +228,39 @@ class Catalog:
 
 def load(*folders: Path) -> Catalog:
     """Read every family.toml one level below the folders (the shipped catalogue by default)."""
-    files = [
-        file for folder in folders or (paths.kernels(),) for file in sorted(folder.resolve().glob("*/family.toml"))
-    ]
-    catalog = Catalog(tuple(_read(file) for file in files))
-    names = [kernel.name for _, kernel in catalog]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise BadCatalog(f"two kernels are called {name!r}", "rename one of them in its family.toml")
+    return merge(_read(file) for folder in folders or (paths.kernels(),) for file in _files(folder))
+
+
+def merge(families: Iterable[Family]) -> Catalog:
+    """Return the families as one catalogue; raise BadCatalog where two kernels or two families have one name."""
+    catalog = Catalog(tuple(families))
+    names: dict[str, Family] = {}
+    for family in catalog.families:
+        other = names.setdefault(family.name, family)
+        if other is not family:
+            raise BadCatalog(
+                f"two families are called {family.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
+    seen: dict[str, Family] = {}
+    for family, kernel in catalog:
+        other = seen.setdefault(kernel.name, family)
+        if other is not family or [one.name for one in family.kernels].count(kernel.name) > 1:
+            raise BadCatalog(
+                f"two kernels are called {kernel.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
     return catalog
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.resolve().glob("*/family.toml"))
+    if not files:
+        raise BadCatalog(
+            f"{folder} is no catalogue: it has no folder with a family.toml",
+            "name the folder above the families' folders: --catalog kernels, for kernels/mine/family.toml",
+        )
+    return files
 
 
 def _read(file: Path) -> Family:
@@ -209,15 +280,27 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         name=head["name"],
         title=head["title"],
         folder=folder,
-        reference=head["reference"],
+        reference=head.get("reference", ""),
         flops=str(head.get("flops", 0)),
         bytes=str(head.get("bytes", 0)),
-        parameters=tuple(Parameter(name, **entry) for name, entry in table["problem"].items()),
+        parameters=tuple(Parameter(name, **entry) for name, entry in table.get("problem", {}).items()),
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),
         shared=str(launch.get("shared", 0)),
         compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
         headers=tuple(head.get("headers", ())),
-        arguments=tuple(Argument(**{**entry, "shape": tuple(entry.get("shape", ()))}) for entry in table["argument"]),
-        kernels=tuple(Kernel(**{**entry, "box": tuple(entry.get("box", ()))}) for entry in table["variant"]),
+        arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
+        kernels=tuple(_kernel(entry) for entry in table["variant"]),
+        options=tuple(head.get("options", ())),
     )
+
+
+def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
+    fill = entry.get("fill", "")
+    whole = str(folder / fill) if fill.endswith(".npy") else fill
+    return Argument(**{**entry, "shape": tuple(entry.get("shape", ())), "fill": whole})
+
+
+def _kernel(entry: Mapping[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
+    return Kernel(**{**entry, **tuples})

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from ncu_swizzle.commands import banks, baseline, check, compare, list_, predict, profile, report, run, suggest
+from ncu_swizzle.commands import banks, baseline, check, compare, lint, list_, predict, profile, report, run, suggest
 from ncu_swizzle.errors import NcuSwizzleError
 
 INTERRUPTED = 130  # what a shell reports for a program that SIGINT ended
@@ -27,6 +27,7 @@ app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("check")(check.check)
 app.add_typer(baseline.app, name="baseline")
+app.command("lint")(lint.lint)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
 app.command("banks")(banks.banks)
@@ -43,6 +44,7 @@ def overview() -> None:
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
     ncu-swizzle report RUN           a saved run, shown again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
+    ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle list                 what can be profiled
 
     \b

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import math
 import re
 import subprocess
@@ -16,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle import catalog, headers, parameters, paths, tensormap
+from ncu_swizzle import building, fills, geometry, gpu, parameters, signature, symbols, tensormap
+from ncu_swizzle.building import OPTIONS as OPTIONS  # noqa: PLC0414 - tests compile with them
 from ncu_swizzle.catalog import Argument, Family, Kernel, Problem
-from ncu_swizzle.errors import EnvironmentLacking, NotWritable, ProgramFailed
-from ncu_swizzle.expressions import evaluate
+from ncu_swizzle.errors import EnvironmentLacking, NotWritable
 from ncu_swizzle.files import write_atomically
 
 try:
@@ -33,7 +32,6 @@ else:
     _missing = None
     CUDA_ERRORS = (cuda.Error,)
 
-OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
 POISON = 0xFF  # every byte of an output before a launch: NaN in all floating-point formats
 WARM_UP = 5
 SETTLE_MS = 200.0  # before each sample the kernel runs this long, unmeasured: the clock has to become its own
@@ -110,83 +108,66 @@ def toolkit_version() -> str:
 
 def build(family: Family, kernel: Kernel, arch: str, toolkit: str) -> bytes:
     """Return the cubin, compiled unless the same sources, options and compiler were seen before."""
-    cubin = paths.cache() / f"{kernel.name}-{arch}-{_digest(family, kernel, arch, toolkit)[:32]}.cubin"
-    if cubin.is_file():
+    cubin = building.cached(family, kernel, arch, toolkit)
+    cacheable = building.cacheable(family, kernel)
+    if cacheable and cubin.is_file():
         return cubin.read_bytes()
-    source = family.source(kernel)
-    folders = [catalog.include_folder(family.folder), family.folder, *map(headers.locate, family.headers)]
-    if not source.is_file():
-        raise ProgramFailed(f"{source} is missing", "compare the variant's name in family.toml with its file's")
+    unit = building.unit(family, kernel)
     try:
         with warnings.catch_warnings():  # PyCUDA warns of whatever nvcc says on stderr
             warnings.simplefilter("ignore", UserWarning)
             code: bytes = nvcc.compile(
-                f'#include "{source}"\n',
-                options=list(OPTIONS),
+                unit,
+                options=list(building.options(family, kernel)),
                 arch=arch,
                 no_extern_c=True,
                 cache_dir=False,
-                include_dirs=[str(folder) for folder in folders],
+                include_dirs=[str(folder) for folder in building.include_folders(family)],
             )
     except cuda.CompileError as error:
-        raise ProgramFailed(f"nvcc could not compile {source.name}: {error}", f"mend {source}") from error
-    with contextlib.suppress(NotWritable):  # without a cache the next run compiles again, that is all
-        write_atomically(cubin, code)
+        raise building.failure(family, kernel, _said(error)) from error
+    if cacheable:
+        with contextlib.suppress(NotWritable):  # without a cache the next run compiles again, that is all
+            write_atomically(cubin, code)
     return code
 
 
-def _digest(family: Family, kernel: Kernel, arch: str, toolkit: str) -> str:
-    # Paths count too: -lineinfo writes them into the cubin.
-    sources = [part for item in family.source_texts().items() for part in item]
-    foreign = [f"{folder} {folder.stat().st_mtime_ns}" for folder in map(headers.locate, family.headers)]
-    parts = [str(family.folder), kernel.name, arch, toolkit, *OPTIONS, *foreign, *sources]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def _said(error: Any) -> str:
+    """Return what nvcc printed, without PyCUDA's words around it."""
+    said = [getattr(error, stream, None) or "" for stream in ("stdout", "stderr")]
+    return "".join(said).strip() or str(error)
 
 
 # ---------------------------------------------------------------------------------------------- buffers
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
-    return np.dtype(name)
-
-
-def shape(argument: Argument, problem: Problem) -> tuple[int, ...]:
-    return tuple(evaluate(size, problem) for size in argument.shape)
-
-
 @dataclass(frozen=True)
 class Buffers:
-    """The arguments of a family's kernels, on the host (inputs) and on the GPU (all of them)."""
+    """The arguments of a family's kernels, on the host (what buffers hold before a launch) and on the GPU (all)."""
 
     inputs: Mapping[str, np.ndarray]
     device: tuple[Any, ...]
 
     @classmethod
-    def random(cls, family: Family, problem: Problem, rng: np.random.Generator) -> Buffers:
-        """Allocate everything, the inputs filled with standard normal numbers."""
-        inputs: dict[str, np.ndarray] = {}
+    def upload(cls, family: Family, problem: Problem, inputs: fills.Inputs) -> Buffers:
+        """Allocate everything and copy the inputs; outputs without one are left as they are, see `reset`."""
         device: list[Any] = []
         for argument in family.arguments:
-            dtype = numpy_dtype(argument.dtype)
             if not argument.shape:
-                device.append(dtype.type(evaluate(argument.value, problem)))
-            elif argument.output:
-                device.append(cuda.mem_alloc(math.prod(shape(argument, problem)) * dtype.itemsize))
+                device.append(fills.scalar(argument, problem))
+            elif argument.name in inputs:
+                device.append(cuda.to_device(_bytes(inputs[argument.name])))
             else:
-                normal = rng.standard_normal(shape(argument, problem), dtype=np.float32)
-                inputs[argument.name] = normal.astype(dtype)
-                device.append(cuda.to_device(inputs[argument.name].view(np.uint8)))
+                device.append(cuda.mem_alloc(_size(argument, problem)))
         return cls(inputs, tuple(device))
 
-    def poison(self, family: Family, problem: Problem) -> None:
+    def reset(self, family: Family, problem: Problem) -> None:
+        """Poison the outputs; those that hold something before a launch get it back."""
         for argument, pointer in zip(family.arguments, self.device, strict=True):
-            if argument.output:
-                size = math.prod(shape(argument, problem)) * numpy_dtype(argument.dtype).itemsize
-                cuda.memset_d8(pointer, POISON, size)
+            if argument.output and argument.name in self.inputs:
+                cuda.memcpy_htod(pointer, _bytes(self.inputs[argument.name]))
+            elif argument.output:
+                cuda.memset_d8(pointer, POISON, _size(argument, problem))
 
     def parameters(self, family: Family, kernel: Kernel, problem: Problem) -> list[bytes]:
         """Return the values of the kernel's parameters."""
@@ -196,14 +177,22 @@ class Buffers:
         ]
 
     def output(self, argument: Argument, family: Family, problem: Problem) -> np.ndarray:
-        host = np.empty(shape(argument, problem), numpy_dtype(argument.dtype))
+        host = np.empty(fills.shape(argument, problem), fills.numpy_dtype(argument.dtype))
         cuda.memcpy_dtoh(host.view(np.uint8), self.device[family.arguments.index(argument)])
         return host
 
 
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+def _size(argument: Argument, problem: Problem) -> int:
+    return math.prod(fills.shape(argument, problem)) * fills.numpy_dtype(argument.dtype).itemsize
+
+
 def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem) -> bytes:
     if argument.tensor_map:
-        rows, columns = shape(argument, problem)
+        rows, columns = fills.shape(argument, problem)
         return tensormap.encode(int(value), argument.dtype, (rows, columns), kernel.box, kernel.swizzle)
     number = np.uint64(int(value)) if argument.shape else value
     return bytes(number.tobytes())
@@ -224,16 +213,31 @@ class Launch:
     buffers: Buffers
 
     def __call__(self) -> None:
-        self.function(self.parameters, grid=self.grid, block=self.block, shared=self.shared)
+        given = (self.parameters,) if self.parameters.itemsize else ()
+        self.function(*given, grid=self.grid, block=self.block, shared=self.shared)
 
 
 def launcher(family: Family, kernel: Kernel, problem: Problem, cubin: bytes, buffers: Buffers) -> Launch:
-    """Load the kernel and lay out its parameters."""
-    function = cuda.module_from_buffer(cubin).get_function(kernel.entry)
+    """Load the kernel and lay out its parameters. Raises UsageError where they or the launch do not fit it."""
+    name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry, family.source(kernel).name)
+    values = buffers.parameters(family, kernel, problem)
+    if not family.shipped:
+        signature.check(cubin, name, family.arguments, [len(value) for value in values])
+    function = cuda.module_from_buffer(cubin).get_function(name)
+    grid, block = family.geometry(problem)
     shared = family.shared_memory(kernel, problem)
+    geometry.refuse(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-    packed = parameters.pack(cubin, kernel.entry, buffers.parameters(family, kernel, problem))
-    return Launch(function, packed, *family.geometry(problem), shared, buffers)
+    return Launch(function, parameters.pack(cubin, name, values), grid, block, shared, buffers)
+
+
+def _limits(function: Any) -> geometry.Limits:
+    attribute = cuda.function_attribute
+    return geometry.Limits(
+        threads=function.get_attribute(attribute.MAX_THREADS_PER_BLOCK),
+        shared=gpu.shared_memory_per_block(),
+        static=function.get_attribute(attribute.SHARED_SIZE_BYTES),
+    )
 
 
 def time_launches(launches: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
@@ -277,9 +281,11 @@ def copier(bytes_: int) -> Callable[[], Any]:
     return lambda: cuda.memcpy_dtod_async(target, source, bytes_ // 2, None)
 
 
-def profile_once(launch: Callable[[], Any]) -> None:
-    """Launch inside the range that ncu's ``--profile-from-start off`` waits for."""
+def profile_once(launch: Callable[[], Any], family: Family, problem: Problem) -> None:
+    """Launch inside the range that ncu's ``--profile-from-start off`` waits for, over buffers as before a launch."""
     launch()  # warm, outside the range
+    if isinstance(launch, Launch):
+        launch.buffers.reset(family, problem)
     cuda.Context.synchronize()
     cuda.start_profiler()
     launch()

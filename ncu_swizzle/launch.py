@@ -1,6 +1,7 @@
 """The program that ncu profiles: build a catalogue kernel, check its output, launch it once or time it.
 
     python -m ncu_swizzle.launch --action profile --facts FILE [--problem seq=1024] kernel2
+    python -m ncu_swizzle.launch --description FILE --facts FILE fn      a family of no catalogue: see `description`
 
 It runs in a process of its own. What it learns (the GPU, the check's result, times) goes to the facts file as JSON, an
 error too; nothing else of the project needs CUDA.
@@ -9,7 +10,6 @@ error too; nothing else of the project needs CUDA.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import secrets
 import sys
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle import catalog, commit, device, headers
-from ncu_swizzle.catalog import Family, Kernel, Problem
+from ncu_swizzle import catalog, commit, description, device, expectation, fills, headers, paths
+from ncu_swizzle.catalog import Catalog, Family, Kernel, Problem
 from ncu_swizzle.device import Buffers
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.expressions import evaluate
@@ -38,12 +38,15 @@ def check(
     buffers: Buffers,
     expected: Mapping[str, tuple[Any, np.ndarray]],
 ) -> dict[str, float]:
-    """Launch once over poisoned outputs and return the worst relative error of each; raise WrongOutput."""
-    buffers.poison(family, problem)
+    """Launch once over poisoned outputs and return the worst relative error of each; raise WrongOutput.
+
+    Without a reference nothing is expected: the launch only has to end well.
+    """
+    buffers.reset(family, problem)
     launch()
     device.synchronize()
     errors = {}
-    for argument in (a for a in family.arguments if a.output):
+    for argument in (a for a in family.arguments if a.name in expected):
         out = buffers.output(argument, family, problem)
         unwritten = int(np.count_nonzero(~np.isfinite(out)))
         if unwritten:
@@ -63,9 +66,13 @@ def check(
 
 
 def row_error(out: np.ndarray, reference: np.ndarray) -> float:
-    """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis."""
-    difference = np.linalg.norm(out - reference, axis=-1)
-    return float(np.max(difference / np.linalg.norm(reference, axis=-1)))
+    """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis.
+
+    A row that should be zeros counts 0 where it is, and infinity where it is not.
+    """
+    difference, size = (np.linalg.norm(np.atleast_1d(values), axis=-1) for values in (out - reference, reference))
+    unlike = np.where(difference == 0, 0.0, np.inf)  # of a row of zeros: as it should be, or not at all
+    return float(np.max(np.where(size > 0, difference / np.where(size > 0, size, 1.0), unlike)))
 
 
 def prepare(
@@ -73,12 +80,12 @@ def prepare(
 ) -> dict[str, Callable[[], Any]]:
     """Build and check the kernels, add each one's errors to the facts, and return what launches it."""
     rng = np.random.default_rng(facts["seed"])
-    reference = importlib.import_module(family.reference)
-    launches = {kernel.name: reference.library(problem) for kernel in kernels if kernel.library}
+    launches = {kernel.name: expectation.module(family).library(problem) for kernel in kernels if kernel.library}
     own = [kernel for kernel in kernels if not kernel.library]
     if own:
-        buffers = Buffers.random(family, problem, rng)
-        expected = reference.expected(buffers.inputs, problem, rng)
+        inputs = fills.inputs(family, problem, rng)
+        expected = expectation.of(family, problem, inputs, rng) if family.reference else {}
+        buffers = Buffers.upload(family, problem, inputs)
         arch = "sm_{}{}".format(*gpu.compute_capability())
     for kernel in own:
         cubin = device.build(family, kernel, arch, facts["machine"]["cuda"])
@@ -89,19 +96,15 @@ def prepare(
 
 def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Do what the command line asks for; `facts` holds what was learned, however far it came."""
-    family, kernels = catalog.load(*arguments.catalog).find_together(arguments.kernel)
+    described = arguments.description
+    found = Catalog((description.read(described),)) if described else catalog.load(*arguments.catalog)
+    family, kernels = found.find_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     gpu = device.open_device()
     facts |= {
-        "kernel": kernels[0].name,
-        "title": kernels[0].title,
-        "family": family.name,
-        "problem": problem,
+        **what_runs(family, kernels[0], problem),
         "seed": arguments.seed,
         "machine": device.describe(gpu),
-        "commit": commit.of(family.folder),
-        "sources": {} if kernels[0].library else family.source_texts(),
-        "source_roots": [str(family.folder.parent.parent), *(str(headers.locate(name)) for name in family.headers)],
         "errors": {},
     }
     device.refuse_older(gpu, family)
@@ -112,7 +115,26 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         facts["times_ms"] = device.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
     elif arguments.action == "profile":
-        device.profile_once(launches[kernels[0].name])
+        device.profile_once(launches[kernels[0].name], family, problem)
+
+
+def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any]:
+    """Return what the facts say of a kernel before anything runs: its problem, and its sources."""
+    return {
+        "kernel": kernel.name,
+        "title": kernel.title,
+        "family": family.name,
+        "problem": problem,
+        "commit": commit.of(family.folder),
+        "sources": {} if kernel.library else family.source_texts(),
+        "source_roots": _roots(family),
+    }
+
+
+def _roots(family: Family) -> list[str]:
+    """Return the folders that sources' paths are shortened by."""
+    ours = [] if family.shipped else [paths.data_root()]
+    return [str(root) for root in (family.root, *ours, *map(headers.locate, family.headers))]
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -121,6 +143,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--action", choices=("check", "profile", "time"), default="check")
     parser.add_argument("--facts", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="a folder of families")
+    parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")
     parser.add_argument("--problem", type=_size, action="append", default=[], metavar="NAME=SIZE")
     parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of the random inputs")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
@@ -154,7 +177,11 @@ def explain(error: Exception) -> NcuSwizzleError:
     if "out of memory" in str(error):
         return ProgramFailed(f"the GPU's memory does not suffice: {error}", "a smaller --problem")
     if isinstance(error, device.CUDA_ERRORS):
-        return ProgramFailed(f"the kernel failed: {error}", "run the launch under compute-sanitizer")
+        return ProgramFailed(
+            f"the kernel failed: {error}",
+            "compute-sanitizer says which access it was: compute-sanitizer --target-processes all ncu-swizzle run …, "
+            "with what you typed after profile or run",
+        )
     return ProgramFailed(
         f"the launching program failed: {type(error).__name__}: {error}",
         "python -m ncu_swizzle.launch --facts facts.json KERNEL shows where",

@@ -15,6 +15,7 @@ from ncu_swizzle.compare import Comparison
 from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.profile import TRANSFERS
+from ncu_swizzle.view.summary import computed
 
 STALLS_SHOWN = 6
 UNITS = {"ms": "{:,.3f}"}
@@ -48,9 +49,23 @@ def show(result: Result, console: Console) -> None:
 
 
 def _origin(result: Result) -> str:
+    said = [
+        f"[bold yellow]Computed, not measured[/]: wavefronts of {escape(one)}." for one in computed(result.comparison)
+    ]
+    if said and result.engine.reason:
+        said.append(f"Nothing can be measured here: {escape(result.engine.reason)}.")
     recorded = sorted(
         {(p.machine.gpu, p.machine.ncu, p.when[:10]) for p in result.comparison.profiles if p.engine == "recorded"}
     )
+    if said and recorded:
+        labels = [
+            label
+            for label, p in zip(result.comparison.labels, result.comparison.profiles, strict=True)
+            if p.engine == "recorded"
+        ]
+        said.append(f"Recorded, all of it: {escape(', '.join(labels))}.")
+    if said:
+        return " ".join(said)
     if not recorded:
         first = result.comparison.profiles[0]
         gpu, ncu = escape(first.machine.gpu or "an unknown GPU"), escape(first.machine.ncu or "of unknown version")
@@ -80,7 +95,8 @@ def _accesses(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    table = _table(f"Warp stalls{' that changed most' if compared else ''}, share of samples", "reason")
+    changed = " that changed most" if compared else ""
+    table = _table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for label in comparison.labels:
         table.add_column(escape(label), justify="right")
     if compared:
@@ -92,8 +108,13 @@ def _stalls(comparison: Comparison) -> Table:
     return table
 
 
+def _borrowed(comparison: Comparison) -> str:
+    """Say that a table was recorded where the wavefronts above it are computed."""
+    return " (recorded)" if any(profile.beside for profile in comparison.profiles) else ""
+
+
 def _metrics(comparison: Comparison) -> Table:
-    table = _table("Metrics", "metric")
+    table = _table(f"Metrics{_borrowed(comparison)}", "metric")
     for label in comparison.labels:
         table.add_column(escape(label), justify="right")
     for name in KEY_METRICS:

@@ -26,6 +26,8 @@ def compare(
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
 ) -> None:
     """Compare profiles, the first with the second.
@@ -38,7 +40,9 @@ def compare(
     from ncu_swizzle.files import write_atomically
 
     formats = output.Formats(json, markdown, csv)
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
+    request = options.request(
+        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
+    )
     with output.progress() as progress:
         result = experiment.compare_all(catalog.load(), profiles, request, progress)
     if html:

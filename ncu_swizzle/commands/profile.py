@@ -37,6 +37,8 @@ def profile(
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     launch_count: Annotated[int, typer.Option("--launch-count", "-c", min=1, help="As ncu's.")] = 1,
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
 ) -> None:
     """Profile KERNEL beside its baseline; write data and an HTML page.
@@ -48,7 +50,18 @@ def profile(
 
     formats = output.Formats(json, markdown, csv)
     own = {"launch_count": launch_count, "extra": tuple(context.args)}
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, **own)
+    request = options.request(
+        engine,
+        problem,
+        clock_control,
+        cache_control,
+        replay_mode,
+        ncu,
+        timeout,
+        nvcc=nvcc,
+        exhaustive=exhaustive,
+        **own,
+    )
     with output.progress() as progress:
         result = experiment.profile(
             catalog.load(), kernel, request, baseline, reference, export, force_overwrite, progress

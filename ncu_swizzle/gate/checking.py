@@ -94,7 +94,7 @@ def _baseline(asked: str, settings: Settings) -> Path | None:
 
 def gather(entries: Sequence[str], request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
     """Return what the entries stand for, and why nothing was measured; a run stands for the kernel it was made for."""
-    engine = profiling.choose_engine(request)
+    engine = replace(profiling.choose_engine(request), beside=False)  # a gate takes no figure from elsewhere
     return experiment.gather(catalog.load(), entries, request, engine, on_progress), engine.reason
 
 

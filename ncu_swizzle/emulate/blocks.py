@@ -1,0 +1,221 @@
+"""Which blocks of a grid to run, so that the others are known to do the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate.accesses import Log, Result, Seen, Unknown, evaluate, operation_name
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.program import Program
+from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.banks import Bools, Ints
+
+WARPS_AT_ONCE = 1024  # of all blocks that run together: 32 KiB of registers each at most
+CHECKED = 3  # blocks, picked at random, that are run although they should do the same as others
+GRID_LIMIT = 1 << 26  # blocks, for which a table is kept
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all runs of one launch have in common."""
+
+    program: Program
+    code: Code
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    constants: dict[int, bytes]
+    known_constants: dict[int, Bools]
+    memory: dict[int, bytes]
+    shared_size: int
+    limit: int
+
+
+@dataclass
+class Batch:
+    """Blocks that ran together: what each of them did."""
+
+    blocks: Ints  # (B, 3)
+    issued: Ints  # (n, B)
+    results: dict[int, Result]
+    unknown: dict[int, Unknown]  # instructions whose number of runs is unknown
+    missed: dict[int, Unknown]  # instructions whose requests are unknown
+    machine: Machine
+
+    def signature(self, block: int) -> tuple[object, ...]:
+        """Return all that was counted of one block."""
+        counted = [(n, int(r.wavefronts[block]), int(r.ideal[block])) for n, r in sorted(self.results.items())]
+        return (self.issued[:, block].tobytes(), tuple(waves for waves in counted if any(waves[1:])))
+
+
+def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch:
+    """Run some blocks, (B, 3) indices, side by side."""
+    machine = Machine(
+        blocks=blocks,
+        grid=setting.grid,
+        block=setting.block,
+        cluster=setting.cluster,
+        constants=setting.constants,
+        known_constants=setting.known_constants,
+        memory=setting.memory,
+        shared_size=setting.shared_size,
+        ulps=np.zeros(len(blocks), np.int64) if ulps is None else ulps,
+    )
+    log = Log(setting.program.instructions, setting.shared_size)
+    machine.log = log
+    if setting.program.contents:
+        machine.keep_contents()
+    schedule = Schedule(setting.program, machine, setting.limit)
+    issued = schedule.run()
+    results = {
+        number: _evaluate(setting, number, list(seen.values()), len(blocks), log) for number, seen in log.seen.items()
+    }
+    found = {number: result for number, result in results.items() if result is not None}
+    return Batch(blocks, issued, found, schedule.unknown, log.unknown, machine)
+
+
+def _evaluate(setting: Setting, number: int, seen: list[Seen], blocks: int, log: Log) -> Result | None:
+    op = operation_name(setting.program.instructions[number])
+    if op is None:
+        if any(request.selected.any() for request in seen):
+            log.miss(number, "no rule is known for the wavefronts of this instruction", None)
+        return None
+    result = evaluate(op, seen, blocks)
+    if not result.known:
+        log.miss(number, "no rule is known for the wavefronts of some of its requests", None)
+    return result
+
+
+@dataclass
+class Totals:
+    """What the whole grid does."""
+
+    issued: Ints  # (n,)
+    wavefronts: dict[int, int] = field(default_factory=dict)
+    ideal: dict[int, int] = field(default_factory=dict)
+    unknown: dict[int, Unknown] = field(default_factory=dict)
+    missed: dict[int, Unknown] = field(default_factory=dict)
+    requests: dict[int, list[Result]] = field(default_factory=dict)
+    run: int = 0
+    classes: int = 0
+    checked: int = 0
+    approximated: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, batch: Batch, weights: Ints) -> None:
+        """Count each of the batch's blocks so many times."""
+        self.issued += batch.issued @ weights
+        for number, result in batch.results.items():
+            self.wavefronts[number] = self.wavefronts.get(number, 0) + int(result.wavefronts @ weights)
+            self.ideal[number] = self.ideal.get(number, 0) + int(result.ideal @ weights)
+            self.requests.setdefault(number, []).append(result)
+        for mine, theirs in ((self.unknown, batch.unknown), (self.missed, batch.missed)):
+            for number, unknown in theirs.items():
+                mine.setdefault(number, unknown)
+        self.run += len(batch.blocks)
+        self.approximated |= batch.machine.approximated
+
+
+def cover(setting: Setting, exhaustive: bool, on_progress: Callable[[int, int], None] | None) -> Totals:
+    """Run blocks until all of the grid are accounted for; then a few more as a check."""
+    blocks = math.prod(setting.grid)
+    if blocks > GRID_LIMIT:
+        raise UsageError(f"a grid of {blocks} blocks", f"emulate at most {GRID_LIMIT}: a smaller problem")
+    totals = Totals(np.zeros(len(setting.program.instructions), np.int64))
+    at_once = max(1, WARPS_AT_ONCE // -(-math.prod(setting.block) // 32))
+    owner = np.full(setting.grid, -1, np.int64)  # which of the blocks that ran each block does the same as
+    signatures: list[tuple[object, ...]] = []
+    pinned, size, left = 0, 1, blocks
+    while left:
+        chosen = _some(owner < 0, pinned, min(size, at_once), exhaustive)
+        batch = run_batch(setting, chosen)
+        weights = np.zeros(len(chosen), np.int64)
+        for number, block in enumerate(chosen):
+            if owner[tuple(block)] >= 0:
+                continue
+            weights[number] = _claim(owner, batch, number, len(signatures), exhaustive)
+            signatures.append(batch.signature(number))
+        totals.add(batch, weights)
+        pinned |= batch.machine.boxes.pinned
+        left = blocks - int((owner >= 0).sum())
+        size = at_once if exhaustive or batch.machine.boxes.pinned else min(4 * size, at_once)
+        if on_progress:
+            on_progress(blocks - left, blocks)
+    totals.classes = len(set(signatures))
+    if not exhaustive:
+        _check(setting, totals, owner, signatures)
+    _check_approximations(setting, totals)
+    return totals
+
+
+def _claim(owner: Ints, batch: Batch, number: int, name: int, exhaustive: bool) -> int:
+    """Note which blocks do the same as this one; return how many that were not accounted for before."""
+    if exhaustive:
+        owner[tuple(batch.blocks[number])] = name
+        return 1
+    boxes = batch.machine.boxes
+    (x0, y0, z0), (x1, y1, z1) = boxes.low[number], boxes.high[number]
+    part = owner[x0 : x1 + 1, y0 : y1 + 1, z0 : z1 + 1]
+    new = part < 0
+    part[new] = name
+    return int(new.sum())
+
+
+def _some(left: Bools, pinned: int, count: int, exhaustive: bool) -> Ints:
+    """Return up to so many blocks that are not accounted for, (B, 3).
+
+    Blocks that differ only in dimensions that decided nothing so far are likely to do the same: one of them will do.
+    """
+    flat = np.flatnonzero(left.transpose(2, 1, 0).ravel())
+    if not exhaustive and len(flat) > count:
+        flat = flat[:: max(1, len(flat) // (1 << 20))]
+    size = left.shape
+    places = np.stack([flat % size[0], flat // size[0] % size[1], flat // (size[0] * size[1])], axis=1)
+    if not exhaustive and len(places) > 1:
+        kept = [axis for axis in range(3) if pinned >> axis & 1]
+        if kept:
+            _, first = np.unique(places[:, kept], axis=0, return_index=True)
+            places = places[np.sort(first)]
+        elif count < len(places):
+            places = places[np.linspace(0, len(places) - 1, count).astype(np.int64)]
+    return places[:count].astype(np.int64)
+
+
+def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple[object, ...]]) -> None:
+    """Run a few blocks picked at random; where one does not do what its class does, say so."""
+    blocks = owner.size
+    if blocks <= len(signatures):
+        return
+    rng = np.random.default_rng(blocks)
+    flat = rng.choice(blocks, size=min(CHECKED, blocks), replace=False)
+    places = np.stack(np.unravel_index(flat, owner.shape), axis=1).astype(np.int64)
+    batch = run_batch(setting, places)
+    for number, place in enumerate(places):
+        if batch.signature(number) != signatures[int(owner[tuple(place)])]:
+            block = tuple(int(index) for index in place)
+            totals.notes.append(f"block {block} does not do what the block that stands for it does: run all of them")
+            for row in range(len(totals.issued)):
+                totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
+                totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
+    totals.checked = len(places)
+
+
+def _check_approximations(setting: Setting, totals: Totals) -> None:
+    """Run one block with 1/x and 1/sqrt(x) off by a little, as the hardware's are; what changes is unknown."""
+    if not totals.approximated:
+        return
+    blocks = np.zeros((3, 3), np.int64)
+    batch = run_batch(setting, blocks, np.array([-1, 0, 1]))
+    reason = Unknown("it changes with the last bit of 1/x, which the hardware approximates", None)
+    for number in range(len(totals.issued)):
+        if len(set(batch.issued[number].tolist())) > 1:
+            totals.unknown.setdefault(number, reason)
+    for number, result in batch.results.items():
+        if len(set(result.wavefronts.tolist())) > 1 or len(set(result.ideal.tolist())) > 1:
+            totals.missed.setdefault(number, reason)

@@ -1,0 +1,172 @@
+"""The machine code of one kernel, from nvdisasm's text or from the SASS that an ncu report carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ncu_swizzle.errors import BadFile, UnknownKernel
+
+STEP = 16  # bytes of an instruction
+RESERVED_SHARED = 0x400  # bytes at the start of shared memory that the system keeps for itself, sm_90 and newer
+
+_LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
+_LABEL = re.compile(r"^([.$\w][^\s:]*):\s*$")
+_SECTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
+_OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)|^//-+ (?!\.text\.)")
+_REFERENCE = re.compile(r"`\(([^()]+)\)")
+_ADDRESS_HALF = re.compile(r"(?:fun|func|tex|32)@(lo|hi)\(\(?([^()\s]+)(?:\s*\+\s*([^()\s]+?))?(?:@srel)?\)?\)")
+_BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
+_ABSOLUTE = re.compile(r"\b0x([0-9a-f]{8,16})\b(?!.*0x)")
+JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
+
+
+@dataclass(frozen=True)
+class Sass:
+    """One instruction: where it is, in bytes from the code's start, and its text with such offsets for labels."""
+
+    offset: int
+    text: str
+    targets: tuple[int, ...] = ()  # of an indirect branch, where the disassembler lists them
+
+
+@dataclass(frozen=True)
+class Code:
+    """One kernel's instructions, with the functions that it calls, and what is known before it is launched."""
+
+    name: str
+    instructions: tuple[Sass, ...]
+    constants: Mapping[int, bytes] = field(default_factory=dict)  # bank → content; bank 0 is the launch's
+    shared_bytes: int = RESERVED_SHARED  # static, with those that the system reserves (the size of .nv.shared.<name>)
+    parameter_offset: int = 0x210  # in constant bank 0
+    parameter_bytes: int = 0
+    registers: int = 255
+
+
+def from_disassembly(
+    text: str,
+    name: str,
+    *,
+    constants: Mapping[int, bytes] | None = None,
+    shared_bytes: int = RESERVED_SHARED,
+    parameter_offset: int = 0x210,
+    parameter_bytes: int = 0,
+    registers: int = 255,
+    symbols: Mapping[str, int] | None = None,
+) -> Code:
+    """Return the kernel of that name from what ``nvdisasm -c`` printed of a cubin.
+
+    `symbols` are addresses of global variables, by name, where instructions refer to them. Raises UnknownKernel where
+    the text has no such kernel, BadFile where a label is missing.
+    """
+    sections = _sections(text)
+    if name not in sections:
+        known = ", ".join(sections) or "none"
+        raise UnknownKernel(f"no kernel {name!r} in the disassembly", f"its kernels: {known}")
+    lines, labels = _joined(name, sections)
+    return Code(
+        name=name,
+        instructions=tuple(_resolved(offset, body, labels, symbols or {}) for offset, body in lines),
+        constants=dict(constants or {}),
+        shared_bytes=shared_bytes,
+        parameter_offset=parameter_offset,
+        parameter_bytes=parameter_bytes,
+        registers=registers,
+    )
+
+
+def from_report(
+    name: str,
+    rows: Iterable[tuple[int, str]],
+    *,
+    constants: Mapping[int, bytes] | None = None,
+    shared_bytes: int = RESERVED_SHARED,
+    parameter_bytes: int = 0,
+) -> Code:
+    """Return the code from an ncu report's rows, each an address and SASS with absolute addresses as targets."""
+    ordered = sorted(rows)
+    base = ordered[0][0] if ordered else 0
+    instructions = tuple(Sass(address - base, _relative(text, base)) for address, text in ordered)
+    return Code(name, instructions, dict(constants or {}), shared_bytes, parameter_bytes=parameter_bytes)
+
+
+def _relative(text: str, base: int) -> str:
+    text = _REFERENCE.sub("", text).rstrip(" ;")
+    words = text.split()
+    opcode = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
+    if opcode.split(".")[0] not in JUMPS:
+        return text
+    return _ABSOLUTE.sub(lambda match: f"{int(match[1], 16) - base:#x}", text)
+
+
+Lines = list[tuple[int, str]]
+Labels = dict[str, int]
+
+
+def _sections(text: str) -> dict[str, tuple[Lines, Labels]]:
+    """Return each text section's instructions and labels, by function."""
+    sections: dict[str, tuple[Lines, Labels]] = {}
+    current: tuple[Lines, Labels] | None = None
+    waiting: list[str] = []
+    for line in text.splitlines():
+        if match := _SECTION.match(line):
+            current = sections.setdefault(match[1], ([], {}))
+            waiting = []
+        elif _OTHER_SECTION.match(line):
+            current = None
+        elif current is not None and (match := _LINE.match(line)):
+            offset = int(match[1], 16)
+            current[0].append((offset, match[2] + _targets_of(line)))
+            current[1].update(dict.fromkeys(waiting, offset))
+            waiting = []
+        elif current is not None and (match := _LABEL.match(line)):
+            waiting.append(match[1])
+            current[1][match[1]] = current[0][-1][0] + STEP if current[0] else 0
+    return sections
+
+
+def _targets_of(line: str) -> str:
+    match = _BRANCH_TARGETS.search(line)
+    return match[0] if match and match[0] not in line.partition(";")[0] else ""
+
+
+def _joined(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines, Labels]:
+    """Return the kernel's instructions, behind them those of other sections that it refers to, and all labels."""
+    lines: Lines = []
+    labels: Labels = {}
+    waiting, seen = [name], {name}
+    while waiting:
+        function = waiting.pop(0)
+        body, own = sections[function]
+        start = lines[-1][0] + STEP if lines else 0
+        lines += [(start + offset, text) for offset, text in body]
+        labels |= {label: start + offset for label, offset in own.items()} | {function: start}
+        for _, text in body:
+            referred = {match[1] for match in _REFERENCE.finditer(text)}
+            referred |= {match[2] for match in _ADDRESS_HALF.finditer(text)}
+            for other in sorted(referred & sections.keys() - seen):
+                seen.add(other)
+                waiting.append(other)
+    return lines, labels
+
+
+def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]) -> Sass:
+    def place(label: str) -> int:
+        label = label.removeprefix(".text.").removesuffix("@srel")
+        if label in labels:
+            return labels[label]
+        if label in symbols:
+            return symbols[label]
+        raise BadFile(f"the disassembly has no label {label!r}, which {text!r} names", "disassemble it again")
+
+    def half(match: re.Match[str]) -> str:
+        whole = place(match[2]) if match[3] is None else place(match[3])  # a label is counted from its function
+        return f"{whole >> 32 if match[1] == 'hi' else whole & 0xFFFFFFFF:#x}"
+
+    listed = _BRANCH_TARGETS.search(text)
+    targets = tuple(place(label.strip()) for label in listed[1].split(",")) if listed else ()
+    text = _BRANCH_TARGETS.sub("", text)
+    text = _ADDRESS_HALF.sub(half, text)
+    text = _REFERENCE.sub(lambda match: f"{place(match[1]):#x}", text)
+    return Sass(offset, " ".join(text.split()), targets)

@@ -1,0 +1,213 @@
+"""What each instruction reads and writes: registers, by one number each, and memory as a whole.
+
+R0-R254 are 0-254, UR0-UR62 are 256-318, P0-P6 are 320-326, UP0-UP6 are 328-334; zero registers have no number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ncu_swizzle.emulate.parse import (
+    CONSTANT,
+    MEMORY,
+    PRED,
+    REG,
+    TRUE,
+    UPRED,
+    UREG,
+    UZERO,
+    ZERO,
+    Instruction,
+    Operand,
+)
+
+BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
+NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
+REGISTERS = 336
+# Contents of shared, local and global memory; what BAR.RED hands to B2R.
+SHARED, LOCAL, VOTED, GLOBAL = 336, 337, 338, 339
+
+# What ends a basic block, or has to stand alone in one, because it can change which threads run.
+_CONTROL = "BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC"
+CONTROL = frozenset(_CONTROL.split())
+SHARED_ACCESS = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST"))
+_NO_RESULT = """
+    ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
+    PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM SURED SUST SYNCSU UBLKCP UBLKPF UBLKRED
+    UCGABAR_ARV UCGABAR_WAIT USTGR UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
+"""
+NO_RESULT = frozenset(_NO_RESULT.split()) | CONTROL
+_TWO_PREDICATES = frozenset(
+    ("ISETP", "FSETP", "DSETP", "HSETP2", "UISETP", "UFSETP", "PSETP", "UPSETP", "PLOP3", "UPLOP3", "QSPC", "ELECT")
+)
+_CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD"))
+MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA", "HGMMA", "QGMMA", "IGMMA", "BGMMA"))
+_PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Bit sets over the numbers above: `reads` with data, `roots` without; `writes`, of which `kills` for sure."""
+
+    reads: int  # everything that it takes to know its results
+    roots: int  # what it takes to know which threads run it, where to, and what they access
+    writes: int
+    kills: int
+
+
+def number(operand: Operand) -> int | None:
+    """Return the register's number; None for a zero register, and for what is no register."""
+    if operand.kind not in BASES or operand.number == NONE[operand.kind]:
+        return None
+    return BASES[operand.kind] + operand.number
+
+
+def results(instruction: Instruction) -> int:
+    """Return how many of the operands, from the first on, are written."""
+    opcode, operands = instruction.opcode, instruction.operands
+    kinds = [operand.kind for operand in operands]
+    if opcode in NO_RESULT or not operands or (opcode == "SYNCS" and kinds[0] == MEMORY):
+        return 0
+    if opcode in _TWO_PREDICATES:
+        return 2
+    if opcode in _CARRIES:
+        return 1 + _leading(kinds[1:], (PRED, UPRED), operands[1:])
+    if opcode == "USETMAXREG":
+        return _leading(kinds, (UPRED,), operands)
+    if kinds[0] in (PRED, UPRED):
+        return 1 if len(kinds) == 1 or kinds[1] not in (REG, UREG) or _reads_next(opcode) else 2
+    if opcode in ("VOTE", "VOTEU", "B2R") and len(kinds) > 1 and kinds[1] in (PRED, UPRED):
+        return 2 if opcode == "B2R" or len(kinds) > 2 else 1
+    return 1
+
+
+def _reads_next(opcode: str) -> bool:
+    return opcode in ("FCHK", "DCHK", "SYNCS")
+
+
+def _leading(kinds: list[str], wanted: tuple[str, ...], operands: Iterable[Operand]) -> int:
+    count = 0
+    for kind, operand in zip(kinds, operands, strict=False):
+        if kind not in wanted or operand.negated:
+            break
+        count += 1
+    return count
+
+
+def width(instruction: Instruction) -> int:
+    """Return how many neighbouring registers the result takes."""
+    opcode = instruction.opcode
+    if opcode in MATRIX:
+        return _matrix_width(instruction)
+    if opcode in ("LDSM", "LDSMX"):
+        return int(instruction.modifiers[-1]) if instruction.modifiers[-1].isdigit() else 1
+    if opcode == "CS2R":
+        return 1 if instruction.has("32") else 2
+    if instruction.has("128"):
+        return 4
+    if opcode in ("I2F", "F2F", "FRND") or opcode in _PAIRS:
+        wide = opcode in _PAIRS or "F64" in instruction.modifiers[:1]
+        return 2 if wide else 1
+    if opcode in ("F2I", "I2I"):
+        return 2 if instruction.has("S64", "U64") else 1
+    return 2 if instruction.has("64", "WIDE") else 1
+
+
+def _matrix_width(instruction: Instruction) -> int:
+    shape = instruction.modifiers[0]
+    half = instruction.has("F16") and not instruction.has("F32")
+    if match := re.fullmatch(r"64x(\d+)x\d+", shape):
+        columns = int(match[1])
+        return columns // (4 if half else 2)
+    if instruction.opcode == "DMMA":
+        return {"16816": 8, "1688": 8, "1684": 8}.get(shape, 4)
+    if instruction.opcode in ("IMMA", "BMMA"):
+        return 4 if shape.startswith("16") else 2
+    return 2 if half else 4
+
+
+def source_width(instruction: Instruction, position: int) -> int:
+    """Return how many neighbouring registers an operand is read from."""
+    opcode = instruction.opcode
+    if opcode in ("IMAD", "UIMAD"):
+        return 2 if instruction.has("WIDE", "HI") and position == 2 else 1
+    if opcode in ("ATOMS", "STS", "ST", "STL"):
+        return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
+    if opcode == "I2F":
+        return 2 if instruction.has("U64", "S64") else 1
+    if opcode == "F2I":
+        return 2 if instruction.has("F64") else 1
+    if opcode in (*_PAIRS, "DSETP", "F2F"):
+        return 2
+    if opcode in ("UIADD3", "UMOV") and instruction.has("64"):
+        return 2
+    return 1
+
+
+def effects(instruction: Instruction) -> Effects:
+    """Return what the instruction reads and writes."""
+    count = results(instruction)
+    writes = _written(instruction, count)
+    guard = _bits([instruction.guard], 1) if instruction.guard else 0
+    addresses = reads = guard
+    for position, operand in enumerate(instruction.operands[count:]):
+        if operand.kind in (MEMORY, CONSTANT):
+            found = _address_bits(operand)
+            addresses |= found if operand.kind == MEMORY else 0
+        else:
+            found = _bits([operand], source_width(instruction, position))
+        reads |= found
+    reads, writes = _memory(instruction, reads, writes)
+    kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
+    roots = reads if instruction.opcode in CONTROL else addresses if instruction.opcode in SHARED_ACCESS else 0
+    return Effects(reads, roots | (reads if instruction.opcode == "BMOV" else 0), writes, kills)
+
+
+def _memory(instruction: Instruction, reads: int, writes: int) -> tuple[int, int]:
+    opcode = instruction.opcode
+    if opcode in ("LDS", "ATOMS", "LD", "LDSM"):
+        reads |= 1 << SHARED
+    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM"):
+        writes |= 1 << SHARED
+    if opcode in ("LDG", "LD"):
+        reads |= 1 << GLOBAL
+    if opcode in ("STG", "ST", "ATOMG", "ATOM", "RED", "REDG"):
+        writes |= 1 << GLOBAL
+    if opcode in ("LDL", "LD"):
+        reads |= 1 << LOCAL
+    if opcode in ("STL", "ST"):
+        writes |= 1 << LOCAL
+    if opcode == "BAR" and instruction.has("RED"):
+        writes |= 1 << VOTED
+    if opcode == "B2R":
+        reads |= 1 << VOTED
+    return reads, writes
+
+
+def _written(instruction: Instruction, count: int) -> int:
+    bits = 0
+    if instruction.opcode == "R2P":
+        mask = instruction.operands[-1].number
+        return sum(1 << BASES[PRED] + bit for bit in range(7) if mask >> bit & 1)
+    for operand in instruction.operands[:count]:
+        wide = width(instruction) if operand.kind in (REG, UREG) else 1
+        bits |= _bits([operand], wide)
+    return bits
+
+
+def _bits(operands: Iterable[Operand | None], wide: int) -> int:
+    bits = 0
+    for operand in operands:
+        if operand is not None and operand.kind == "SR" and operand.text == "PR":
+            bits |= 0x7F << BASES[PRED]
+        first = number(operand) if operand is not None else None
+        if operand is not None and first is not None:
+            wide_here = 2 if "64" in operand.suffixes else wide
+            bits |= ((1 << wide_here) - 1) << first if operand.kind in (REG, UREG) else 1 << first
+    return bits
+
+
+def _address_bits(operand: Operand) -> int:
+    return _bits(operand.terms, 1)

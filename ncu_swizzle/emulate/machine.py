@@ -1,0 +1,269 @@
+"""The state of the blocks that run, and reading and writing it for the warps whose turn it is.
+
+All arrays hold the warps of all blocks one after the other. The warps that execute an instruction together are the
+`View`'s: the numbers of the warps, and which of their lanes are active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.emulate.dependence import Boxes, Tag, any_way
+from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.parse import PRED, REG, UPRED, UREG
+from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, joint, truth, unknown
+from ncu_swizzle.smem.banks import Bools, Ints
+
+LANES = np.arange(32)
+STACK_TOP = 0x00FFFDC0  # where local memory ends: what c[0x0][0x28] holds
+SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
+LOCAL_WINDOW = 0x00007F02
+
+
+@dataclass(frozen=True)
+class View:
+    """Some warps at one place: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
+
+    warps: Ints
+    mask: Bools
+    whole: bool  # all warps with all their living lanes
+
+
+@dataclass
+class LocalWord:
+    """A word of all threads' local memory; which of its four bytes are known has a bit each."""
+
+    bits: Bits  # (W, 32) uint32
+    known: Bits  # (W, 32) uint8
+    origin: int | None = None
+    tag: Tag | None = None
+
+    @classmethod
+    def nothing(cls, warps: int) -> LocalWord:
+        """Return a word that nobody has written yet."""
+        return cls(np.zeros((warps, 32), np.uint32), np.zeros((warps, 32), np.uint8))
+
+    def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
+        """Write `size` bytes from `byte` on, in some lanes of some warps."""
+        shift = np.uint32(8) * byte
+        hole = np.uint32((1 << 8 * size) - 1) << shift
+        touched = np.uint8((1 << size) - 1) << byte.astype(np.uint8)
+        old, sure = self.bits[warps], self.known[warps]
+        self.bits[warps] = np.where(lanes, (old & ~hole) | (value.bits << shift & hole), old)
+        now_known = np.where(np.asarray(value.known), sure | touched, sure & ~touched)
+        self.known[warps] = np.where(lanes, now_known, sure)
+        if value.known is not True:
+            self.origin = value.origin
+
+
+@dataclass
+class Machine:
+    """Registers and memories of B blocks of the same launch."""
+
+    blocks: Ints  # (B, 3): their indices
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    constants: Mapping[int, bytes]
+    known_constants: Mapping[int, Bools]  # which bytes of a bank are known
+    memory: Mapping[int, bytes]
+    shared_size: int  # bytes of a block
+    ulps: Ints  # (B,): by how much approximate results are off, see approximate.py
+    live: Bools = field(init=False)  # (W, 32): lanes that are there and have not ended
+
+    def __post_init__(self) -> None:
+        threads = self.block[0] * self.block[1] * self.block[2]
+        self.threads = threads
+        self.per_block = -(-threads // 32)
+        self.warps = self.per_block * len(self.blocks)
+        self.block_of = np.repeat(np.arange(len(self.blocks)), self.per_block)
+        thread = (np.arange(self.per_block * 32)).reshape(self.per_block, 32)
+        self.thread = np.tile(thread, (len(self.blocks), 1))
+        self.live = self.thread < threads
+        self.registers: list[Value | None] = [None] * REGISTERS
+        self.boxes = Boxes(self.blocks, self.grid)
+        self.log: Any = None
+        self.everyone = np.arange(self.warps)
+        self.view = View(self.everyone, self.live, True)
+        self.local: dict[int, LocalWord] = {}  # by the word's number, its address / 4
+        self.local_lost: int | None = None  # the instruction that wrote local memory nobody knows where
+        self.overwritten: dict[int, Bools] = {}  # of the arrays in memory, the bytes that were written since
+        self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None  # all stores to global memory, if kept
+        self.voted: Value | None = None
+        self.shared: Bits = np.zeros((len(self.blocks), 0), np.uint8)
+        self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
+        self.shared_origin: int | None = None
+        self.shared_tag: Tag | None = None
+        self.now = 0  # the number of the instruction that is executed
+        self.approximated = False  # whether a result came from an approximation, see operations.floating
+        self.tokens = np.zeros((16, self.warps, 32), np.int64)  # which execution of BSSY a lane waits for at a barrier
+
+    def keep_contents(self) -> None:
+        """Follow what shared memory holds; nothing of it is known at first."""
+        shape = (len(self.blocks), self.shared_size)
+        self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
+
+    # ------------------------------------------------------------------------------------------ registers
+
+    def get(self, number: int) -> Value:
+        """Return a register of the view's warps."""
+        value = self.registers[number]
+        if value is None:
+            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32)
+        return value if self.view.whole else self.part(value)
+
+    def part(self, value: Value) -> Value:
+        """Return the view's warps of a value of all warps."""
+        if len(self.view.warps) == self.warps:
+            return value
+        bits = value.bits if value.bits.shape[0] == 1 else value.bits[self.view.warps]
+        known = value.known
+        if not isinstance(known, bool) and known.shape[0] != 1:
+            known = known[self.view.warps]
+        return Value(bits, known, value.origin, value.tag)
+
+    def put(self, number: int | None, value: Value, guard: Value | None = None) -> None:
+        """Write a register of the view's warps, in the active lanes for which the guard is true."""
+        if number is None:
+            return
+        view = self.view
+        uniform = BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
+        if view.whole and guard is None:
+            self.registers[number] = value
+            return
+        selected, doubtful = self.selection(guard, 1 if uniform else 32)
+        if not selected.any() and not doubtful.any():
+            self._might_write(number, value, guard)
+            return
+        old = self.registers[number]
+        all_warps = len(view.warps) == self.warps
+        if all_warps and not doubtful.any() and bool((selected | ~self._alive(uniform)).all()):
+            tag = value.tag
+            if guard is not None and guard.tag is not None:  # another block may keep what the register held
+                tag = dependent(value, guard, *([old] if old is not None else []))
+            self.registers[number] = Value(value.bits, value.known, value.origin, tag)
+            return
+        narrow = uniform or self._stays_uniform(value, old, guard)
+        if narrow and not uniform:
+            selected, doubtful = self.selection(guard, 1)
+        self.registers[number] = self._mixed(value, old, selected, doubtful, guard, 1 if narrow else 32)
+
+    def _might_write(self, number: int, value: Value, guard: Value | None) -> None:
+        """Note that another block may write what none of these does."""
+        old = self.registers[number]
+        if guard is not None and guard.tag is not None and old is not None:
+            self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard))
+
+    def _stays_uniform(self, value: Value, old: Value | None, guard: Value | None) -> bool:
+        """Say whether all lanes of each warp have the same in a register before and after it is written."""
+        parts = [part for part in (value, old, guard) if part is not None]
+        return self.view.whole and old is not None and all(part.bits.shape[1] == 1 for part in parts)
+
+    def _alive(self, uniform: bool) -> Bools:
+        alive: Bools = np.asarray(self.live.any(axis=1, keepdims=True)) if uniform else self.live
+        return alive
+
+    def selection(self, guard: Value | None, wide: int = 32) -> tuple[Bools, Bools]:
+        """Return which lanes carry an instruction out, and of which that is not known, shape (G, wide)."""
+        mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
+        if guard is None:
+            return mask, np.zeros_like(mask)
+        condition = guard.bits
+        if wide == 1 and condition.shape[1] == 32:
+            condition = condition[:, :1]
+        if guard.known is True:
+            return mask & condition, np.zeros_like(mask)
+        known = np.asarray(guard.known)
+        known = known[:, :1] if wide == 1 and known.ndim == 2 else known
+        return mask & condition & known, mask & ~known
+
+    def _mixed(
+        self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
+    ) -> Value:
+        """Return the register with the selected lanes replaced, and the doubtful ones unknown."""
+        warps = self.view.warps
+        full = (self.warps, wide)
+        if old is None:
+            old = Value(np.zeros((1, 1), value.bits.dtype), False, self.now)
+            tag = value.tag
+        else:
+            same = value.tag == old.tag
+            tag = value.tag if same else dependent(value, old) if wide == 1 else any_way(value.tag, old.tag)
+        if guard is not None and guard.tag is not None:
+            tag = dependent(value, old, guard) if wide == 1 else any_way(value.tag, old.tag, guard.tag)
+        bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
+        part = bits[warps]
+        np.copyto(part, value.bits, where=selected)
+        bits[warps] = part
+        known: Known = True
+        origin = old.origin
+        if old.known is not True or value.known is not True or doubtful.any():
+            known = np.broadcast_to(np.asarray(old.known), full).copy()
+            sub = known[warps]
+            np.copyto(sub, np.asarray(value.known), where=selected)
+            sub &= ~doubtful
+            known[warps] = sub
+            if value.known is not True:
+                origin = value.origin
+            elif doubtful.any() and guard is not None:
+                origin = guard.origin
+            known = True if known.all() else known
+        return Value(bits, known, origin, tag)
+
+    def forget(self, numbers: int, origin: int) -> None:
+        """Make the registers of a bit set unknown in the view's lanes."""
+        number = 0
+        while numbers >> number and number < REGISTERS:
+            if numbers >> number & 1:
+                like = bool if number >= BASES[PRED] else np.uint32
+                self.put(number, unknown(origin, like))
+            number += 1
+
+    # ------------------------------------------------------------------------------------------ dependence on the block
+
+    def view_blocks(self) -> Ints:
+        """Return the block of each of the view's warps."""
+        found: Ints = self.block_of[self.view.warps]
+        return found
+
+    def pin(self, tag: Tag | None) -> None:
+        """Note that something was decided by a value that depends on the block."""
+        if tag is not None:
+            self.boxes.pin(np.unique(self.view_blocks()), tag.dims)
+
+    def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, where: Bools) -> None:
+        """Keep only blocks for which each value, (G, 32) int64, stays in its bounds, in the lanes of `where`."""
+        if tag is None:
+            return
+        if tag.coefficients is None:
+            return  # what is computed of it keeps the tag
+        shape = where.shape
+        far = np.int64(1) << 40
+        down = np.where(where, np.broadcast_to(values - least, shape), far).min(axis=1)
+        up = np.where(where, np.broadcast_to(most - values, shape), far).min(axis=1)
+        blocks, group = np.unique(self.view_blocks(), return_inverse=True)
+        lowest = np.full(len(blocks), far)
+        highest = np.full(len(blocks), far)
+        np.minimum.at(lowest, group, down)
+        np.minimum.at(highest, group, up)
+        self.boxes.keep_within(tag, blocks, lowest, highest)
+
+    # ------------------------------------------------------------------------------------------ barriers of a warp
+
+    def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
+        """Return the lanes that the guard selects, and those of which that is unknown; the tag is decided here."""
+        if guard is not None:
+            self.pin(guard.tag)
+        return self.selection(guard)
+
+
+def initial_value(kind: str) -> Value:
+    """Return the value of a zero register, or of the predicate that is always true."""
+    return truth(True) if kind in (PRED, UPRED) else Value(np.zeros((1, 1), np.uint32))
+
+
+__all__ = ["LANES", "LOCAL_WINDOW", "REG", "SHARED_WINDOW", "STACK_TOP", "Machine", "View", "initial_value", "joint"]

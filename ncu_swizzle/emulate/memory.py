@@ -1,0 +1,510 @@
+"""Carrying out loads and stores: shared, local and global memory, as far as their contents are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name, zero_fill
+from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
+from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, LocalWord, Machine
+from ncu_swizzle.emulate.operations.registry import Step
+from ncu_swizzle.emulate.parse import PRED, REG, Instruction
+from ncu_swizzle.emulate.values import Bits, Value, dependent, unknown
+from ncu_swizzle.smem.banks import Bools
+
+Reader = Callable[[Machine], Value]
+
+
+def compiled(instruction: Instruction, index: int, needed: bool, contents: bool) -> Step | None:
+    """Return what carries a load or store out; None for other instructions.
+
+    `needed` says that its result matters, `contents` that those of shared memory do.
+    """
+    opcode = instruction.opcode
+    if opcode in ("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"):
+        return _Shared(instruction, index, needed, contents).step
+    if opcode in ("LD", "ST"):
+        return _Generic(instruction, index, needed, contents).step
+    if opcode == "LDL":
+        return _LoadLocal(instruction).step if needed else None
+    if opcode == "STL":
+        return _StoreLocal(instruction).step if needed else None
+    if opcode == "LDG":
+        return _LoadGlobal(instruction).step if needed else None
+    if opcode in ("STG", "RED", "REDG"):
+        return _StoreGlobal(instruction).step if needed else None
+    if opcode in ("ATOMG", "ATOM"):
+        return _AtomicGlobal(instruction).step if needed else None
+    return None
+
+
+class _Access:
+    """What loads and stores have in common."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction = instruction
+        self.guard = operands.guard(instruction.guard)
+        self.place = memory_operands(instruction)[0]
+        self.memory = instruction.operands[self.place]
+        self.width = access_width(instruction)
+        self.destination = number(instruction.operands[0]) if self.place > 0 else None
+        self.count = max(1, width(instruction))
+        written = effects(instruction).writes
+        self.results = [register for register in range(REGISTERS) if written >> register & 1]
+        sources = instruction.operands[self.place + 1 :]
+        self.data = (
+            [operands.raw(sources[0], k) for k in range(max(1, self.width // 4))]
+            if sources and sources[0].kind == REG
+            else []
+        )
+
+    def lanes(self, m: Machine) -> tuple[Bools, Bools, Value | None]:
+        """Return the lanes that access memory, those that may, and the guard."""
+        condition = self.guard(m) if self.guard else None
+        selected, doubtful = m.certain_mask(condition)
+        return selected, doubtful, condition
+
+    def stored(self, m: Machine) -> list[Value]:
+        """Return what is to be stored, one value per word; the zero register is none that was read."""
+        return [read(m) for read in self.data] or [Value(np.zeros((1, 1), np.uint32))] * max(1, self.width // 4)
+
+    def finish(self, m: Machine, values: Sequence[Value], condition: Value | None) -> None:
+        """Write loaded values to the registers."""
+        if self.destination is None:
+            return
+        for k, value in enumerate(values):
+            m.put(self.destination + k, value, condition)
+
+    def nothing(self, m: Machine, condition: Value | None, uniform: bool = False, origin: int | None = None) -> None:
+        """Write unknown values to the registers."""
+        lost = unknown(m.now if origin is None else origin, uniform=uniform)
+        self.finish(m, [lost] * self.count, condition)
+
+
+class _Shared(_Access):
+    """LDS, STS, LDSM, STSM, ATOMS and LDGSTS."""
+
+    def __init__(self, instruction: Instruction, index: int, needed: bool, contents: bool) -> None:
+        super().__init__(instruction)
+        self.index, self.needed, self.contents = index, needed, contents
+        self.address = operands.address(self.memory)
+        self.zero_fill = zero_fill(instruction)
+        self.source: Reader | None = None
+        if instruction.opcode == "LDGSTS":
+            second = instruction.operands[memory_operands(instruction)[1]]
+            self.source = operands.address(second)
+            if self.zero_fill:
+                last = next(o for o in instruction.operands[::-1] if o.kind == "P")
+                self.fill = operands.predicate(last)
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, condition = self.lanes(m)
+        place = self.address(m)
+        recorded = self._record(m, selected, doubtful, condition, place)
+        if self.contents:
+            self._contents(m, selected, doubtful, condition, place, recorded)
+        elif self.needed:
+            self.nothing(m, condition)
+
+    def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, place: Value) -> bool:
+        if doubtful.any():
+            m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
+            return False
+        if place.known is not True and bool((selected & ~np.asarray(place.known)).any()):
+            m.log.miss(self.index, "its address", place.origin)
+            return False
+        _decide_address(m, place)
+        source = None
+        if self.source is not None and not self._copied(m, selected):
+            return False
+        if self.source is not None:
+            source = self.source(m).bits
+        m.log.record(m, self.index, place.bits, selected, source)
+        return True
+
+    def _copied(self, m: Machine, selected: Bools) -> bool:
+        """Say whether what a copy reads is known, and is the same for all blocks that are kept."""
+        assert self.source is not None
+        origin = self.source(m)
+        if origin.known is not True and bool((selected & ~np.asarray(origin.known)).any()):
+            m.log.miss(self.index, "the global address that it reads", origin.origin)
+            return False
+        _decide_address(m, origin)
+        if self.zero_fill:
+            reads = self.fill(m)
+            m.pin(reads.tag)
+            if reads.known is not True or bool((selected & ~reads.bits).any()):
+                m.log.miss(self.index, "what lanes cost that write zeros instead of what they read", m.now)
+                return False
+        return True
+
+    def _contents(
+        self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, place: Value, recorded: bool
+    ) -> None:
+        opcode = self.instruction.opcode
+        if opcode == "LDS":
+            self.finish(m, _extended(self.instruction, load_shared(m, place, selected, self.width)), condition)
+        elif opcode == "LDSM":
+            self.nothing(m, condition)
+        elif not recorded and (doubtful.any() or not place.certain):
+            _lose_shared(m, place.origin if place.known is not True else condition.origin if condition else None)
+            if opcode == "ATOMS":
+                self.nothing(m, condition)
+        elif opcode == "STS":
+            store_shared(m, place, selected, self.stored(m), self.width)
+        elif opcode == "ATOMS":
+            self._atomic(m, selected, place)
+            self.nothing(m, condition)
+        else:
+            _forget_shared(m, place, selected, self.width if opcode != "STSM" else 16)
+
+    def _atomic(self, m: Machine, selected: Bools, place: Value) -> None:
+        """Carry out what does not depend on the order of lanes and warps; forget the rest."""
+        function = {"ADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}
+        name = next((word for word in self.instruction.modifiers if word in function), None)
+        counts_lanes = self.instruction.has("POPC")
+        if operation_name(self.instruction) is None or (name is None and not counts_lanes) or self.width != 4:
+            _forget_shared(m, place, selected, self.width)
+            return
+        data = Value(np.ones((1, 1), np.uint32)) if counts_lanes else self.data[0](m)
+        old = load_shared(m, place, selected, 4)[0]
+        rows, lanes = np.nonzero(selected)
+        block = m.view_blocks()[rows]
+        at = np.broadcast_to(place.bits, selected.shape)[rows, lanes].astype(np.int64) & 0xFFFFFF
+        words = m.shared.view(np.uint32)
+        values = np.broadcast_to(data.bits, selected.shape)[rows, lanes]
+        function.get(name or "ADD", np.add).at(words, (block, at // 4), values)
+        unsure = ~(np.broadcast_to(np.asarray(data.known) & np.asarray(old.known), selected.shape)[rows, lanes])
+        m.shared_tag = any_way(m.shared_tag, data.tag, place.tag)
+        for k in range(4):
+            m.shared_known[block[unsure], at[unsure] + k] = False
+        if unsure.any():
+            m.shared_origin = data.origin if data.known is not True else m.now
+
+
+def _decide_address(m: Machine, place: Value) -> None:
+    """Shifting all addresses of a request by a multiple of 128 changes nothing; any other change counts."""
+    tag = place.tag
+    if tag is not None and not (tag.uniform and tag.align >= 7):
+        dims = tag.dims
+        if tag.coefficients:
+            dims = sum(1 << axis for axis, c in enumerate(tag.coefficients) if c % 128)
+        m.boxes.pin(np.unique(m.view_blocks()), dims)
+
+
+def _extended(instruction: Instruction, values: Sequence[Value]) -> Sequence[Value]:
+    """Extend the sign of a loaded byte or half word."""
+    bits = 8 if instruction.has("S8") else 16 if instruction.has("S16") else 32
+    if bits == 32:
+        return values
+    shift = np.int32(32 - bits)
+    return [Value((v.bits.view(np.int32) << shift >> shift).view(np.uint32), v.known, v.origin, v.tag) for v in values]
+
+
+# ---------------------------------------------------------------------------------------------- shared memory
+
+
+def _bytes_at(m: Machine, place: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
+    """Return block and byte, (G, 32, size), of what the lanes access, and which of it is inside of memory."""
+    at = (np.broadcast_to(place.bits, selected.shape).astype(np.int64) & 0xFFFFFF)[..., None] + np.arange(size)
+    inside = selected[..., None] & (at < m.shared.shape[1])
+    block = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
+    return block, np.where(inside, at, 0), inside
+
+
+def load_shared(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
+    """Return what the lanes find at their addresses, one value per word."""
+    block, at, inside = _bytes_at(m, place, selected, size)
+    data = m.shared[block, at].astype(np.uint32)
+    known = m.shared_known[block, at] & inside & np.broadcast_to(np.asarray(place.known), selected.shape)[..., None]
+    tag = any_way(m.shared_tag, place.tag)
+    found = []
+    for first in range(0, size, 4):
+        part = slice(first, min(first + 4, size))
+        shifts = 8 * np.arange(part.stop - part.start, dtype=np.uint32)
+        sure = known[..., part].all(axis=-1)
+        origin = place.origin if place.known is not True else m.shared_origin
+        bits = (data[..., part] << shifts).sum(axis=-1, dtype=np.uint32)
+        everything = bool((sure | ~selected).all())
+        found.append(Value(bits, True if everything else sure, m.now if origin is None else origin, tag))
+    return found
+
+
+def store_shared(m: Machine, place: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
+    """Write the lanes' values to their addresses; where two lanes write one, the highest lane wins."""
+    block, at, inside = _bytes_at(m, place, selected, size)
+    for word, value in enumerate(values):
+        bits = np.broadcast_to(value.bits, selected.shape)
+        known = np.broadcast_to(np.asarray(value.known), selected.shape)
+        for k in range(min(4, size - 4 * word)):
+            here = inside[..., 4 * word + k]
+            where = block[..., 4 * word + k][here], at[..., 4 * word + k][here]
+            m.shared[where] = (bits >> np.uint32(8 * k) & np.uint32(0xFF)).astype(np.uint8)[here]
+            m.shared_known[where] = known[here]
+        if value.known is not True:
+            m.shared_origin = value.origin
+        m.shared_tag = any_way(m.shared_tag, value.tag, place.tag)
+
+
+def _forget_shared(m: Machine, place: Value, selected: Bools, size: int) -> None:
+    block, at, inside = _bytes_at(m, place, selected, size)
+    m.shared_known[block[inside], at[inside]] = False
+    m.shared_origin = m.now
+
+
+def _lose_shared(m: Machine, origin: int | None) -> None:
+    """Forget all that shared memory holds, in the view's blocks: something was written nobody knows where."""
+    m.shared_known[np.unique(m.view_blocks())] = False
+    m.shared_origin = m.now if origin is None else origin
+
+
+def lose_everything(m: Machine, origin: int) -> None:
+    """Forget shared memory's contents, where they are followed at all."""
+    if m.shared.shape[1]:
+        _lose_shared(m, origin)
+
+
+# ---------------------------------------------------------------------------------------------- local memory
+
+
+def load_local(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
+    """Return what the lanes find in local memory, one value per word; bytes and half words as numbers."""
+    count = max(1, size // 4)
+    if not bool((np.asarray(place.known) | ~selected).all()):
+        return [unknown(place.origin if place.origin is not None else m.now)] * count
+    address = np.broadcast_to(place.bits, selected.shape)
+    needed = np.uint8((1 << min(size, 4)) - 1) << (address & np.uint32(3)).astype(np.uint8)
+    return [_local_word(m, place, address, selected, needed, k, size) for k in range(count)]
+
+
+def _local_word(m: Machine, place: Value, address: Bits, selected: Bools, needed: Bits, k: int, size: int) -> Value:
+    at = address >> np.uint32(2)
+    bits, known = np.zeros(selected.shape, np.uint32), np.zeros(selected.shape, bool)
+    origin, tag = m.now if m.local_lost is None else m.local_lost, place.tag
+    for number_of_word in np.unique(at[selected]):
+        word = m.local.get(int(number_of_word) + k)
+        if word is None:
+            continue
+        here = selected & (at == number_of_word)
+        sure = (word.known[m.view.warps] & needed) == needed
+        np.copyto(bits, word.bits[m.view.warps], where=here)
+        np.copyto(known, sure, where=here)
+        origin = word.origin if bool((here & ~sure).any()) and word.origin is not None else origin
+        tag = any_way(tag, word.tag)
+    if size < 4:
+        bits = bits >> (np.uint32(8) * (address & np.uint32(3))) & np.uint32((1 << 8 * size) - 1)
+    return Value(bits, True if bool((known | ~selected).all()) else known, origin, tag)
+
+
+def store_local(m: Machine, place: Value, selected: Bools, doubtful: Bools, values: Sequence[Value], size: int) -> None:
+    """Write to local memory; where the address is not known, nothing in it is known any more."""
+    if doubtful.any() or not bool((np.asarray(place.known) | ~selected).all()):
+        forget_local(m, m.now)
+        return
+    address = np.broadcast_to(place.bits, selected.shape)
+    for number_of_word in np.unique(address[selected] >> np.uint32(2)):
+        here = selected & (address >> np.uint32(2) == number_of_word)
+        for k, value in enumerate(values):
+            word = m.local.setdefault(int(number_of_word) + k, LocalWord.nothing(m.warps))
+            word.write(m.view.warps, here, address & np.uint32(3), value, min(size, 4))
+            word.tag = any_way(word.tag, value.tag, place.tag)
+
+
+def forget_local(m: Machine, origin: int) -> None:
+    """Forget all of local memory: something was written nobody knows where."""
+    m.local.clear()
+    m.local_lost = origin
+
+
+class _LoadLocal(_Access):
+    def step(self, m: Machine) -> None:
+        selected, _, condition = self.lanes(m)
+        place = operands.address(self.memory)(m)
+        self.finish(m, _extended(self.instruction, load_local(m, place, selected, self.width)), condition)
+
+
+class _StoreLocal(_Access):
+    def step(self, m: Machine) -> None:
+        selected, doubtful, _ = self.lanes(m)
+        place = operands.address(self.memory)(m)
+        store_local(m, place, selected, doubtful, self.stored(m), self.width)
+
+
+# ---------------------------------------------------------------------------------------------- global memory
+
+
+def load_global(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
+    """Return what the lanes find in the arrays that are known, one value per word."""
+    words = max(1, size // 4)
+    at = np.broadcast_to(place.bits, selected.shape).astype(np.uint64)
+    bits = np.zeros((words, *selected.shape), np.uint32)
+    sure = np.zeros((words, *selected.shape), bool)
+    reachable = selected & np.broadcast_to(np.asarray(place.known), selected.shape)
+    for base, content in m.memory.items():
+        offset = (at - np.uint64(base)).view(np.int64)
+        inside = reachable & (offset >= 0) & (offset + size <= len(content))
+        if not inside.any():
+            continue
+        data = np.frombuffer(content, np.uint8)
+        lost = m.overwritten.get(base)
+        for word in range(words):
+            sure[word] |= inside
+            for k in range(min(4, size - 4 * word)):
+                where = np.where(inside, offset + 4 * word + k, 0)
+                bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
+                sure[word] &= ~lost[where] if lost is not None else True
+    tag = dependent(place)
+    origin = place.origin if place.known is not True else m.now
+    return [
+        Value(bits[word], True if bool((sure[word] | ~selected).all()) else sure[word], origin, tag)
+        for word in range(words)
+    ]
+
+
+class _LoadGlobal(_Access):
+    def __init__(self, instruction: Instruction) -> None:
+        super().__init__(instruction)
+        self.address = operands.wide_address(self.memory)
+
+    def step(self, m: Machine) -> None:
+        selected, _, condition = self.lanes(m)
+        place = self.address(m)
+        if place.bits.shape[1] == 1 and not m.memory:
+            self.nothing(m, condition, uniform=True)
+            return
+        if m.memory and place.known is not False:
+            values = load_global(m, place, selected, self.width)
+            if any(value.known is True or np.any(value.known) for value in values):
+                self.finish(m, _extended(self.instruction, values), condition)
+                return
+        self.nothing(m, condition, uniform=same_address(place, selected), origin=m.now)
+
+
+class _StoreGlobal(_Access):
+    """What a store overwrites in a known array is unknown from then on: other blocks may write it before or after."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        super().__init__(instruction)
+        self.address = operands.wide_address(self.memory)
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, _ = self.lanes(m)
+        store_global(m, self.address(m), selected | doubtful, self.width)
+        if m.stores is not None:
+            m.stores.append((m.now, self.address(m), selected, self.stored(m)))
+
+
+class _AtomicGlobal(_StoreGlobal):
+    """An atomic operation: as a store, and what it returns is unknown."""
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, condition = self.lanes(m)
+        store_global(m, self.address(m), selected | doubtful, self.width)
+        for register in self.results:
+            m.put(register, unknown(m.now, bool if register >= BASES[PRED] else np.uint32), condition)
+
+
+def store_global(m: Machine, place: Value, selected: Bools, size: int) -> None:
+    """Note which bytes of the known arrays are overwritten; where the address is not known, all of them."""
+    at = np.broadcast_to(place.bits, selected.shape).astype(np.uint64)
+    unsure = bool((selected & ~np.broadcast_to(np.asarray(place.known), selected.shape)).any())
+    for base, content in m.memory.items():
+        offset = (at - np.uint64(base)).view(np.int64)
+        inside = selected & (offset >= 0) & (offset + size <= len(content))
+        if not unsure and not inside.any():
+            continue
+        lost = m.overwritten.setdefault(base, np.zeros(len(content), bool))
+        if unsure or place.tag is not None:
+            lost[:] = True
+        for k in range(size):
+            lost[offset[inside] + k] = True
+
+
+def lose_arrays(m: Machine) -> None:
+    """Forget all arrays in global memory: something was written nobody knows where."""
+    for base, content in m.memory.items():
+        m.overwritten[base] = np.ones(len(content), bool)
+
+
+def same_address(place: Value, selected: Bools) -> bool:
+    """Say whether all lanes of each warp are sure to have the same address."""
+    if place.bits.shape[1] == 1:
+        return True
+    if place.known is not True:
+        return False
+    lanes = np.broadcast_to(place.bits, selected.shape)
+    highest = np.where(selected, lanes, 0).max(axis=1, keepdims=True)
+    return bool(((lanes == highest) | ~selected).all())
+
+
+# ---------------------------------------------------------------------------------------------- generic addresses
+
+
+class _Generic(_Access):
+    """LD and ST: shared, local or global memory, as the upper half of the address says."""
+
+    def __init__(self, instruction: Instruction, index: int, needed: bool, contents: bool) -> None:
+        super().__init__(instruction)
+        self.index, self.needed, self.contents = index, needed, contents
+        self.address = operands.wide_address(self.memory)
+        self.load = instruction.opcode == "LD"
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, condition = self.lanes(m)
+        place = self.address(m)
+        high = (place.bits >> np.uint64(32)).astype(np.uint32)
+        low = Value((place.bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), place.known, place.origin, place.tag)
+        if doubtful.any() or not bool((np.asarray(place.known) | ~selected).all()):
+            origin = place.origin if place.known is not True else condition.origin if condition else None
+            m.log.miss(self.index, "which memory its address is in", origin)
+            if not self.load:
+                forget_local(m, m.now)
+                lose_everything(m, m.now)
+            self._unknown(m, condition)
+            return
+        in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
+        if in_shared.any():
+            _decide_address(m, place)
+            m.log.record(m, self.index, low.bits, in_shared)
+        self._move(m, in_shared, in_local, selected, condition, low, place)
+
+    def _unknown(self, m: Machine, condition: Value | None) -> None:
+        if self.load and self.needed:
+            self.nothing(m, condition)
+
+    def _move(
+        self,
+        m: Machine,
+        in_shared: Bools,
+        in_local: Bools,
+        selected: Bools,
+        condition: Value | None,
+        low: Value,
+        place: Value,
+    ) -> None:
+        follow_shared = bool(m.shared.shape[1])
+        if self.load:
+            if not self.needed:
+                return
+            if bool((in_shared | ~selected).all()) and follow_shared:
+                values: Sequence[Value] = load_shared(m, low, selected, self.width)
+            elif bool((in_local | ~selected).all()):
+                values = load_local(m, low, selected, self.width)
+            elif not in_shared.any() and not in_local.any():
+                values = load_global(m, place, selected, self.width)
+            else:
+                self.nothing(m, condition)
+                return
+            self.finish(m, _extended(self.instruction, values), condition)
+            return
+        data = self.stored(m)
+        if m.memory:
+            store_global(m, place, selected & ~in_shared & ~in_local, self.width)
+        if in_shared.any() and follow_shared:
+            store_shared(m, low, in_shared, data, self.width)
+        if in_local.any():
+            store_local(m, low, in_local, np.zeros_like(in_local), data, self.width)

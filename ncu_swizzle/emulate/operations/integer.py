@@ -1,0 +1,480 @@
+"""Adding, multiplying, scaling and comparing whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ncu_swizzle.emulate import dependence
+from ncu_swizzle.emulate.dependence import Tag, scaled, total
+from ncu_swizzle.emulate.effects import results
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import Reader, integer, negated, pair, predicate, raw, times
+from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Value,
+    computed,
+    constant,
+    dependent,
+    derived,
+    first_origin,
+    high_half,
+    joint,
+    low_half,
+    same_for_all,
+    signed,
+    wide,
+)
+
+TOP = (1 << 32) - 1
+
+
+def added(*values: Value) -> Value:
+    """Return the sum, modulo 2^32."""
+    bits = values[0].bits
+    for value in values[1:]:
+        bits = bits + value.bits
+    return derived(bits, *values, tag=total(*(value.tag for value in values)))
+
+
+def multiplied(a: Value, b: Value) -> Value:
+    """Return the product, modulo 2^32."""
+    return derived(a.bits * b.bits, a, b, tag=_product_tag(a, b))
+
+
+def _product_tag(a: Value, b: Value) -> Tag | None:
+    if a.tag is None and b.tag is None:
+        return None
+    for tagged, factor in ((a, b), (b, a)):
+        if factor.tag is None and factor.known is True:
+            same = same_for_all(factor.bits)
+            if same is not None:
+                return scaled(tagged.tag, same)
+    return dependent(a, b)
+
+
+def ordered(m: Machine, a: Value, b: Value, is_signed: bool) -> tuple[Bits, Bits]:
+    """Return two numbers to be compared, as int64; they do not wrap where `keep_order` can be asked of them."""
+    affine = all(value.tag is None or value.tag.coefficients is not None for value in (a, b))
+    if affine:
+        return no_wrap(m, a, is_signed), no_wrap(m, b, is_signed)
+    return (signed(a.bits), signed(b.bits)) if is_signed else (a.bits.astype(np.int64), b.bits.astype(np.int64))
+
+
+def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
+    """Return the numbers as int64, and keep only blocks for which they do not wrap around."""
+    numbers: Bits = signed(value.bits) if is_signed else value.bits.astype(np.int64)
+    if value.tag is not None:
+        least, most = (-(1 << 31), (1 << 31) - 1) if is_signed else (0, TOP)
+        bounds = np.full((1, 1), least, np.int64), np.full((1, 1), most, np.int64)
+        m.keep_within(value.tag, numbers, *bounds, m.view.mask & np.asarray(value.known))
+    return numbers
+
+
+# ---------------------------------------------------------------------------------------------- sums
+
+
+@operation("IADD3", "UIADD3", "IADD")
+def iadd3(ins: Instruction) -> Compute | None:
+    """a + b + c, with carries out to predicates and in from them (.X)."""
+    count = results(ins)
+    sources = ins.operands[count:]
+    if ins.has("64"):
+        return _add64(sources)
+    numbers = [operand for operand in sources if operand.kind not in (PRED, UPRED)]
+    carries = [predicate(operand) for operand in sources if operand.kind in (PRED, UPRED)] if ins.has("X") else []
+    if ins.has("X"):
+        readers = [_extended(operand) for operand in numbers]
+        return lambda m: _sums(m, [read(m) for read in readers], [carry(m) for carry in carries], count)
+    readers = [integer(operand) for operand in numbers]
+    if count == 1:
+        return lambda m: (added(*[read(m) for read in readers]),)
+    minus = [operand.negated for operand in numbers]
+    plain = [raw(operand) for operand in numbers]
+    return lambda m: _sums(m, [_exact(read(m), n) for read, n in zip(plain, minus, strict=True)], [], count)
+
+
+def _extended(operand: Operand) -> Reader:
+    """Return what reads an operand of an .X instruction: there a minus or ~ inverts, and the carry adds the one."""
+    read = raw(operand)
+    if operand.negated or operand.inverted:
+        return lambda m: _flip(read(m))
+    return read
+
+
+def _flip(value: Value) -> Value:
+    return Value(~value.bits, value.known, value.origin, scaled(value.tag, -1))
+
+
+class _Minus(Value):
+    """A number that is to be subtracted: it counts as ~x + 1, whose carry differs from that of -x where x is 0."""
+
+
+def _exact(value: Value, minus: bool) -> Value:
+    if not minus:
+        return value
+    flipped = _flip(value)
+    return _Minus(flipped.bits, flipped.known, flipped.origin, flipped.tag)
+
+
+def _sums(m: Machine, values: Sequence[Value], carries: Sequence[Value], count: int) -> tuple[Value | None, ...]:
+    ones = sum(isinstance(value, _Minus) for value in values)
+    whole = np.full((1, 1), ones, np.uint64)
+    for value in values:
+        whole = whole + value.bits.astype(np.uint64)
+    for carry in carries:
+        whole = whole + carry.bits
+    everything = [*values, *carries]
+    tag = total(*(value.tag for value in values), *(dependent(carry) for carry in carries))
+    low = derived(low_half(whole), *everything, tag=tag)
+    if count == 1:
+        return (low,)
+    carry_tag = _decided_carry(m, whole, everything, tag)
+    over = whole >> np.uint64(32)
+    outs = [derived(over > k, *everything, tag=carry_tag) for k in range(count - 1)]
+    return (low, *outs)
+
+
+def _decided_carry(m: Machine, whole: Bits, sources: Sequence[Value], tag: Tag | None) -> Tag | None:
+    """Keep only blocks whose sums carry alike, so that the carry does not depend on the block."""
+    if tag is None:
+        return None
+    if tag.coefficients is None or any(s.tag is not None and s.tag.coefficients is None for s in sources):
+        return dependent(*sources)
+    low = (whole & np.uint64(TOP)).astype(np.int64)
+    zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
+    m.keep_within(tag, low, zero, top, m.view.mask & np.asarray(joint(*sources)))
+    return None
+
+
+def _add64(sources: Sequence[Operand]) -> Compute:
+    readers = [pair(operand) for operand in sources if operand.kind not in (PRED, UPRED)]
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        halves = [read(m) for read in readers]
+        whole = np.zeros((1, 1), np.uint64)
+        for low, high in halves:
+            whole = whole + wide(low.bits, high.bits)
+        every = [half for both in halves for half in both]
+        return computed(low_half(whole), *every), computed(high_half(whole), *every)
+
+    return compute
+
+
+@operation("VIADD", "UVIADD")
+def viadd(ins: Instruction) -> Compute | None:
+    """a + b."""
+    a, b = (integer(operand) for operand in ins.operands[1:3])
+    return lambda m: (added(a(m), b(m)),)
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+@operation("IMAD", "UIMAD")
+def imad(ins: Instruction) -> Compute | None:
+    """a * b + c: 32 bits of it, 64 (.WIDE), or the upper half (.HI)."""
+    if ins.has("WIDE", "HI"):
+        return _wide_product(ins)
+    count = results(ins)
+    a, b, c = (integer(operand) for operand in ins.operands[count : count + 3])
+    if ins.has("X"):
+        carry = predicate(ins.operands[count + 3])
+        readers = [_extended(operand) for operand in ins.operands[count : count + 3]]
+        return lambda m: _product_and_carry([read(m) for read in readers], carry(m))
+    if count > 1:
+        return None
+    return lambda m: (added(multiplied(a(m), b(m)), c(m)),)
+
+
+def _product_and_carry(values: Sequence[Value], carry: Value) -> tuple[Value | None, ...]:
+    a, b, c = values
+    product = multiplied(a, b)
+    bits = product.bits + c.bits + carry.bits.astype(np.uint32)
+    return (derived(bits, product, c, carry, tag=total(product.tag, c.tag, dependent(carry))),)
+
+
+def _wide_product(ins: Instruction) -> Compute | None:
+    count = results(ins)
+    first, second, third = ins.operands[count : count + 3]
+    plain = [raw(first), raw(second)]
+    minus = first.negated != second.negated
+    addend = pair(third)
+    carry = predicate(ins.operands[count + 3]) if ins.has("X") else None
+    is_signed = not ins.has("U32")
+    only_high = ins.has("HI")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        a, b = (read(m) for read in plain)
+        low, high = addend(m)
+        sources = [a, b, low, high, *([carry(m)] if carry else [])]
+        if joint(a, b, low) is False:
+            nothing = Value(np.zeros((1, 32), np.uint32), False, first_origin(a, b, low))
+            return (*([nothing] if only_high else [nothing, nothing]), *_no_carry(count, nothing))
+        whole, over = _accumulated(sources, is_signed, minus)
+        low_tag = total(scaled(_product_tag(a, b), -1 if minus else 1), low.tag)
+        first_half = derived(low_half(whole), a, b, low, *sources[4:], tag=low_tag)
+        upper = _upper(m, whole, first_half, sources, is_signed)
+        halves = [upper] if only_high else [first_half, upper]
+        return (*halves, *([computed(over, *sources)] if count > 1 else []))
+
+    return compute
+
+
+def _no_carry(count: int, nothing: Value) -> list[Value]:
+    return [Value(np.zeros((1, 32), bool), False, nothing.origin)] * (count - 1)
+
+
+def _accumulated(sources: Sequence[Value], is_signed: bool, minus: bool) -> tuple[Bits, Bits]:
+    """Return a * b + c (+ carry) modulo 2^64, and whether the sum ran over."""
+    a, b, low, high = sources[:4]
+    if is_signed:
+        product = (signed(a.bits) * signed(b.bits)).view(np.uint64)
+    else:
+        product = a.bits.astype(np.uint64) * b.bits.astype(np.uint64)
+    if minus:
+        product = np.uint64(0) - product
+    whole = product + wide(low.bits, high.bits)
+    over = whole < product
+    if len(sources) > 4:
+        one = sources[4].bits.astype(np.uint64)
+        over = over | ((whole + one) < whole)
+        whole = whole + one
+    return whole, over
+
+
+def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_signed: bool) -> Value:
+    """Return the upper half; it keeps only blocks whose lower half stays within 32 bits, so that it is fixed."""
+    upper = derived(high_half(whole), *sources)
+    tags = [source.tag for source in sources]
+    if not any(tags):
+        return upper
+    a, b, _, high = sources[:4]
+    flat = low.tag is not None and low.tag.coefficients is not None and high.tag is None and len(sources) == 4
+    if flat and low.tag is not None and _small_steps(low.tag) and _factor_is_plain(a, b, is_signed):
+        zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
+        for factor in (a, b):
+            no_wrap(m, factor, is_signed)
+        m.keep_within(low.tag, low.bits.astype(np.int64), zero, top, m.view.mask & np.asarray(joint(*sources)))
+        return upper
+    upper.tag = dependent(*sources)
+    return upper
+
+
+def _small_steps(tag: Tag) -> bool:
+    return tag.coefficients is not None and all(abs(c) < 1 << 30 for c in tag.coefficients)
+
+
+def _factor_is_plain(a: Value, b: Value, is_signed: bool) -> bool:
+    """Say whether the step of the product from block to block is below 2^31, so that it is what its tag says."""
+    for tagged, factor in ((a, b), (b, a)):
+        if tagged.tag is not None and factor.tag is None:
+            same = same_for_all(factor.bits)
+            steps = tagged.tag.coefficients
+            if same is None or steps is None:
+                return False
+            value = same - (1 << 32) if is_signed and same >> 31 else same
+            return all(abs(step * value) < 1 << 30 for step in steps)
+    return a.tag is None and b.tag is None
+
+
+@operation("IDP", "UIDP")
+def idp(ins: Instruction) -> Compute | None:
+    """The sum of products of packed numbers, and c: four bytes by four (.4A), or two half words by two bytes (.2A)."""
+    kinds = [word for word in ins.modifiers if word in ("S8", "U8", "S16", "U16")]
+    if len(kinds) != 2 or not ins.has("4A", "2A"):
+        return None
+    count = 4 if ins.has("4A") else 2
+    first = 2 if ins.has("HI") and count == 2 else 0
+    a, b = (raw(operand) for operand in ins.operands[1:3])
+    c = integer(ins.operands[3])
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        values = a(m), b(m), c(m)
+        result = values[2].bits.astype(np.int64)
+        for place in range(count):
+            one = _field(values[0].bits, 32 // count * place, kinds[0])
+            result = result + one * _field(values[1].bits, 8 * (place + first), kinds[1])
+        return (computed((result & TOP).astype(np.uint32), *values),)
+
+    return compute
+
+
+def _field(bits: Bits, start: int, kind: str) -> Bits:
+    """Return the 8 or 16 bits from `start` on as int64."""
+    size = int(kind[1:])
+    found: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
+    return np.where(found >> (size - 1), found - (1 << size), found) if kind[0] == "S" else found
+
+
+# ---------------------------------------------------------------------------------------------- scaled sums
+
+
+@operation("LEA", "ULEA")
+def lea(ins: Instruction) -> Compute | None:
+    """(a << s) + b, or with .HI ((c:a) >> (32 - s)) + b."""
+    count = results(ins)
+    sources = [operand for operand in ins.operands[count:] if operand.kind not in (PRED, UPRED)]
+    shift = sources[-1].number & 31
+    if ins.has("HI"):
+        return _lea_high(ins, sources, shift, count)
+    carry = predicate(ins.operands[-1]) if ins.has("X") else None
+    a = integer(sources[0])
+    b, minus = raw(sources[1]), sources[1].negated
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        first = times(a(m), 1 << shift)
+        second = b(m)
+        if count == 1 and carry is None:
+            return (added(first, negated(second) if minus else second),)
+        return _sums(m, [first, _exact(second, minus)], [carry(m)] if carry else [], count)
+
+    return compute
+
+
+def _lea_high(ins: Instruction, sources: Sequence[Operand], shift: int, count: int) -> Compute | None:
+    a, b = raw(sources[0]), raw(sources[1])
+    minus_a, minus_b = sources[0].negated, sources[1].negated
+    sign_extends = ins.has("SX32")
+    c = raw(sources[2]) if not sign_extends else None
+    carry = predicate(ins.operands[-1]) if ins.has("X") else None
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        low = a(m)
+        high = c(m) if c else _sign(low)
+        whole = wide(low.bits, high.bits)
+        if minus_a:
+            whole = np.uint64(0) - whole
+        bits = high_half(whole << np.uint64(shift)) if shift else high_half(whole)
+        upper = derived(bits, low, high, tag=_high_tag(m, low, high, shift, sign_extends and not minus_a))
+        second = b(m)
+        if carry is None and count == 1:
+            return (added(upper, negated(second) if minus_b else second),)
+        return _sums(m, [upper, _exact(second, minus_b)], [carry(m)] if carry else [], count)
+
+    return compute
+
+
+def _sign(value: Value) -> Value:
+    bits = (value.bits.view(np.int32) >> 31).view(np.uint32)
+    return Value(bits, value.known, value.origin, None)
+
+
+def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
+    """Return the tag of the upper half of a shifted number; shifting left by s and taking it is >> (32 - s)."""
+    if low.tag is None and high.tag is None:
+        return None
+    down = 32 - shift
+    if low.tag is not None and low.tag.coefficients is not None and (sign_extends or high.tag is None):
+        fixed = sign_extends or same_for_all(high.bits) == 0
+        if fixed and low.tag.align >= down:
+            no_wrap(m, low, sign_extends)
+            return dependence.shifted_right(low.tag, down)
+        if fixed:
+            return _fixed_quotient(m, low, down, sign_extends)
+    return dependent(low, high)
+
+
+def _fixed_quotient(m: Machine, low: Value, bits: int, is_signed: bool) -> Tag | None:
+    """Keep only blocks for which low >> bits stays what it is."""
+    numbers: Bits = signed(low.bits) if is_signed else low.bits.astype(np.int64)
+    floor = (numbers >> bits) << bits
+    least, most = floor, floor + (1 << bits) - 1
+    if is_signed:
+        most = np.minimum(most, (1 << 31) - 1)
+    m.keep_within(low.tag, numbers, least, most, m.view.mask & np.asarray(low.known))
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- smaller, larger, sign
+
+
+@operation("IABS", "UIABS")
+def iabs(ins: Instruction) -> Compute | None:
+    """|a|."""
+    a = integer(ins.operands[1])
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = a(m)
+        numbers = signed(value.bits)
+        bits = np.abs(numbers).astype(np.uint32)
+        if value.tag is None or value.tag.coefficients is None:
+            return (computed(bits, value),)
+        positive = numbers >= 0
+        least, most = np.where(positive, 0, -(1 << 31)), np.where(positive, (1 << 31) - 1, -1)
+        m.keep_within(value.tag, numbers, least, most, m.view.mask & np.asarray(value.known))
+        known_positive = bool((positive | ~m.view.mask).all())
+        return (derived(bits, value, tag=value.tag if known_positive else dependent(value)),)
+
+    return compute
+
+
+@operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
+def imnmx(ins: Instruction) -> Compute | None:
+    """The smaller of two numbers where the predicate is true, else the larger."""
+    a, b = (integer(operand) for operand in ins.operands[1:3])
+    smaller = predicate(ins.operands[-1])
+    return lambda m: (_extreme(m, a(m), b(m), smaller(m), not ins.has("U32")),)
+
+
+@operation("VIADDMNMX", "UVIADDMNMX")
+def viaddmnmx(ins: Instruction) -> Compute | None:
+    """The smaller or the larger of a + b and c."""
+    a, b, c = (integer(operand) for operand in ins.operands[1:4])
+    smaller = predicate(ins.operands[4])
+    if ins.has("RELU"):
+        return None
+    return lambda m: (_extreme(m, added(a(m), b(m)), c(m), smaller(m), not ins.has("U32")),)
+
+
+@operation("VIMNMX3", "UVIMNMX3")
+def vimnmx3(ins: Instruction) -> Compute | None:
+    """The smallest or the largest of three numbers."""
+    a, b, c = (integer(operand) for operand in ins.operands[1:4])
+    smaller = predicate(ins.operands[-1])
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        way, is_signed = smaller(m), not ins.has("U32")
+        return (_extreme(m, _extreme(m, a(m), b(m), way, is_signed), c(m), way, is_signed),)
+
+    return compute
+
+
+def _extreme(m: Machine, a: Value, b: Value, smaller: Value, is_signed: bool) -> Value:
+    first, second = ordered(m, a, b, is_signed)
+    take_first = (first < second) == smaller.bits
+    bits = np.where(take_first, a.bits, b.bits)
+    if a.tag is None and b.tag is None:
+        return derived(bits, a, b, smaller, tag=dependent(smaller))
+    if not keep_order(m, a, b, first - second):
+        return computed(bits, a, b, smaller)
+    chosen = a.tag if bool((take_first | ~m.view.mask).all()) else None
+    if chosen is None and bool((~take_first | ~m.view.mask).all()):
+        return derived(bits, a, b, smaller, tag=b.tag)
+    same = a.tag == b.tag or chosen is not None
+    return derived(bits, a, b, smaller, tag=a.tag if same else dependent(a, b))
+
+
+def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
+    """Keep only blocks for which a - b keeps its sign, or stays 0; say whether that could be done."""
+    if any(v.tag is not None and v.tag.coefficients is None for v in (a, b)):
+        return False
+    tag = total(a.tag, scaled(b.tag, -1))
+    if tag is None:
+        return True
+    far = np.int64(1) << 40
+    least = np.where(difference > 0, 1, np.where(difference < 0, -far, 0))
+    most = np.where(difference > 0, far, np.where(difference < 0, -1, 0))
+    m.keep_within(tag, difference, least, most, m.view.mask & np.asarray(joint(a, b)))
+    return True
+
+
+def minimum(m: Machine, a: Value, b: Value) -> Value:
+    """Return the smaller of two signed numbers."""
+    return _extreme(m, a, b, Value(np.ones((1, 1), bool)), True)
+
+
+ZERO = constant(0)

@@ -1,0 +1,340 @@
+"""Bits: logic, shifts, permutations and counting; and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ncu_swizzle.emulate import dependence
+from ncu_swizzle.emulate.dependence import Tag, scaled
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import integer, predicate, raw
+from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
+from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
+from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Value,
+    computed,
+    constant,
+    dependent,
+    derived,
+    high_half,
+    low_half,
+    same_for_all,
+    wide,
+)
+
+ONE = np.uint32(1)
+FULL = np.uint32(0xFFFFFFFF)
+
+
+@operation("MOV", "UMOV", "CS2R", "MOV32I")
+def mov(ins: Instruction) -> Compute | None:
+    """A copy; CS2R of the zero register, twice."""
+    source = ins.operands[1]
+    if ins.opcode == "CS2R":
+        if source.text != "SRZ":
+            return None
+        zero = constant(0)
+        return lambda m: (zero,) if ins.has("32") else (zero, zero)
+    if ins.has("64"):
+        low, high = raw(source), raw(source, 1)
+        return lambda m: (low(m), high(m))
+    read = integer(source)
+    return lambda m: (read(m),)
+
+
+@operation("LOP3", "ULOP3", "LOP")
+def lop3(ins: Instruction) -> Compute | None:
+    """Any function of three bits, by a table of eight; and whether the result is not 0."""
+    with_test = ins.operands[0].kind in (PRED, UPRED)
+    first = 2 if with_test else 1
+    a, b, c = (integer(operand) for operand in ins.operands[first : first + 3])
+    table = ins.operands[first + 3].number
+    also = predicate(ins.operands[first + 4]) if with_test and len(ins.operands) > first + 4 else None
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        values = a(m), b(m), c(m)
+        result = _bitwise(values, table)
+        if not with_test:
+            return (result,)
+        test = _not_zero(m, result)
+        if also:
+            test = conjunction(test, also(m)) if ins.has("PAND") else disjunction(test, also(m))
+        return test, result
+
+    return compute
+
+
+def _bitwise(values: tuple[Value, Value, Value], table: int) -> Value:
+    bits = by_table(values[0].bits, values[1].bits, values[2].bits, table)
+    used = [value for place, value in enumerate(values) if _depends(table, place)]
+    tags = [value.tag for value in used]
+    if not any(tags):
+        return derived(bits, *used)
+    return derived(bits, *used, tag=_bitwise_tag(values, table))
+
+
+def _depends(table: int, place: int) -> bool:
+    """Say whether the table's function depends on that argument, 0 the first."""
+    shift = (4, 2, 1)[place]
+    mask = (0x0F, 0x33, 0x55)[place]
+    return bool((table >> shift ^ table) & mask)
+
+
+_COMMON: dict[int, Callable[[Bits, Bits, Bits], Bits]] = {
+    0xC0: lambda a, b, c: a & b,
+    0xFC: lambda a, b, c: a | b,
+    0x3C: lambda a, b, c: a ^ b,
+    0xF8: lambda a, b, c: a | b & c,
+    0x78: lambda a, b, c: a ^ b & c,
+    0x96: lambda a, b, c: a ^ b ^ c,
+    0xFE: lambda a, b, c: a | b | c,
+    0x80: lambda a, b, c: a & b & c,
+    0x33: lambda a, b, c: ~b,
+    0xE2: lambda a, b, c: (a & b) | (c & ~b),
+}
+
+
+def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
+    """Return the function of three bits whose value for (1, 1, 1) is the table's bit 7, for (0, 0, 0) bit 0."""
+    if table in _COMMON:
+        return _COMMON[table](a, b, c)
+    result: Bits = np.zeros((1, 1), np.uint32)
+    for entry in range(8):
+        if table >> entry & 1:
+            term = (a if entry & 4 else ~a) & (b if entry & 2 else ~b) & (c if entry & 1 else ~c)
+            result = result | term
+    return result
+
+
+def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
+    """Return the tag where one argument depends on the block, in high bits that the others leave as they are."""
+    tagged = [place for place, value in enumerate(values) if value.tag is not None and _depends(table, place)]
+    everything = dependent(*(value for place, value in enumerate(values) if _depends(table, place)))
+    tag = values[tagged[0]].tag
+    if len(tagged) != 1 or tag is None or not tag.uniform:
+        return everything
+    high = FULL << np.uint32(tag.align) if tag.align < 32 else np.uint32(0)
+    others = [_constant_above(value, high) for place, value in enumerate(values) if place != tagged[0]]
+    if any(other is None for other in others):
+        return everything
+    outcomes = []
+    for bit in (0, 1):
+        bits = [other or 0 for other in others]
+        bits.insert(tagged[0], bit)
+        outcomes.append(table >> (bits[0] << 2 | bits[1] << 1 | bits[2]) & 1)
+    if outcomes[0] == outcomes[1]:
+        return None
+    return tag if outcomes == [0, 1] else scaled(tag, -1)
+
+
+def _constant_above(value: Value, high: np.uint32) -> int | None:
+    """Return 0 or 1 where all bits of the mask are that in all lanes, else None."""
+    if value.known is not True:
+        return None
+    masked = value.bits & high
+    if not masked.any():
+        return 0
+    return 1 if bool((masked == high).all()) else None
+
+
+def _not_zero(m: Machine, value: Value) -> Value:
+    found = derived(value.bits != 0, value)
+    if value.tag is not None and not keep_order(m, value, constant(0), no_wrap(m, value, False)):
+        found.tag = dependent(value)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- shifts
+
+
+@operation("SHF", "USHF")
+def shf(ins: Instruction) -> Compute | None:
+    """Shift the 64 bits of c:a by b; the upper (.HI) or the lower half of the result."""
+    a, b, c = (integer(operand) for operand in ins.operands[1:4])
+    left = ins.has("L")
+    is_signed = ins.has("S32", "S64")
+    wraps = ins.has("W")
+    high = ins.has("HI")
+    of_64 = ins.has("U64", "S64")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        low, count, upper = a(m), b(m), c(m)
+        by = count.bits & np.uint32(31 if not of_64 else 63) if wraps else np.minimum(count.bits, 63 if of_64 else 32)
+        if left:
+            return (_left(low, upper, count, by, high),)
+        return (_right(m, low, upper, count, by, high, is_signed, of_64),)
+
+    return compute
+
+
+def _left(low: Value, upper: Value, count: Value, by: Bits, high: bool) -> Value:
+    steps = by.astype(np.uint64)
+    if high:
+        whole = wide(low.bits, upper.bits) << steps
+        return computed(high_half(whole), low, upper, count)
+    bits = low_half(np.where(steps >= 32, np.uint64(0), low.bits.astype(np.uint64) << np.minimum(steps, 63)))
+    same = same_for_all(by) if count.known is True and count.tag is None else None
+    if same is not None and same < 32:
+        return derived(bits, low, count, tag=scaled(low.tag, 1 << same))
+    return computed(bits, low, count)
+
+
+def _right(
+    m: Machine, low: Value, upper: Value, count: Value, by: Bits, high: bool, is_signed: bool, of_64: bool
+) -> Value:
+    if not high:
+        whole = wide(low.bits, upper.bits)
+        moved = _arithmetic(whole, by) if is_signed and of_64 else whole >> by.astype(np.uint64)
+        if same_for_all(upper.bits) == 0 and upper.known is True:
+            return derived(low_half(moved), low, count, tag=_right_tag(m, low, count, by, False))
+        return computed(low_half(moved), low, upper, count)
+    steps = np.minimum(by.astype(np.int64), 63)
+    number = upper.bits.view(np.int32).astype(np.int64) if is_signed else upper.bits.astype(np.int64)
+    bits = (number >> steps).astype(np.uint64)
+    return derived(low_half(bits), upper, count, tag=_right_tag(m, upper, count, by, is_signed))
+
+
+def _arithmetic(whole: Bits, by: Bits) -> Bits:
+    return (whole.view(np.int64) >> by.astype(np.int64)).view(np.uint64)
+
+
+def _right_tag(m: Machine, value: Value, count: Value, by: Bits, is_signed: bool) -> Tag | None:
+    if value.tag is None:
+        return dependent(value, count)
+    same = same_for_all(by) if count.known is True and count.tag is None else None
+    if same is None or value.tag.coefficients is None:
+        return dependent(value, count)
+    if value.tag.align >= same:
+        no_wrap(m, value, is_signed)
+        return dependence.shifted_right(value.tag, same)
+    if same == 31 and is_signed:  # the sign: keep the blocks that have the same one
+        numbers = no_wrap(m, value, True)
+        floor = np.where(numbers < 0, -(1 << 31), 0)
+        most = np.where(numbers < 0, -1, (1 << 31) - 1)
+        m.keep_within(value.tag, numbers, floor, most, m.view.mask & np.asarray(value.known))
+        return None
+    return dependent(value)
+
+
+# ---------------------------------------------------------------------------------------------- fields and counts
+
+
+@operation("PRMT", "UPRMT")
+def prmt(ins: Instruction) -> Compute | None:
+    """Four bytes picked from two numbers, by a selector of four digits."""
+    mode = next((word for word in ins.modifiers if word in ("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")), None)
+    if mode:
+        return None
+    a, selector, b = (integer(operand) for operand in ins.operands[1:4])
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        low, choice, high = a(m), selector(m), b(m)
+        whole = wide(low.bits, high.bits)
+        result: Bits = np.zeros((1, 1), np.uint64)
+        for place in range(4):
+            digit = choice.bits >> np.uint32(4 * place) & np.uint32(0xF)
+            byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
+            filled = np.where(byte >> np.uint64(7) & ONE, np.uint64(0xFF), np.uint64(0))
+            byte = np.where(digit & np.uint32(8), filled, byte)
+            result = result | byte << np.uint64(8 * place)
+        used = _used(same_for_all(choice.bits) if choice.known is True else None, low, high)
+        return (computed(low_half(result), choice, *used),)
+
+    return compute
+
+
+def _used(selector: int | None, low: Value, high: Value) -> Sequence[Value]:
+    """Return those of the two numbers that the selector picks bytes from."""
+    if selector is None:
+        return (low, high)
+    digits = [selector >> 4 * place & 7 for place in range(4)]
+    return [v for v, wanted in ((low, any(d < 4 for d in digits)), (high, any(d >= 4 for d in digits))) if wanted]
+
+
+@operation("BMSK", "UBMSK")
+def bmsk(ins: Instruction) -> Compute | None:
+    """b ones from bit a on."""
+    a, b = (integer(operand) for operand in ins.operands[1:3])
+    wraps = ins.has("W")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        first, count = a(m), b(m)
+        start = (first.bits & np.uint32(31) if wraps else np.minimum(first.bits, 32)).astype(np.uint64)
+        size = (count.bits & np.uint32(31) if wraps else np.minimum(count.bits, 32)).astype(np.uint64)
+        ones = (np.uint64(1) << size) - np.uint64(1)
+        return (computed(low_half(ones << start), first, count),)
+
+    return compute
+
+
+@operation("SGXT", "USGXT")
+def sgxt(ins: Instruction) -> Compute | None:
+    """The lowest b bits of a, extended by their sign (or by 0, .U32)."""
+    a, b = (integer(operand) for operand in ins.operands[1:3])
+    wraps, unsigned = ins.has("W"), ins.has("U32")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value, count = a(m), b(m)
+        size = (count.bits & np.uint32(31) if wraps else np.minimum(count.bits, 32)).astype(np.int64)
+        unused = 64 - size
+        moved = value.bits.astype(np.uint64) << np.minimum(unused, 63).astype(np.uint64)
+        if unsigned:
+            bits: Bits = moved >> np.minimum(unused, 63).astype(np.uint64)
+        else:
+            bits = (moved.view(np.int64) >> np.minimum(unused, 63)).view(np.uint64)
+        return (computed(np.where(size == 0, np.uint32(0), low_half(bits)), value, count),)
+
+    return compute
+
+
+@operation("POPC", "UPOPC")
+def popc(ins: Instruction) -> Compute | None:
+    """How many bits are set."""
+    a = integer(ins.operands[1])
+    return lambda m: (_of_bits(a(m), _ones),)
+
+
+def _ones(bits: Bits) -> Bits:
+    as_bytes = np.ascontiguousarray(bits)[..., None].view(np.uint8)
+    counts: Bits = np.unpackbits(as_bytes, axis=-1).sum(axis=-1, dtype=np.uint32)
+    return counts
+
+
+def _of_bits(value: Value, function: Callable[[Bits], Bits]) -> Value:
+    return computed(function(value.bits), value)
+
+
+@operation("FLO", "UFLO")
+def flo(ins: Instruction) -> Compute | None:
+    """The highest set bit (of a signed number the highest that differs from its sign); with .SH counted from above."""
+    a = integer(ins.operands[1])
+    from_above, unsigned = ins.has("SH"), ins.has("U32")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = a(m)
+        bits = value.bits if unsigned else np.where(value.bits >> np.uint32(31), ~value.bits, value.bits)
+        exponent = np.frexp(bits.astype(np.float64))[1].astype(np.int64) - 1
+        place = 31 - exponent if from_above else exponent
+        return (computed(np.where(bits == 0, FULL, place.astype(np.uint32)), value),)
+
+    return compute
+
+
+@operation("BREV", "UBREV")
+def brev(ins: Instruction) -> Compute | None:
+    """The bits in reverse."""
+    a = integer(ins.operands[1])
+    return lambda m: (_of_bits(a(m), reversed_bits),)
+
+
+def reversed_bits(bits: Bits) -> Bits:
+    """Return each number's bits in reverse."""
+    result: Bits = np.zeros_like(bits)
+    for place in range(32):
+        result = result | (bits >> np.uint32(place) & ONE) << np.uint32(31 - place)
+    return result

@@ -1,0 +1,221 @@
+"""Comparing, and logic on truth values. What is false whatever an unknown one may be is known to be false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
+from ncu_swizzle.emulate.operations.integer import keep_order, ordered
+from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, Instruction
+from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, signed, truth
+
+COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
+    "LT": np.less,
+    "EQ": np.equal,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+}
+
+
+def conjunction(a: Value, b: Value) -> Value:
+    """Return a and b; known to be false where one of them is."""
+    bits = a.bits & b.bits
+    known: Known = True
+    if a.known is not True or b.known is not True:
+        no = (~a.bits & a.known) | (~b.bits & b.known)
+        known = no | (np.asarray(a.known) & np.asarray(b.known))
+        bits = bits & ~no
+    return Value(bits, known, first_origin(a, b), dependent(a, b))
+
+
+def negation(a: Value) -> Value:
+    """Return not a."""
+    return Value(~a.bits, a.known, a.origin, a.tag)
+
+
+def disjunction(a: Value, b: Value) -> Value:
+    """Return a or b; known to be true where one of them is."""
+    return negation(conjunction(negation(a), negation(b)))
+
+
+def exclusive(a: Value, b: Value) -> Value:
+    """Return a or b, not both."""
+    return computed(a.bits ^ b.bits, a, b)
+
+
+COMBINATIONS = {"AND": conjunction, "OR": disjunction, "XOR": exclusive}
+
+
+@operation("ISETP", "UISETP")
+def isetp(ins: Instruction) -> Compute | None:
+    """(a < b) and p, and (not a < b) and p; with other comparisons and combinations, and of 64 bits in two (.EX)."""
+    relation = next((word for word in ins.modifiers if word in COMPARISONS), None)
+    combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
+    if relation is None or combine is None:
+        return None
+    a, b = (integer(operand) for operand in ins.operands[2:4])
+    with_this = predicate(ins.operands[4])
+    chained = predicate(ins.operands[5]) if ins.has("EX") else None
+    compare, is_signed = COMPARISONS[relation], not ins.has("U32")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        found = _compared(m, a(m), b(m), compare, is_signed)
+        if chained:
+            found = _with_lower(m, found, a(m), b(m), chained(m), relation, is_signed)
+        other = with_this(m)
+        return combine(found, other), combine(negation(found), other)
+
+    return compute
+
+
+def _compared(m: Machine, a: Value, b: Value, compare: Callable[[Bits, Bits], Bits], is_signed: bool) -> Value:
+    first, second = ordered(m, a, b, is_signed)
+    found = computed(compare(first, second), a, b)
+    if found.tag is not None and keep_order(m, a, b, first - second):
+        found.tag = None  # for the blocks that are kept it is the same
+    return found
+
+
+def _with_lower(m: Machine, found: Value, a: Value, b: Value, lower: Value, relation: str, is_signed: bool) -> Value:
+    equal = _compared(m, a, b, np.equal, is_signed)
+    if relation == "EQ":
+        return conjunction(equal, lower)
+    if relation == "NE":
+        return disjunction(negation(equal), lower)
+    strict = conjunction(found, negation(equal))
+    return disjunction(strict, conjunction(equal, lower))
+
+
+@operation("PSETP", "UPSETP")
+def psetp(ins: Instruction) -> Compute | None:
+    """(p op q) op r, and (not p op q) op r."""
+    names = [word for word in ins.modifiers if word in COMBINATIONS]
+    if len(names) != 2:
+        return None
+    p, q, r = (predicate(operand) for operand in ins.operands[2:5])
+    inner, outer = (COMBINATIONS[name] for name in names)
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        first = inner(p(m), q(m))
+        return outer(first, r(m)), outer(negation(first), r(m))
+
+    return compute
+
+
+@operation("PLOP3", "UPLOP3")
+def plop3(ins: Instruction) -> Compute | None:
+    """Any function of three truth values, and a second one, by tables of eight bits."""
+    tables = [operand.number for operand in ins.operands if operand.kind == INTEGER]
+    readers = [predicate(operand) for operand in ins.operands[2:5] if operand.kind in (PRED, UPRED)]
+    if len(readers) != 3 or not tables:
+        return None
+    tables = [*tables, 0][:2]
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        values = [read(m) for read in readers]
+        return tuple(_by_table(values, table) for table in tables)
+
+    return compute
+
+
+def _by_table(values: list[Value], table: int) -> Value:
+    """Sum over the true entries of the table, each a conjunction; that keeps what is known in spite of unknowns."""
+    always, never = table & 0xFF == 0xFF, table & 0xFF == 0
+    if always or never:
+        return truth(always)
+    result = truth(False)
+    for entry in range(8):
+        if table >> entry & 1:
+            # The first value is the highest bit of the entry's number.
+            term = truth(True)
+            for position, value in enumerate(values):
+                term = conjunction(term, value if entry >> (2 - position) & 1 else negation(value))
+            result = disjunction(result, term)
+    return result
+
+
+@operation("SEL", "USEL", "FSEL")
+def sel(ins: Instruction) -> Compute | None:
+    """The one value where the predicate is true, else the other."""
+    if ins.opcode == "FSEL" and (ins.has("FTZ") or any(o.negated or o.absolute for o in ins.operands[1:3])):
+        return None
+    a, b = (integer(operand) for operand in ins.operands[1:3])
+    choice = predicate(ins.operands[3])
+    return lambda m: (chosen(choice(m), a(m), b(m)),)
+
+
+def chosen(choice: Value, a: Value, b: Value) -> Value:
+    """Return a where the choice is true, else b."""
+    bits = np.where(choice.bits, a.bits, b.bits)
+    known: Known = True
+    if not (choice.known is True and a.known is True and b.known is True):
+        known = np.where(choice.bits, np.asarray(a.known), np.asarray(b.known)) & choice.known
+    return Value(bits, known, first_origin(choice, a, b), _chosen_tag(choice, a, b))
+
+
+def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
+    """Return the tag of a value picked from two: that of both, or of the only one that any lane picks."""
+    if choice.tag is None and choice.known is True:
+        if a.tag == b.tag or bool(choice.bits.all()):
+            return a.tag
+        if not choice.bits.any():
+            return b.tag
+    return dependent(choice, a, b)
+
+
+@operation("P2R", "UP2R")
+def p2r(ins: Instruction) -> Compute | None:
+    """All predicates as bits, those of the mask, the others from a register."""
+    mask = ins.operands[-1].number
+    if ins.operands[0].suffixes:
+        return None
+    base = integer(ins.operands[2])
+    readers = _all_predicates()
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        values = [read(m) for bit, read in enumerate(readers) if mask >> bit & 1]
+        places = [bit for bit in range(7) if mask >> bit & 1]
+        kept = base(m)
+        bits = kept.bits & np.uint32(~mask & 0xFFFFFFFF)
+        for place, value in zip(places, values, strict=True):
+            bits = bits | value.bits.astype(np.uint32) << np.uint32(place)
+        return (computed(bits, kept, *values),)
+
+    return compute
+
+
+def _all_predicates() -> list[Reader]:
+    from ncu_swizzle.emulate.parse import Operand
+
+    return [predicate(Operand(PRED, number)) for number in range(7)]
+
+
+@operation("R2P", "UR2P")
+def r2p(ins: Instruction) -> Compute | None:
+    """Bits of a register to the predicates of the mask; the caller writes them itself."""
+    mask = ins.operands[-1].number
+    source = raw(ins.operands[1])
+    byte = next((int(s[1]) for s in ins.operands[1].suffixes if s[:1] == "B"), 0)
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = source(m)
+        found = []
+        for bit in range(7):
+            place = np.uint32(bit + 8 * byte)
+            wanted = computed((value.bits >> place & np.uint32(1)).astype(bool), value)
+            found.append(wanted if mask >> bit & 1 else None)
+        return tuple(found)
+
+    return compute
+
+
+def as_signed(value: Value) -> Bits:
+    """Return the numbers as int64."""
+    return signed(value.bits)

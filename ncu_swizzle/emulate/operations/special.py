@@ -1,0 +1,347 @@
+"""Special registers, constants, and what the lanes of a warp tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.emulate import dependence
+from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.operands import constant_bank, integer, predicate, raw
+from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, Instruction
+from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, unknown
+
+AXES = {"X": 0, "Y": 1, "Z": 2}
+
+
+@operation("S2R", "S2UR")
+def s2r(ins: Instruction) -> Compute | None:
+    """A special register."""
+    name = ins.operands[1].text.removeprefix("SR_")
+    read = _special(name)
+    if read is None:
+        return None
+    if ins.opcode == "S2UR":
+        return lambda m: (first_lane(m, m.part(read(m))),)
+    return lambda m: (m.part(read(m)),)
+
+
+def _special(name: str) -> Callable[[Machine], Value] | None:
+    base, _, axis = name.partition(".")
+    if base == "TID" and axis in AXES:
+        return lambda m: _thread(m, AXES[axis])
+    if base == "CTAID" and axis in AXES:
+        return lambda m: _block(m, AXES[axis])
+    if base == "NTID" and axis in AXES:
+        return lambda m: constant(m.block[AXES[axis]])
+    if base == "NCTAID" and axis in AXES:
+        return lambda m: constant(m.grid[AXES[axis]])
+    simple: dict[str, Callable[[Machine], Value]] = {
+        "TID": _packed_thread,
+        "LANEID": lambda m: Value(LANES[None].astype(np.uint32)),
+        "EQMASK": lambda m: _lane_mask(1 << LANES),
+        "LTMASK": lambda m: _lane_mask((1 << LANES) - 1),
+        "LEMASK": lambda m: _lane_mask((2 << LANES) - 1),
+        "GTMASK": lambda m: _lane_mask(~((2 << LANES) - 1)),
+        "GEMASK": lambda m: _lane_mask(~((1 << LANES) - 1)),
+        "SWINHI": lambda m: constant(SHARED_WINDOW),
+        "SWINLO": lambda m: constant(0),
+        "LWINHI": lambda m: constant(LOCAL_WINDOW),
+        "LWINLO": lambda m: constant(0),
+        "CgaCtaId": _rank,
+        "CTARANK": _rank,
+        "VIRTCTA": _rank,
+    }
+    return simple.get(name)
+
+
+def _thread(m: Machine, axis: int) -> Value:
+    x, y, _ = m.block
+    number = m.thread
+    found = (number % x, number // x % y, number // (x * y))[axis]
+    if m.block[axis] == 1:
+        return constant(0)
+    return Value(found.astype(np.uint32))
+
+
+def _packed_thread(m: Machine) -> Value:
+    x, y, z = (_thread(m, axis).bits for axis in range(3))
+    return Value(x | y << np.uint32(16) | z << np.uint32(26))
+
+
+def _block(m: Machine, axis: int) -> Value:
+    bits = m.blocks[m.block_of, axis].astype(np.uint32)[:, None]
+    steps = [0, 0, 0]
+    steps[axis] = 1 if m.grid[axis] > 1 else 0
+    return Value(bits, tag=dependence.affine((steps[0], steps[1], steps[2])))
+
+
+def _rank(m: Machine) -> Value:
+    if m.cluster == (1, 1, 1):
+        return constant(0)
+    x, y, z = m.cluster
+    where = m.blocks % np.array(m.cluster)
+    rank = where[:, 0] + x * (where[:, 1] + y * where[:, 2])
+    dims = sum(1 << axis for axis, size in enumerate((x, y, z)) if size > 1 and m.grid[axis] > 1)
+    return Value(rank[m.block_of].astype(np.uint32)[:, None], tag=dependence.Tag(dims) if dims else None)
+
+
+def _lane_mask(bits: Bits) -> Value:
+    return Value((bits & 0xFFFFFFFF).astype(np.uint32)[None])
+
+
+# ---------------------------------------------------------------------------------------------- constants
+
+
+@operation("LDC", "ULDC", "LDCU")
+def ldc(ins: Instruction) -> Compute | None:
+    """What a constant bank holds."""
+    source = ins.operands[1]
+    if source.kind != CONSTANT or source.number < 0 or ins.has("IL", "IS", "ISL"):
+        uniform = source.kind == CONSTANT and not any(term.kind == "R" for term in source.terms)
+        count = 2 if ins.has("64") else 1
+        return lambda m: tuple(unknown(m.now, uniform=uniform) for _ in range(count))
+    size = 1 if ins.has("U8", "S8") else 2 if ins.has("U16", "S16") else 4
+    count = 4 if ins.has("128") else 2 if ins.has("64") else 1
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        found = [constant_bank(m, source, 4 * k, size) for k in range(count)]
+        if ins.has("S8", "S16"):
+            found = [_extended(found[0], 8 * size)]
+        return tuple(found)
+
+    return compute
+
+
+def _extended(value: Value, bits: int) -> Value:
+    shift = np.int32(32 - bits)
+    extended = (value.bits.view(np.int32) << shift >> shift).view(np.uint32)
+    return Value(extended, value.known, value.origin, value.tag)
+
+
+# ---------------------------------------------------------------------------------------------- from lane to lane
+
+
+@operation("R2UR")
+def r2ur(ins: Instruction) -> Compute | None:
+    """The value of the first active lane, to the uniform registers."""
+    read = integer(ins.operands[-1])
+    return lambda m: (first_lane(m, read(m)),)
+
+
+def first_lane(m: Machine, value: Value) -> Value:
+    """Return of each warp the value of its first active lane, shape (G, 1)."""
+    if value.bits.shape[1] == 1:
+        return value
+    lane = m.view.mask.argmax(axis=1)[:, None]
+    bits = np.take_along_axis(np.broadcast_to(value.bits, m.view.mask.shape), lane, axis=1)
+    known = value.known
+    if not isinstance(known, bool):
+        known = np.take_along_axis(np.broadcast_to(known, m.view.mask.shape), lane, axis=1)
+    return Value(bits, known, value.origin, value.tag)
+
+
+def _ballot(m: Machine, value: Value) -> tuple[Bits, Bits, Bits, Bits]:
+    """Return per warp: lanes that say yes, that say no, and whether there may be others of each kind."""
+    mask = m.view.mask
+    known = np.broadcast_to(np.asarray(value.known), mask.shape)
+    yes = mask & known & value.bits
+    no = mask & known & ~value.bits
+    return yes, no, mask & ~known, mask
+
+
+@operation("VOTE", "VOTEU")
+def vote(ins: Instruction) -> Compute | None:
+    """Which active lanes say yes, and whether all, any or equally many as none do."""
+    source = predicate(ins.operands[-1])
+    kinds = [operand.kind for operand in ins.operands]
+    to_register = kinds[0] not in (PRED, UPRED)
+    to_predicate = not to_register or (len(kinds) > 2 and kinds[1] in (PRED, UPRED))
+    mode = next((word for word in ins.modifiers if word in ("ALL", "ANY", "EQ")), "ALL")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = source(m)
+        yes, no, maybe, _ = _ballot(m, value)
+        tag = any_way(value.tag)
+        found: list[Value | None] = []
+        if to_register:
+            bits = (yes.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=1, dtype=np.uint64).astype(np.uint32)
+            sure = ~maybe.any(axis=1, keepdims=True)
+            found.append(Value(bits[:, None], _simple(sure), value.origin, tag))
+        if to_predicate:
+            found.append(_verdict(mode, yes, no, maybe, value, tag))
+        return tuple(found)
+
+    return compute
+
+
+def _simple(known: Any) -> Known:
+    return True if np.all(known) else np.asarray(known)
+
+
+def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: dependence.Tag | None) -> Value:
+    any_yes, any_no, any_maybe = (np.asarray(lanes.any(axis=1, keepdims=True)) for lanes in (yes, no, maybe))
+    if mode == "ANY":
+        bits, known = any_yes, any_yes | ~any_maybe
+    elif mode == "ALL":
+        bits, known = ~any_no & ~any_maybe, any_no | ~any_maybe
+    else:
+        bits, known = ~(any_yes & any_no), (any_yes & any_no) | ~any_maybe
+    return Value(bits, _simple(known), value.origin, tag)
+
+
+@operation("SHFL")
+def shfl(ins: Instruction) -> Compute | None:
+    """The value of another lane: by number (.IDX), so many below (.UP), above (.DOWN), or by XOR (.BFLY)."""
+    mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
+    a, b, c = (integer(operand) for operand in ins.operands[2:5])
+    if mode is None:
+        return None
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value, by, clamp = a(m), b(m), c(m)
+        lane, valid = _partner(mode, by.bits, clamp.bits)
+        shape = np.broadcast_shapes(m.view.mask.shape, lane.shape)
+        lane, valid = np.broadcast_to(lane, shape), np.broadcast_to(valid, shape)
+        bits = np.take_along_axis(np.broadcast_to(value.bits, shape), lane, axis=1)
+        there = np.take_along_axis(np.broadcast_to(m.view.mask, shape), lane, axis=1)
+        known = np.take_along_axis(np.broadcast_to(np.asarray(value.known), shape), lane, axis=1) & there
+        rule = derived(bits, by, clamp)
+        sure = known & np.asarray(rule.known)
+        origin = value.origin if value.known is not True else rule.origin
+        tag = value.tag if by.tag is None and clamp.tag is None and value.tag and value.tag.uniform else None
+        tag = tag or any_way(value.tag, by.tag, clamp.tag)
+        found = Value(bits, _simple(sure), m.now if origin is None else origin, tag)
+        return Value(valid, rule.known, rule.origin, any_way(by.tag, clamp.tag)), found
+
+    return compute
+
+
+def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
+    """Return the lane that each lane reads, and whether that is within its segment (PTX ISA, "shfl.sync")."""
+    lane = LANES[None].astype(np.int64)
+    steps = by.astype(np.int64) & 31
+    limit, segment = clamp.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31
+    highest = (lane & segment) | (limit & ~segment)
+    lowest = lane & segment
+    if mode == "UP":
+        other = lane - steps
+        valid = other >= highest
+    elif mode == "DOWN":
+        other = lane + steps
+        valid = other <= highest
+    elif mode == "BFLY":
+        other = lane ^ steps
+        valid = other <= highest
+    else:
+        other = lowest | (steps & ~segment)
+        valid = other <= highest
+    return np.where(valid, other, lane), valid
+
+
+@operation("MATCH")
+def match(ins: Instruction) -> Compute | None:
+    """Which lanes have the same value (.ANY), or whether all have (.ALL)."""
+    read = raw(ins.operands[-1])
+    if ins.has("U64", "64"):
+        return None
+    everyone = ins.has("ALL")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = read(m)
+        mask = m.view.mask
+        bits = np.broadcast_to(value.bits, mask.shape)
+        same = (bits[:, :, None] == bits[:, None, :]) & mask[:, None, :] & mask[:, :, None]
+        found = (same.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64).astype(np.uint32)
+        sure = _simple((np.asarray(value.known) | ~mask).all(axis=1, keepdims=True))
+        tag = any_way(value.tag)
+        if not everyone:
+            return (Value(found, sure, value.origin, tag),)
+        equal = (same | ~mask[:, None, :] | ~mask[:, :, None]).all(axis=(1, 2))[:, None]
+        ballot = np.where(equal, found, np.uint32(0))
+        return Value(equal, sure, value.origin, tag), Value(ballot, sure, value.origin, tag)
+
+    return compute
+
+
+@operation("REDUX", "CREDUX")
+def redux(ins: Instruction) -> Compute | None:
+    """The sum, minimum, maximum, or the bits of all active lanes' values together."""
+    read = raw(ins.operands[-1])
+    mode = next((word for word in ("SUM", "MIN", "MAX", "AND", "OR", "XOR") if ins.has(word)), "AND")
+    is_signed = ins.has("S32")
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = read(m)
+        mask = m.view.mask
+        bits = np.broadcast_to(value.bits, mask.shape)
+        sure = _simple((np.asarray(value.known) | ~mask).all(axis=1, keepdims=True))
+        return (Value(reduced(bits, mask, mode, is_signed), sure, value.origin, any_way(value.tag)),)
+
+    return compute
+
+
+def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
+    """Return (G, 1): the lanes of the mask taken together."""
+    numbers = bits.view(np.int32).astype(np.int64) if is_signed else bits.astype(np.int64)
+    empty = {"SUM": 0, "AND": -1, "OR": 0, "XOR": 0, "MIN": 1 << 40, "MAX": -(1 << 40)}[mode]
+    function = {
+        "SUM": np.add,
+        "AND": np.bitwise_and,
+        "OR": np.bitwise_or,
+        "XOR": np.bitwise_xor,
+        "MIN": np.minimum,
+        "MAX": np.maximum,
+    }[mode]
+    found = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
+    return (found & 0xFFFFFFFF).astype(np.uint32)
+
+
+@operation("ELECT")
+def elect(ins: Instruction) -> Compute | None:
+    """True in one active lane, the first."""
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        first = m.view.mask.argmax(axis=1)[:, None]
+        return Value(LANES[None] == first), Value(first.astype(np.uint32))
+
+    return compute if ins.operands else None
+
+
+@operation("B2R")
+def b2r(ins: Instruction) -> Compute | None:
+    """What BAR.RED found: a number and a truth value."""
+    if not ins.has("RESULT"):
+        return None
+    predicate_only = len(ins.operands) > 1
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        found = m.voted
+        if found is None:
+            found = unknown(m.now)
+        found = m.part(found)
+        as_truth = Value(found.bits != 0, found.known, found.origin, found.tag)
+        return (found, as_truth) if predicate_only else (found,)
+
+    return compute
+
+
+@operation("QSPC")
+def qspc(ins: Instruction) -> Compute | None:
+    """Whether a generic address is in shared (.S), local (.L) or global (.G) memory, by its upper half."""
+    window = SHARED_WINDOW if ins.has("S") else LOCAL_WINDOW if ins.has("L") else None
+    memory = ins.operands[-1]
+    if window is None or not memory.terms:
+        return None
+    high = raw(memory.terms[0], 1 if "64" in memory.terms[0].suffixes else 0)
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        upper = high(m)
+        found = computed(upper.bits == window, upper)
+        return found, computed(found.bits.astype(np.uint32), upper)
+
+    return compute

@@ -1,0 +1,167 @@
+"""A kernel made ready to run: its control flow, and for each instruction whose result matters what carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.emulate import memory, operands
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, effects, number
+from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operations import registry, table
+from ncu_swizzle.emulate.operations.registry import Step
+from ncu_swizzle.emulate.parse import BARRIER, PRED, Instruction, parse
+from ncu_swizzle.emulate.slice import needed
+from ncu_swizzle.emulate.values import Value, unknown
+
+# Results that no rule is needed for: data, or what the hardware alone knows.
+_DATA = """
+    ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA FMNMX
+    FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F I2FP I2I I2IP
+    IGMMA IMMA LD LDC LDG LDGMC LDL LDS LDSM LDTM LEPC MUFU QGMMA R2UR RED S2R S2UR SUATOM SULD SYNCS TEX TLD TLD4
+    TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC USETMAXREG UTMASTG
+"""
+DATA = frozenset(_DATA.split())
+_ORIGINS = {
+    "LDG": "data loaded from global memory",
+    "LD": "data loaded through a generic address",
+    "LDS": "what shared memory holds",
+    "LDL": "what local memory holds",
+    "SYNCS": "the time that a barrier in shared memory takes",
+    "ATOM": "what an atomic operation returns",
+    "ATOMS": "what an atomic operation returns",
+    "ATOMG": "what an atomic operation returns",
+    "LDC": "a constant that nobody gave",
+    "ULDC": "a constant that nobody gave",
+    "LDGSTS": "data copied from global memory",
+    "MUFU": "an approximation of the hardware",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instructions by number, and from each leader of a basic block the steps that matter up to its end."""
+
+    instructions: Sequence[Instruction]
+    flow: Flow
+    effects: Sequence[Effects]
+    steps: Sequence[Step | None]
+    runs: dict[int, tuple[tuple[int, Step], ...]]
+    contents: bool
+    unsupported: frozenset[int]  # numbers of instructions whose results matter and that are not emulated
+
+    def source_of(self, origin: int | None) -> str:
+        """Say in words what an unknown value came from."""
+        if origin is None:
+            return "something unknown"
+        instruction = self.instructions[origin]
+        what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, "unknown")
+        return f"{instruction.text} at {instruction.offset:#x} ({what})"
+
+
+def prepare(code: Code, everything: bool = False, arrays: bool = False) -> Program:
+    """Return the program.
+
+    `everything` leaves out no instruction, which must not change a count; `arrays` says that contents of global
+    memory are known.
+    """
+    table.load()
+    instructions = [parse(sass) for sass in code.instructions]
+    flow = Flow(instructions)
+    part = needed(flow, everything, arrays)
+    steps: list[Step | None] = []
+    unsupported = set()
+    for place, instruction in enumerate(instructions):
+        step, emulated = _step(instruction, place, part.needed[place], part.shared)
+        steps.append(step)
+        if not emulated:
+            unsupported.add(place)
+    runs = {
+        leader: tuple(
+            (place, step) for place in range(leader, flow.last[leader] + 1) if (step := steps[place]) is not None
+        )
+        for leader in flow.leaders
+    }
+    return Program(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
+
+
+def _step(instruction: Instruction, place: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
+    """Return what carries the instruction out, if that matters, and whether its results are emulated."""
+    if instruction.opcode in CONTROL or instruction.never:
+        return None, True
+    if instruction.opcode == "BMOV":
+        return _barrier_move(instruction), True
+    access = memory.compiled(instruction, place, matters, contents)
+    if access is not None or not matters:
+        return access, True
+    step = registry.compiled(instruction)
+    if step is not None:
+        return step, True
+    return _forgetting(instruction, place), instruction.opcode in DATA
+
+
+def _barrier_move(instruction: Instruction) -> Step:
+    """Return what saves a convergence barrier in a register, or restores it from there."""
+    target, source = instruction.operands[:2]
+    if source.kind == BARRIER:
+
+        def save(m: Machine) -> None:
+            tokens = m.tokens[source.number]
+            m.put(number(target), Value(tokens[m.view.warps].astype(np.uint32)))
+            if instruction.has("CLEAR"):
+                tokens[m.view.warps] = np.where(m.view.mask, 0, tokens[m.view.warps])
+
+        return save
+    read = operands.raw(source)
+
+    def restore(m: Machine) -> None:
+        tokens = m.tokens[target.number]
+        tokens[m.view.warps] = np.where(m.view.mask, read(m).bits, tokens[m.view.warps])
+
+    return restore
+
+
+def _forgetting(instruction: Instruction, place: int) -> Step:
+    """Return what makes the results unknown."""
+    writes = effects(instruction).writes
+    written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
+    guard = operands.guard(instruction.guard)
+    sources = _uniform_sources(instruction)
+
+    def step(m: Machine) -> None:
+        condition = guard(m) if guard else None
+        uniform = sources is not None and all(_same(m, read) for read in sources)
+        for register in written:
+            like = bool if register >= BASES[PRED] else np.uint32
+            m.put(register, unknown(place, like, uniform=uniform), condition)
+
+    return step
+
+
+def _uniform_sources(instruction: Instruction) -> list[operands.Reader] | None:
+    """Return what has to be the same in all lanes for the result to be, None where nothing makes it so."""
+    if instruction.opcode != "SYNCS":
+        return None
+    readers = []
+    for operand in instruction.operands[1:]:
+        if operand.terms:
+            readers.append(operands.address(operand))
+        elif number(operand) is not None:
+            readers.append(operands.raw(operand))
+    return readers
+
+
+def _same(m: Machine, read: operands.Reader) -> bool:
+    value: Value = read(m)
+    if value.bits.shape[1] == 1:
+        return True
+    if value.known is not True:
+        return False
+    mask = m.view.mask
+    lanes = np.broadcast_to(value.bits, mask.shape)
+    highest = np.where(mask, lanes, 0).max(axis=1, keepdims=True)
+    return bool(((lanes == highest) | ~mask).all())

@@ -1,0 +1,203 @@
+"""Emulate one launch of a kernel: the counts that ncu would give, or why they cannot be known."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate.accesses import Result, Unknown
+from ncu_swizzle.emulate.blocks import Setting, Totals, cover
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.machine import STACK_TOP
+from ncu_swizzle.emulate.program import Program, prepare
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import LINE
+
+LIMIT = 20_000_000  # instructions, summed over the groups of warps that run together
+
+STACK_AT = 0x28  # in constant bank 0
+MOST_THREADS = 1024
+MOST_SHARED = 228 * 1024
+_ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others where they touch shared memory
+
+Dim3 = tuple[int, int, int]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched, and what is known of the memory that it works on."""
+
+    grid: Dim3
+    block: Dim3
+    shared_dynamic: int = 0  # bytes
+    parameters: bytes = b""  # as the cubin lays them out, from Code.parameter_offset on
+    memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays whose values are known
+    cluster: Dim3 = (1, 1, 1)
+    constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the program fills before the launch
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """The different requests that one instruction makes, each with the number of times that it is made."""
+
+    op: str  # of smem.operations
+    addresses: Ints  # (N, 32) byte addresses in shared memory
+    active: Bools  # (N, 32)
+    times: Ints  # (N,)
+    source: Ints | None = None  # (N, 32) global addresses that cp.async reads
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instruction's counts over the whole launch; None where they are unknown, for the `reason`."""
+
+    offset: int  # bytes from the function's start
+    sass: str
+    opcode: str
+    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty where it does not touch shared memory
+    executed: int | None
+    wavefronts: int | None = None  # None as well where `access` is empty
+    ideal: int | None = None
+    reason: str = ""
+    origin: int | None = None  # the offset of the instruction that the unknown came from
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What a launch does: one row per instruction in order of address, and how it was found out."""
+
+    rows: tuple[Row, ...]
+    blocks: int  # in the grid
+    blocks_run: int  # emulated; the others do the same as one of these
+    classes: int  # groups of blocks that do the same
+    checked: int  # further blocks, picked at random, that were emulated to check the classes
+    notes: tuple[str, ...] = ()
+    requests: Mapping[int, Requests] = field(default_factory=dict)  # by offset, of the blocks run
+
+    @property
+    def unknown(self) -> tuple[Row, ...]:
+        """The rows on shared memory of which something is unknown."""
+        return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
+
+
+def emulate(
+    code: Code,
+    launch: Launch,
+    *,
+    exhaustive: bool = False,
+    limit: int = LIMIT,
+    on_progress: Progress | None = None,
+) -> Counts:
+    """Return the counts of one launch.
+
+    One block of each class that can differ is run, and a few more as a check; `exhaustive` runs all. `on_progress` is
+    called with the blocks accounted for and all blocks. Raises Unsupported, MemoryFault, Stuck or Endless (see
+    `faults`), and UsageError where code and launch do not fit.
+    """
+    _check_launch(code, launch)
+    program = prepare(code, arrays=bool(launch.memory))
+    constants, known = _constants(code, launch)
+    setting = Setting(
+        program=program,
+        code=code,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        constants=constants,
+        known_constants=known,
+        memory=dict(launch.memory),
+        shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
+        limit=limit,
+    )
+    totals = cover(setting, exhaustive, on_progress)
+    return Counts(
+        rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
+        blocks=math.prod(launch.grid),
+        blocks_run=totals.run,
+        classes=totals.classes,
+        checked=totals.checked,
+        notes=tuple(_notes(program, totals)),
+        requests={program.instructions[n].offset: _requests(found) for n, found in totals.requests.items()},
+    )
+
+
+def _check_launch(code: Code, launch: Launch) -> None:
+    if min(launch.grid) < 1 or min(launch.block) < 1:
+        raise UsageError(f"a grid of {launch.grid} and a block of {launch.block}", "each size is at least 1")
+    threads = math.prod(launch.block)
+    if threads > MOST_THREADS:
+        raise UsageError(f"{threads} threads in a block", f"at most {MOST_THREADS}")
+    if launch.shared_dynamic < 0 or code.shared_bytes + launch.shared_dynamic > MOST_SHARED:
+        raise UsageError(f"{launch.shared_dynamic} bytes of dynamic shared memory", f"at most {MOST_SHARED} in all")
+    if code.parameter_bytes and len(launch.parameters) != code.parameter_bytes:
+        raise UsageError(
+            f"{len(launch.parameters)} bytes of parameters, and {code.name} takes {code.parameter_bytes}",
+            "give one argument per parameter of the kernel",
+        )
+
+
+def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, Bools]]:
+    """Return all constant banks, and of bank 0 which bytes are known."""
+    size = max(code.parameter_offset + len(launch.parameters), 0x210)
+    bank, known = bytearray(size), np.zeros(size, bool)
+    words = [*launch.block, *launch.grid]
+    bank[0 : 4 * len(words)] = struct.pack(f"<{len(words)}I", *words)
+    bank[STACK_AT : STACK_AT + 4] = struct.pack("<I", STACK_TOP)
+    bank[code.parameter_offset : code.parameter_offset + len(launch.parameters)] = launch.parameters
+    known[: 4 * len(words)] = True
+    known[STACK_AT : STACK_AT + 4] = True
+    known[code.parameter_offset : code.parameter_offset + len(launch.parameters)] = True
+    return {**code.constants, **launch.constants, 0: bytes(bank)}, {0: known}
+
+
+def _row(program: Program, totals: Totals, number: int) -> Row:
+    instruction = program.instructions[number]
+    waves = totals.wavefronts.get(number)
+    missed, unknown = totals.missed.get(number), totals.unknown.get(number)
+    access = instruction.opcode if instruction.opcode in _ALWAYS or waves is not None else ""
+    access = "" if instruction.never else access
+    why = missed or unknown if access or missed else unknown
+    known = access != "" and missed is None and unknown is None
+    return Row(
+        offset=instruction.offset,
+        sass=instruction.text,
+        opcode=instruction.mnemonic,
+        access=access,
+        executed=None if unknown else int(totals.issued[number]),
+        wavefronts=(waves or 0) if known else None,
+        ideal=totals.ideal.get(number, 0) if known else None,
+        reason=_in_words(program, why) if why else "",
+        origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
+    )
+
+
+def _in_words(program: Program, unknown: Unknown) -> str:
+    if unknown.origin is None:
+        return unknown.reason
+    return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
+
+
+def _notes(program: Program, totals: Totals) -> Iterator[str]:
+    yield from totals.notes
+    for number in sorted(program.unsupported):
+        instruction = program.instructions[number]
+        where = f"{instruction.text} at {instruction.offset:#x}"
+        yield f"{instruction.mnemonic} is not emulated, its result is unknown: {where}"
+
+
+def _requests(found: list[Result]) -> Requests:
+    """Return the requests of all runs, those that some block made."""
+    source = [result.source for result in found if result.source is not None]
+    return Requests(
+        op=found[0].op,
+        addresses=np.concatenate([result.addresses for result in found]),
+        active=np.concatenate([result.active for result in found]),
+        times=np.concatenate([result.times.sum(axis=1) for result in found]),
+        source=np.concatenate(source) if source else None,
+    )

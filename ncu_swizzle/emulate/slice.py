@@ -1,0 +1,73 @@
+"""Which instructions' results matter: those that feed shared-memory addresses, predicates and control flow.
+
+Live-variable analysis backwards from them over the control flow. What is left out has no part in any count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, REGISTERS, SHARED, Effects, effects
+from ncu_swizzle.emulate.flow import EXIT, Flow
+
+# Of these it is the address that tells what they do to others; their results are unknown whatever is read.
+OPAQUE_PREFIXES = ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "QGMMA", "IGMMA", "LDSM", "TEX", "TLD", "TXQ", "SULD")
+
+
+@dataclass(frozen=True)
+class Slice:
+    """By instruction: whether its result is needed; and whether contents of shared and local memory are at all."""
+
+    needed: tuple[bool, ...]
+    effects: tuple[Effects, ...]
+    shared: bool
+    local: bool
+
+
+def needed(flow: Flow, everything: bool = False, arrays: bool = False) -> Slice:
+    """Return the slice; `everything` leaves nothing out, which must not change a count.
+
+    `arrays` says that contents of global memory are known, so that stores to it matter.
+    """
+    found = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
+    if everything:
+        return Slice((True,) * len(found), found, True, True)
+    alive_after = _liveness(flow, found)
+    useful = tuple(bool(effect.writes & alive) for effect, alive in zip(found, alive_after, strict=True))
+    anywhere = 0
+    for alive in alive_after:
+        anywhere |= alive
+    return Slice(useful, found, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
+
+
+def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
+    found = effects(flow.instructions[number])
+    if not arrays:
+        found = replace(found, reads=found.reads & ~(1 << GLOBAL))
+    if flow.instructions[number].opcode in OPAQUE_PREFIXES:
+        return Effects(found.roots, found.roots, found.writes & ((1 << REGISTERS) - 1), found.kills)
+    return found
+
+
+def _liveness(flow: Flow, found: tuple[Effects, ...]) -> list[int]:
+    """Return for every instruction what is still needed after it, as a bit set."""
+    leaders = flow.leaders
+    before = dict.fromkeys(leaders, 0)
+    after = [0] * len(found)
+    onward = {leader: flow.successors(flow.last[leader]) for leader in leaders}
+    changed = True
+    while changed:
+        changed = False
+        for leader in reversed(leaders):
+            alive = 0
+            for successor in onward[leader]:
+                alive |= before[successor] if successor != EXIT else 0
+            for number in range(flow.last[leader], leader - 1, -1):
+                after[number] = alive
+                effect = found[number]
+                used = effect.reads if effect.writes & alive else effect.roots
+                alive = alive & ~effect.kills | used
+            if alive != before[leader]:
+                before[leader] = alive
+                changed = True
+    return after

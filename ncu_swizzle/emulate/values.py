@@ -1,0 +1,114 @@
+"""Values of 32 bits, or truth values, of all lanes of some warps at once; each lane's is known or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncu_swizzle.emulate.dependence import Tag
+
+Bits = NDArray[Any]  # uint32 of numbers, bool of predicates; (warps, 32), or with 1 for what is the same for all
+Known = bool | NDArray[np.bool_]
+
+U32, I32, U64, I64 = np.uint32, np.int32, np.uint64, np.int64
+MASK = np.uint64(0xFFFFFFFF)
+
+
+class Value:
+    """`bits` where `known`; what is unknown came from the instruction at `origin`. `tag`: see dependence."""
+
+    __slots__ = ("bits", "known", "origin", "tag")
+
+    def __init__(self, bits: Bits, known: Known = True, origin: int | None = None, tag: Tag | None = None) -> None:
+        self.bits = bits
+        self.known = known
+        self.origin = origin
+        self.tag = tag
+
+    @property
+    def certain(self) -> bool:
+        """Say whether it is known in all lanes."""
+        return self.known is True or (self.known is not False and bool(np.all(self.known)))
+
+
+def constant(number: int) -> Value:
+    """Return a number that all lanes have, modulo 2^32."""
+    return Value(np.array([[number & 0xFFFFFFFF]], U32))
+
+
+def truth(value: bool) -> Value:
+    """Return a truth value that all lanes have."""
+    return Value(np.array([[value]], bool))
+
+
+def unknown(origin: int, like: type = np.uint32, uniform: bool = False) -> Value:
+    """Return a value of which nothing is known; `uniform` where all lanes of a warp are sure to have the same."""
+    return Value(np.zeros((1, 1 if uniform else 32), like), False, origin)
+
+
+def joint(*sources: Value) -> Known:
+    """Return where all of the values are known."""
+    result: Known = True
+    for source in sources:
+        if source.known is False:
+            return False
+        if source.known is not True:
+            result = source.known if result is True else result & source.known
+    return result
+
+
+def first_origin(*sources: Value) -> int | None:
+    """Return where the first of the values that are not known came from."""
+    for source in sources:
+        if source.known is not True and source.origin is not None:
+            return source.origin
+    return None
+
+
+def derived(bits: Bits, *sources: Value, tag: Tag | None = None) -> Value:
+    """Return what was computed of the sources: known where all of them are."""
+    known = joint(*sources)
+    return Value(bits, known, None if known is True else first_origin(*sources), tag)
+
+
+def computed(bits: Bits, *sources: Value) -> Value:
+    """Return what was computed of the sources; it may depend on the block in any way."""
+    return derived(bits, *sources, tag=dependent(*sources))
+
+
+def dependent(*sources: Value) -> Tag | None:
+    """Return the tag of any function of the sources: what is computed of uniform values is uniform."""
+    dims = 0
+    for source in sources:
+        dims |= source.tag.dims if source.tag else 0
+    if not dims:
+        return None
+    return Tag(dims, None, all(source.bits.shape[-1] == 1 for source in sources), 0)
+
+
+def signed(bits: Bits) -> Bits:
+    """Return the numbers as int64, read as two's complement of 32 bits."""
+    return bits.view(I32).astype(I64)
+
+
+def wide(low: Bits, high: Bits) -> Bits:
+    """Return 64-bit numbers, uint64, of their halves."""
+    return low.astype(U64) | high.astype(U64) << np.uint64(32)
+
+
+def low_half(bits: Bits) -> Bits:
+    """Return the lower 32 of 64 bits."""
+    return (bits & MASK).astype(U32)
+
+
+def high_half(bits: Bits) -> Bits:
+    """Return the upper 32 of 64 bits."""
+    return (bits >> np.uint64(32)).astype(U32)
+
+
+def same_for_all(bits: Bits) -> int | None:
+    """Return the one number that all lanes of all warps have, if they do."""
+    first = bits.flat[0]
+    return int(first) if bits.size == 1 or bool((bits == first).all()) else None

@@ -1,0 +1,100 @@
+"""What a project says of itself: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` of ``pyproject.toml``.
+
+check                 the gate's limits, see gate/config.py
+catalog = ["kernels"] folders of families, beside the file
+[kernel.NAME]         a kernel of a .cu file, see userkernel.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.files import read_bytes
+
+OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
+KEYS = ("check", "catalog", "kernel")
+NONE = "none"
+HELP = "docs/ci.md describes [check], docs/your-kernels.md catalog and [kernel.NAME]"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A file's content under its keys, and where they stand in it: "" or ``tool.ncu-swizzle.``."""
+
+    file: Path
+    content: Mapping[str, Any] = field(default_factory=dict)
+    outer: str = ""
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        """Return the table under a key, empty where there is none; raise UsageError where it is no table."""
+        return table(self.content.get(key, {}), self.file, f"[{self.outer}{key}]")
+
+    @property
+    def catalog(self) -> tuple[Path, ...]:
+        """The folders of families; raises UsageError."""
+        folders = self.content.get("catalog", [])
+        if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+            raise UsageError(
+                f"{self.file}: catalog is {folders!r}", 'give a list of folders beside the file: catalog = ["kernels"]'
+            )
+        return tuple(self.file.parent / folder for folder in folders)
+
+
+def find(start: Path) -> Project | None:
+    """Return the nearest file that says something, in `start` or a folder above it."""
+    for folder in (start, *start.parents):
+        for name in (OWN, PROJECT):
+            if (folder / name).is_file() and (found := _read(folder / name, name == OWN)):
+                return found
+    return None
+
+
+def read(file: Path) -> Project:
+    """Return what a file says that was asked for by name; raise BadFile where that is nothing."""
+    found = _read(file, file.name != PROJECT)
+    if found is None:
+        raise BadFile(f"{file} has no [tool.ncu-swizzle]", HELP)
+    return found
+
+
+def asked(name: str, start: Path) -> Project | None:
+    """Return the file that an option names, none for "none", or the nearest one where it is empty."""
+    if name == NONE:
+        return None
+    return read(Path(name)) if name else find(start)
+
+
+def _read(file: Path, own: bool) -> Project | None:
+    try:
+        content: Any = tomllib.loads(read_bytes(file).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadFile(f"{file} is no TOML: {error}", "correct it, or --config none") from error
+    if not own:
+        content = table(content.get("tool", {}), file, "[tool]").get("ncu-swizzle")
+        if content is None:
+            return None
+    outer = "" if own else "tool.ncu-swizzle."
+    refuse_others(table(content, file, f"[{outer.rstrip('.')}]"), KEYS, file.name)
+    return Project(file, content, outer)
+
+
+def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:
+    """Return the content; raise UsageError where it is no table."""
+    if not isinstance(content, dict):
+        raise UsageError(f"{file}: {name} is no table", HELP)
+    return content
+
+
+def refuse_others(content: Iterable[str], known: tuple[str, ...], origin: str) -> None:
+    """Raise UsageError where there are other keys than the known ones."""
+    for name in content:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(known)}")
