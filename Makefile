@@ -4,13 +4,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Where there is a GPU and a CUDA toolkit, PyCUDA comes along, and `make demo` measures.
+# Where there is a GPU and a CUDA toolkit, PyCUDA comes along, and `make demo` measures. Elsewhere CUDA's compiler comes
+# along, and it computes.
 ifneq ($(shell command -v nvcc >/dev/null && nvidia-smi -L 2>/dev/null | grep GPU),)
 DEMO := .[gpu]
 DEV := .[gpu,dev]
 else
-DEMO := .
-DEV := .[dev]
+DEMO := .[nvcc]
+DEV := .[nvcc,dev]
 endif
 .PHONY: demo test test-gpu lint record picture clean
 

@@ -7,27 +7,32 @@ blame is the outermost one whose instructions are mostly accesses.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from ncu_swizzle.profile import Instruction, Location, Profile, Total
+from ncu_swizzle.profile import Instruction, Location, Profile
 
 
 def sites(profile: Profile) -> Iterator[tuple[Instruction, Location]]:
     """Yield each access that has a source line, and the line to blame for it."""
-    totals = profile.lines
-    accesses: Counter[Location] = Counter()
-    for access in profile.shared():
-        for location in dict.fromkeys(access.stack):
-            accesses[location] += access.executed or 0
+    totals, accesses = _executed(profile.instructions), _executed(profile.shared())
     for access in profile.shared():
         if access.stack:
             yield access, _site(access.stack, totals, accesses)
 
 
-def _site(stack: tuple[Location, ...], totals: Mapping[Location, Total], accesses: Mapping[Location, int]) -> Location:
+def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
+    """Return how often instructions of each line ran, with all that was inlined there; what is unknown counts 0."""
+    found: Counter[Location] = Counter()
+    for one in instructions:
+        for location in dict.fromkeys(one.stack):
+            found[location] += one.executed or 0
+    return found
+
+
+def _site(stack: tuple[Location, ...], totals: Mapping[Location, int], accesses: Mapping[Location, int]) -> Location:
     site, *callers = stack
     for caller in callers:
-        if 2 * accesses[caller] <= (totals[caller].executed or 0):
+        if 2 * accesses[caller] <= totals[caller]:
             break
         site = caller
     return site

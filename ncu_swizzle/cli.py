@@ -16,6 +16,7 @@ from ncu_swizzle.commands import (
     check,
     compare,
     doctor,
+    lint,
     list_,
     predict,
     profile,
@@ -52,6 +53,7 @@ app.command("check")(check.check)
 app.add_typer(baseline.app, name="baseline")
 app.add_typer(rules.app, name="rules")
 app.command("sweep")(sweep.sweep)
+app.command("lint")(lint.lint)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
 app.command("doctor")(doctor.doctor)
@@ -72,6 +74,7 @@ def overview() -> None:
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
+    ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why
 

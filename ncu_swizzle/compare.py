@@ -16,7 +16,7 @@ from ncu_swizzle import collecting, doubts
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.profile import Profile, Total
+from ncu_swizzle.profile import EMULATED, Profile, Total
 
 if TYPE_CHECKING:
     from ncu_swizzle.frames import Kind
@@ -250,6 +250,8 @@ def _waste(label: str, profile: Profile) -> str:
 
 
 def _unknown(*profiles: Profile) -> str:
+    if any(profile.engine == EMULATED and profile.accesses for profile in profiles):
+        return "not all wavefronts could be computed"
     missing = sorted({name for profile in profiles for name in profile.missing})
     return f"{', '.join(missing)} not in the report" if missing else "no shared-memory access was counted"
 
@@ -259,7 +261,9 @@ def _pace(before: Profile, after: Profile) -> str:
     if not ratio or not before.duration_ns or not after.duration_ns:
         return ""
     change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
-    return f"is {change}: {before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
+    times = f"{before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
+    where = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
+    return f"was {change}, {where}: {times}" if where else f"is {change}: {times}"
 
 
 # What has to agree before two profiles' times, and mostly their counts, mean the same.
@@ -270,7 +274,7 @@ _CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
     ("driver", lambda p: p.machine.driver),
     ("CUDA", lambda p: p.machine.cuda),
     ("ncu", lambda p: p.machine.ncu),
-    ("engine", lambda p: p.engine),
+    ("engine", lambda p: "" if p.beside else p.engine),  # whose wavefronts are computed, but not its times
 )
 
 
@@ -280,6 +284,7 @@ def _warnings(named: Named) -> list[str]:
         values = {label: get(profile) for label, profile in named if get(profile)}
         if len(set(values.values())) > 1:
             found.append(f"Not the same {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
+    found += [note for _, profile in named for note in profile.notes]
     for label, profile in named:
         if profile.missing:
             found.append(

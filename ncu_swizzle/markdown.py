@@ -86,6 +86,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
 
 def _head(report: Report) -> list[str]:
     parts = [f"### {escape(report.title)}\n", f"**{escape(report.verdict)}**\n"]
+    if report.computed:
+        parts.append(f"> Computed, not measured: wavefronts of {escape('; '.join(report.computed))}.\n")
     if report.recorded:
         parts.append(f"> Recorded, not measured now: {escape('; '.join(report.recorded))}.\n")
     if report.warnings:

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from ncu_swizzle.profile import EMULATED, Instruction, Profile
 from ncu_swizzle.profile import NEVER as GUARD
-from ncu_swizzle.profile import Instruction, Profile
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
 NEVER = "Never carried out"  # the guard @!PT is always false, as on the LDS around LDGSTS
@@ -63,13 +63,17 @@ class Mix:
 
 
 def count(profile: Profile) -> Mix:
-    """Return what a profile executed; an opcode that is in the code but never ran counts 0."""
+    """Return what a profile executed; an opcode that is in the code but never ran counts 0.
+
+    Where the emulated engine does not know how often some instruction ran, nothing adds up: no count is known.
+    """
     opcodes: Counter[str] = Counter()
     known = False
     for instruction in profile.instructions:
         opcodes[named(instruction)] += instruction.executed or 0
         known = known or instruction.executed is not None
-    return Mix(opcodes, known)
+    complete = profile.engine != EMULATED or all(one.executed is not None for one in profile.instructions)
+    return Mix(opcodes, known) if complete else Mix(Counter(), known=False)
 
 
 def named(instruction: Instruction) -> str:

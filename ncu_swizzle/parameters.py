@@ -30,15 +30,21 @@ def layout(cubin: bytes, function: str) -> list[tuple[int, int]]:
 
 
 def _parameters(info: bytes) -> Iterator[tuple[int, int, int]]:
+    for attribute, value in attributes(info):
+        if attribute == PARAMETER:
+            _, ordinal, offset, last = struct.unpack("<IHHI", value)
+            yield ordinal, offset, last >> SIZE_SHIFT
+
+
+def attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the value of each attribute of a .nv.info section; raise struct.error if it is damaged."""
     at = 0
     while at < len(info):
-        form, attribute, value = struct.unpack_from("<BBH", info, at)
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
-        if form == FORMAT_SIZED:
-            if attribute == PARAMETER:
-                _, ordinal, offset, last = struct.unpack_from("<IHHI", info, at)
-                yield ordinal, offset, last >> SIZE_SHIFT
-            at += value
+        sized = form == FORMAT_SIZED
+        yield attribute, info[at : at + size] if sized else info[at - 2 : at]
+        at += size if sized else 0
 
 
 def pack(cubin: bytes, function: str, arguments: Sequence[bytes]) -> np.void:

@@ -35,6 +35,8 @@ EXECUTED = "inst_executed"
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 
+EMULATED = "emulated"  # the engine that computes wavefronts; it knows no times
+
 NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
 
 # What moves when an instruction of this kind accesses shared memory.
@@ -176,7 +178,7 @@ class Finding:
 class Profile:
     """One profiled launch."""
 
-    engine: str  # where the figures come from: "ncu", or "recorded": measured earlier and shipped
+    engine: str  # where the figures come from: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
     kernel: Kernel
     problem: Mapping[str, int]
     machine: Machine
@@ -191,6 +193,8 @@ class Profile:
     sources: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""  # that the kernel's sources are of, with -dirty where they differ from it
     launch: Launch = Launch()
+    notes: tuple[str, ...] = ()  # what has to be known of the figures, such as why some are unknown
+    beside: str = ""  # of an emulated profile: where its times, stalls and other metrics were recorded, if they were
 
     def number(self, name: str) -> float | None:
         """Return a metric's value; None where the report lacks it or it is no finite number."""
@@ -205,7 +209,9 @@ class Profile:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The metrics that every figure here rests on and that the report lacks."""
+        """The metrics that every figure here rests on and that the report lacks; `notes` say what was not computed."""
+        if self.engine == EMULATED:
+            return ()
         return tuple(name for name in NEEDED if name not in self.metrics)
 
     @property
@@ -249,8 +255,11 @@ class Profile:
         return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
     def shared(self) -> Iterator[Instruction]:
-        """Yield the instructions that access shared memory and that ncu counted wavefronts of."""
-        return (i for i in self.instructions if i.access and i.wavefronts is not None)
+        """Yield the instructions that access shared memory and that ncu counted wavefronts of.
+
+        Of an emulated profile that is every access: one whose wavefronts could not be computed makes totals unknown.
+        """
+        return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.engine == EMULATED))
 
     # ------------------------------------------------------------------------------------------ JSON
 
@@ -286,6 +295,7 @@ class Profile:
                 "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
                 "instructions": _from_table(content["instructions"]),
                 "findings": tuple(Finding(**finding) for finding in content["findings"]),
+                "notes": tuple(content.get("notes", ())),
             }
         )
 
@@ -333,15 +343,16 @@ def _add(parts: Iterable[Instruction]) -> Total:
     instructions = list(parts)
     return Total(
         executed=_sum(i.executed for i in instructions),
-        wavefronts=_sum(i.wavefronts for i in instructions),
-        ideal=_sum(i.ideal for i in instructions),
+        wavefronts=_sum(i.wavefronts for i in instructions if i.access or i.wavefronts is not None),
+        ideal=_sum(i.ideal for i in instructions if i.access or i.ideal is not None),
         samples=sum(sum(i.samples.values()) for i in instructions),
     )
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    """Return the sum; None where there is nothing to add, or anything unknown."""
+    found = list(counts)
+    return None if None in found or not found else sum(count for count in found if count is not None)
 
 
 def _group(instructions: Iterable[Instruction], keys: Callable[[Instruction], Iterable[Key]]) -> dict[Key, Total]:

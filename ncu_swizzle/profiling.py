@@ -1,4 +1,4 @@
-"""From a kernel's name to its Profile: measured under ncu now, or recalled from a recording."""
+"""From a kernel's name to its Profile: measured under ncu now, computed, or recalled from a recording."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child, description, errors, gpu, ncu, paths, repfile
 from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
+from ncu_swizzle.emulate.toolchain import INSTALL, Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profile import EMULATED, Profile
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,37 @@ class Request:
     options: ncu.Options = field(default_factory=ncu.Options)
     ncu: Path | None = None
     timeout_s: float = 600.0
+    nvcc: Path | None = None  # of the emulated engine
+    exhaustive: bool = False  # the emulated engine runs every block
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Where the figures will come from; `reason` says why it is not ncu where `auto` was asked for."""
+    """Where the figures will come from; `reason` says why it is not ncu where `auto` was asked for.
+
+    With `beside`, what the emulated engine does not know is taken from a recording, and so are kernels that it cannot
+    emulate.
+    """
 
     name: str
     reason: str = ""
+    beside: bool = False
 
 
 def choose_engine(request: Request) -> Engine:
-    """Return ncu where a GPU, PyCUDA and ncu are found, the recordings elsewhere, or what was asked for."""
+    """Return what was asked for, or for `auto` the best that there is here.
+
+    That is ncu where a GPU, PyCUDA and ncu are found; else the emulated engine beside the recordings, where there is
+    a compiler; else the recordings alone.
+    """
     if request.engine != "auto":
         return Engine(request.engine)
     reason = _lacking(request)
-    return Engine("recorded", reason) if reason else Engine("ncu")
+    if not reason:
+        return Engine("ncu")
+    if missing := Toolchain(request.nvcc).lacking():
+        return Engine("recorded", f"{reason}; to compute wavefronts, {missing}: {INSTALL}")
+    return Engine(EMULATED, reason, beside=True)
 
 
 def _lacking(request: Request) -> str:
@@ -64,6 +80,8 @@ def obtain(
     family, kernel = catalog.find(name)
     if engine.name == "recorded":
         return recall(family, kernel, request.problem, folder)
+    if engine.name == EMULATED:
+        return compute(family, kernel, request, engine, folder, on_progress)
     return measure(family, kernel, request, folder, on_progress)
 
 
@@ -157,18 +175,52 @@ def _told(facts: Path) -> NcuSwizzleError | None:
     return errors.by_name(error["type"])(error["message"], error["hint"])
 
 
+# ---------------------------------------------------------------------------------------------- computed
+
+
+def compute(
+    family: Family,
+    kernel: Kernel,
+    request: Request,
+    engine: Engine,
+    folder: Path,
+    on_progress: Callable[[float], None] = lambda percent: None,
+) -> Profile:
+    """Emulate one launch and leave the cubin in the folder; with `engine.beside`, add what was recorded of it.
+
+    A kernel that cannot be emulated is then recalled, and its profile notes why.
+    """
+    from ncu_swizzle.emulate import engine as emulated
+
+    problem = family.problem(request.problem)
+    if engine.beside and kernel.library:
+        return recall(family, kernel, request.problem, folder)
+    settings = emulated.Settings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    try:
+        made = emulated.of_kernel(family, kernel, problem, settings, on_progress)
+    except NcuSwizzleError as error:
+        if not (engine.beside and _was_recorded(family, kernel, problem)):
+            raise
+        profile = recall(family, kernel, request.problem, folder)
+        return replace(profile, notes=(*profile.notes, f"{kernel.name} is not computed but recorded: {error}."))
+    emulated.save_cubin(made, folder)
+    if engine.beside and _was_recorded(family, kernel, problem):
+        return emulated.beside(made.profile, recall(family, kernel, request.problem, folder))
+    return made.profile
+
+
+def _was_recorded(family: Family, kernel: Kernel, problem: Mapping[str, int]) -> bool:
+    shipped = paths.recording(family.name, kernel.name) if family.shipped else None
+    return shipped is not None and dict(repfile.Facts.beside(shipped).content.get("problem", {})) == dict(problem)
+
+
 # ---------------------------------------------------------------------------------------------- recorded
 
 
 def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking where none fits."""
     problem = family.problem(sizes)
-    shipped = paths.recording(family.name, kernel.name)
-    if not family.shipped:
-        raise EnvironmentLacking(
-            f"{kernel.name} is a kernel of your own: only a GPU, with ncu and PyCUDA, can tell of it",
-            "run it on such a machine: pip install 'ncu-swizzle[gpu]'",
-        )
+    shipped = paths.recording(family.name, kernel.name) if family.shipped else None
     if shipped is None:
         raise EnvironmentLacking(
             f"{kernel.name} was not recorded, and there is nothing here to measure it with",

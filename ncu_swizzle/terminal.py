@@ -24,6 +24,7 @@ from ncu_swizzle.profile import TRANSFERS
 from ncu_swizzle.view import kernels
 from ncu_swizzle.view.findings import Grid, gains
 from ncu_swizzle.view.findings import card as card_of
+from ncu_swizzle.view.summary import computed
 
 STALLS_SHOWN = 6
 KERNELS_SHOWN = 3  # in full, of many
@@ -135,6 +136,11 @@ def show_listed(ncu: Path, listed: Sequence[Listed], console: Console) -> None:
 
 
 def _origin(result: Result) -> str:
+    said = [
+        f"[bold yellow]Computed, not measured[/]: wavefronts of {escape(one)}." for one in computed(result.comparison)
+    ]
+    if said and result.engine.reason:
+        said.append(f"Nothing can be measured here: {escape(result.engine.reason)}.")
     recorded = sorted(
         {
             (p.machine.gpu, p.machine.ncu, p.when[:10])
@@ -143,6 +149,15 @@ def _origin(result: Result) -> str:
             if p.engine == "recorded"
         }
     )
+    if said and recorded:
+        labels = [
+            label
+            for label, p in zip(result.comparison.labels, result.comparison.profiles, strict=True)
+            if p.engine == "recorded"
+        ]
+        said.append(f"Recorded, all of it: {escape(', '.join(labels))}.")
+    if said:
+        return " ".join(said)
     if not recorded:
         first = result.comparison.profiles[-1]
         gpu, ncu = escape(first.machine.gpu or "an unknown GPU"), escape(first.machine.ncu or "of unknown version")
@@ -173,7 +188,8 @@ def _accesses(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
-    table = _table(f"Warp stalls{' that changed most' if compared else ''}, share of samples", "reason")
+    changed = " that changed most" if compared else ""
+    table = _table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for label in comparison.labels:
         table.add_column(escape(label), justify="right")
     if compared:
@@ -185,8 +201,13 @@ def _stalls(comparison: Comparison) -> Table:
     return table
 
 
+def _borrowed(comparison: Comparison) -> str:
+    """Say that a table was recorded where the wavefronts above it are computed."""
+    return " (recorded)" if any(profile.beside for profile in comparison.profiles) else ""
+
+
 def _metrics(comparison: Comparison) -> Table:
-    table = _table("Metrics", "metric")
+    table = _table(f"Metrics{_borrowed(comparison)}", "metric")
     for label in comparison.labels:
         table.add_column(escape(label), justify="right")
     for name in KEY_METRICS:

@@ -144,8 +144,8 @@ def test_recorded_figures_do_not_count_unless_they_may(recorded: Recorded) -> No
         assert "recorded, not measured: no NVIDIA driver" in str(verdict.checks[0])
         assert "--allow-recorded" in verdict.checks[0].hint
     assert judge([recorded("kernel1")], Policy(allow_recorded=True)).outcome is FAIL
-    emulated = dataclasses.replace(recorded("kernel2"), engine="emulated")
-    assert judge([emulated], Policy(allow_recorded=True)).outcome is OPEN, "recorded ones may, no others"
+    guessed = dataclasses.replace(recorded("kernel2"), engine="guessed")
+    assert judge([guessed], Policy(allow_recorded=True)).outcome is OPEN, "recorded ones may, no others"
 
 
 def without_ideal(profile: Profile) -> Profile:

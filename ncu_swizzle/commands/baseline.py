@@ -33,13 +33,17 @@ def save(
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
 ) -> None:
     """Save profiles; several of one kernel tell how much its time varies."""
     from ncu_swizzle.commands import output
     from ncu_swizzle.gate import checking
 
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
+    request = options.request(
+        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
+    )
     with output.progress() as progress:
         found, _ = checking.gather(profiles, request, progress)
     checking.show_baseline(checking.save(found, file, fresh), output.Output())

@@ -44,6 +44,8 @@ def check(
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
     catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
@@ -60,7 +62,9 @@ def check(
     from ncu_swizzle.commands import output
     from ncu_swizzle.gate import checking
 
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
+    request = options.request(
+        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
+    )
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
     with output.progress() as progress:

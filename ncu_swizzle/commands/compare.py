@@ -29,6 +29,8 @@ def compare(
     cache_control: options.CacheOption = CacheControl.all,
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
     config: own.ConfigOption = "",
     catalog: own.CatalogOption = [],  # noqa: B006
@@ -46,7 +48,9 @@ def compare(
     from ncu_swizzle.files import write_atomically
 
     formats = output.Formats(json, markdown, csv)
-    request = options.request(engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
+    request = options.request(
+        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
+    )
     with output.progress() as progress:
         choice = programs.choice(kernel_name, launch, pair)
         known = userkernel.everything(catalog, config)

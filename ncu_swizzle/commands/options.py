@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Engine(StrEnum):
     auto = "auto"
     ncu = "ncu"
+    emulated = "emulated"
     recorded = "recorded"
 
 
@@ -54,6 +55,8 @@ def request(
     replay_mode: ReplayMode,
     ncu: Path | None,
     timeout: float,
+    nvcc: Path | None = None,
+    exhaustive: bool = False,
     **more: Any,
 ) -> Request:
     """Return how profiles are to be had; `more` are further fields of `ncu.Options`."""
@@ -61,16 +64,25 @@ def request(
     from ncu_swizzle.profiling import Request
 
     own = Options(clock_control.value, cache_control.value, replay_mode.value, **more)
-    return Request(engine.value, sizes(problem), own, ncu, timeout)
+    return Request(engine.value, sizes(problem), own, ncu, timeout, nvcc, exhaustive)
 
 
 EngineOption = Annotated[
-    Engine, typer.Option(help="Where figures come from: measured now, recorded earlier, or measured if possible.")
+    Engine,
+    typer.Option(
+        help="Where figures come from: ncu measures, emulated computes, recorded was measured; auto: the best."
+    ),
 ]
 ProblemOption = Annotated[
     list[str], typer.Option("--problem", metavar="NAME=SIZE", help="Problem size; repeat it or use commas.")
 ]
 NcuOption = Annotated[Path | None, typer.Option("--ncu", metavar="PATH", help="The ncu to use.")]
+NvccOption = Annotated[
+    Path | None, typer.Option("--nvcc", metavar="PATH", help="The compiler of --engine emulated to use.")
+]
+ExhaustiveOption = Annotated[
+    bool, typer.Option("--exhaustive", help="Emulate every block, not one of each kind that can differ.")
+]
 TimeoutOption = Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit of each program run.")]
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as data; - prints that alone.")

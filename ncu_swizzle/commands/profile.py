@@ -64,6 +64,8 @@ def profile(
     pair: programs.PairOption = [],  # noqa: B006
     ncu_args: programs.NcuArgsOption = [],  # noqa: B006
     ncu: options.NcuOption = None,
+    nvcc: options.NvccOption = None,
+    exhaustive: options.ExhaustiveOption = False,
     timeout: options.TimeoutOption = 600,
     entry: own.EntryOption = "",
     grid: own.GridOption = "",
@@ -131,7 +133,18 @@ def profile(
         app_replay_match=app_replay_match,
     )
     extra = programs.words(ncu_args)
-    request = partial(options.request, engine, problem, clock_control, cache_control, replay_mode, ncu, timeout)
+    request = partial(
+        options.request,
+        engine,
+        problem,
+        clock_control,
+        cache_control,
+        replay_mode,
+        ncu,
+        timeout,
+        nvcc=nvcc,
+        exhaustive=exhaustive,
+    )
     compiled = (define, include, nvcc_option, std)
     described = own.asked(entry, grid, block, shared, arg, problem, compiled, before, after)
     with output.progress() as progress:

@@ -19,7 +19,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import read_bytes, write_json
-from ncu_swizzle.profile import Machine, Profile, Wavefronts
+from ncu_swizzle.profile import EMULATED, Machine, Profile, Wavefronts
 
 SCHEMA = 1
 AGAIN = "ncu-swizzle baseline save PROFILE… writes it again"
@@ -69,10 +69,11 @@ class Entry:
     @property
     def conditions(self) -> dict[str, str]:
         """What has to agree before two entries say something of each other; empty where unknown."""
+        computed = f"none: computed for compute capability {self.machine.compute_capability}"
         found = {
-            "GPU": self.machine.gpu,
+            "GPU": computed if self.engine == EMULATED else self.machine.gpu,
             "clock control": self.machine.clock_control,
-            "ncu": self.machine.ncu,
+            "ncu": "none: computed" if self.engine == EMULATED else self.machine.ncu,
             "problem": in_words(self.problem),
         }
         # Of a kernel from elsewhere no problem is known; its grid is what tells one size from another.

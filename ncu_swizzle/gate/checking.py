@@ -97,7 +97,7 @@ def gather(
     entries: Sequence[str], request: Request, on_progress: Progress, known: Catalog | None = None
 ) -> tuple[list[Profile], str]:
     """Return what the entries stand for, and why nothing was measured; a run stands for the kernel it was made for."""
-    engine = profiling.choose_engine(request)
+    engine = replace(profiling.choose_engine(request), beside=False)  # a gate takes no figure from elsewhere
     return experiment.gather(known or userkernel.everything(), entries, request, engine, on_progress), engine.reason
 
 

@@ -25,7 +25,7 @@ from ncu_swizzle.gate.verdict import (
     Place,
     Verdict,
 )
-from ncu_swizzle.profile import IDEAL, WAVEFRONTS, Profile, Total
+from ncu_swizzle.profile import EMULATED, IDEAL, WAVEFRONTS, Instruction, Profile, Total
 
 NOTHING = Total(0, 0, 0)
 SAVE = "ncu-swizzle baseline save PROFILE…"
@@ -73,7 +73,7 @@ def _subjects(profiles: Sequence[Profile]) -> list[_Subject]:
 
 def _of_kernel(one: _Subject, rules: Policy, baseline: Baseline | None, note: str) -> Iterator[Check]:
     engine = one.now.engine
-    if engine != "ncu" and not (engine == "recorded" and rules.allow_recorded):
+    if engine not in ("ncu", EMULATED) and not (engine == "recorded" and rules.allow_recorded):
         said = f"its figures are {engine}, not measured" + (f": {note}" if note else "")
         hint = "measure on a machine with a GPU and ncu" + (", or --allow-recorded" if engine == "recorded" else "")
         yield one.check(Outcome.inconclusive, MEASURED, said, hint=hint)
@@ -133,6 +133,8 @@ def _total(profile: Profile, access: str) -> Total:
 
 def _unknown(profile: Profile, access: str) -> str:
     """Say why the counts of a profile cannot be trusted; empty where they can."""
+    if profile.engine == EMULATED:
+        return _not_computed(profile, access)
     return _uncounted(profile, access) or doubts.about_counts(profile, access)
 
 
@@ -142,11 +144,7 @@ def _uncounted(profile: Profile, access: str) -> str:
         return f"its report lacks {', '.join(lacking)}"
     if not profile.instructions:
         return "its report lists no instructions"
-    uncounted = [
-        one
-        for one in profile.instructions
-        if one.access and access in ("", one.access) and (one.wavefronts is None or one.ideal is None)
-    ]
+    uncounted = _without_counts(profile, access)
     if uncounted:
         return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
     told, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
@@ -155,6 +153,20 @@ def _uncounted(profile: Profile, access: str) -> str:
     if told != counted:
         return f"its instructions add up to {counted:,} wavefronts, but the launch had {told:,.0f}"
     return ""
+
+
+def _without_counts(profile: Profile, access: str) -> list[Instruction]:
+    return [
+        one
+        for one in profile.instructions
+        if one.access and access in ("", one.access) and (one.wavefronts is None or one.ideal is None)
+    ]
+
+
+def _not_computed(profile: Profile, access: str) -> str:
+    unknown = _without_counts(profile, access)
+    why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
+    return f"wavefronts of {len(unknown)} of its instructions could not be computed{why}" if unknown else ""
 
 
 # ---------------------------------------------------------------------------------------------- the baseline
@@ -179,7 +191,7 @@ def _against_baseline(one: _Subject, baseline: Baseline, time: Rule | None, allo
 def _no_baseline(now: Entry, then: Entry | None, baseline: Baseline, allow_recorded: bool) -> str:
     if then is None:
         return f"{baseline.file} has no entry of it"
-    if then.engine != "ncu" and not (then.engine == "recorded" and allow_recorded):
+    if then.engine not in ("ncu", EMULATED) and not (then.engine == "recorded" and allow_recorded):
         return f"the figures in {baseline.file} are {then.engine}, not measured"
     apart = differences(then, now)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
@@ -205,6 +217,10 @@ def _excess_against(one: _Subject, then: Entry) -> Check:
 def _time_against(one: _Subject, then: Entry, limit: float) -> Check:
     """Hold the median against the baseline's: a regression counts beyond the limit and both spreads."""
     now = one.now
+    if now.engine == EMULATED:
+        return one.check(
+            Outcome.inconclusive, MAX_REGRESSION, "its figures are computed: there are no times", hint=SAVE
+        )
     if not now.machine.clock_control:
         return one.check(Outcome.inconclusive, MAX_REGRESSION, "the clock control of its run is unknown", hint=SAVE)
     if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(one.profiles):

@@ -41,6 +41,7 @@ class Report:
     title: str
     labels: tuple[str, ...]
     verdict: str
+    computed: tuple[str, ...]
     recorded: tuple[str, ...]
     warnings: tuple[str, ...]
     conditions: str
@@ -84,6 +85,7 @@ def build(comparison: Comparison, highlight: Highlight, prefix: str = "") -> Rep
         title=" → ".join(comparison.labels[:2]),
         labels=comparison.labels,
         verdict=comparison.verdict,
+        computed=summary.computed(comparison),
         recorded=summary.recorded(comparison),
         warnings=comparison.warnings,
         conditions=summary.conditions(facts),

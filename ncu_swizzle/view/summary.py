@@ -8,10 +8,14 @@ from datetime import UTC, datetime
 
 from ncu_swizzle.catalog import in_words
 from ncu_swizzle.compare import SHARED_PIPE, Comparison
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profile import EMULATED, Profile
 from ncu_swizzle.view import text
 
-ENGINES = {"ncu": "ncu (measured)", "recorded": "recorded (measured earlier, on real hardware)"}
+ENGINES = {
+    "ncu": "ncu (measured)",
+    "recorded": "recorded (measured earlier, on real hardware)",
+    EMULATED: "emulated (computed, not measured)",
+}
 
 MOST_NAMED = 6  # profiles in one sentence
 
@@ -51,7 +55,12 @@ def figures(comparison: Comparison) -> tuple[Figure, ...]:
         _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0 means no conflicts"),
         _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
         _pace(comparison),
-        _figure(pair, "Shared pipe", lambda p: text.percent(p.number(SHARED_PIPE)), "busy, share of its peak"),
+        _figure(
+            pair,
+            "Shared pipe",
+            lambda p: text.percent(p.number(SHARED_PIPE)),
+            ", ".join(filter(None, ("busy, share of its peak", _borrowed(comparison)))),
+        ),
     )
 
 
@@ -63,10 +72,15 @@ def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str
 def _pace(comparison: Comparison) -> Figure:
     times = [_milliseconds(profile) for profile in comparison.profiles[:2]]
     if len(times) == 1:
-        return Figure("Duration", "", times[0])
+        return Figure("Duration", "", times[0], _borrowed(comparison))
     ratio = text.known(comparison.speedup)
     speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return Figure("Speed-up", "", speed, " → ".join(times))
+    return Figure("Speed-up", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
+
+
+def _borrowed(comparison: Comparison) -> str:
+    """Say "recorded" where the figure is not of the same origin as the wavefronts."""
+    return "recorded" if any(profile.beside for profile in comparison.profiles[:2]) else ""
 
 
 def _milliseconds(profile: Profile) -> str:
@@ -82,6 +96,22 @@ def recorded(comparison: Comparison) -> tuple[str, ...]:
             day = profile.when[:10] or "an unknown day"
             runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
     return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
+
+
+def computed(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was computed, one text per architecture: "kernel1 and kernel2 for sm_90"; and what beside it was not.
+
+    That is "their times, stalls and other metrics were recorded on an H100, 2026-11-21".
+    """
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == EMULATED:
+            kinds.setdefault((_arch(profile), profile.beside), []).append(label)
+    return tuple(
+        f"{_few(labels)} for {arch or 'an unknown architecture'}"
+        + (f"; times, stalls and the rest {beside}" * bool(beside))
+        for (arch, beside), labels in kinds.items()
+    )
 
 
 def _few(labels: list[str]) -> str:
@@ -118,9 +148,21 @@ def _merged(values: list[str]) -> tuple[str, ...]:
 
 def _gpu(profile: Profile) -> str:
     machine = profile.machine
-    more = [f"sm_{machine.compute_capability.replace('.', '')}"] if machine.compute_capability else []
+    if profile.engine == EMULATED:
+        return f"none: computed for {_arch(profile) or text.UNKNOWN}"
+    more = [_arch(profile)] if machine.compute_capability else []
     more += [f"{machine.sm_count} SMs"] if machine.sm_count else []
     return f"{machine.gpu or text.UNKNOWN} ({', '.join(more)})" if more else machine.gpu
+
+
+def _arch(profile: Profile) -> str:
+    capability = profile.machine.compute_capability
+    return f"sm_{capability.replace('.', '')}" if capability else ""
+
+
+def _engine(profile: Profile) -> str:
+    name = ENGINES.get(profile.engine, profile.engine)
+    return f"{name}; times, stalls and other metrics {profile.beside}" if profile.beside else name
 
 
 def _size(dimensions: tuple[int, ...]) -> str:
@@ -145,7 +187,7 @@ _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
     ("Problem", lambda p: in_words(p.problem), False),
     ("Grid, block", lambda p: f"{_size(p.grid)}, {_size(p.block)}", False),
-    ("Engine", lambda p: ENGINES.get(p.engine, p.engine), False),
+    ("Engine", _engine, False),
     ("GPU", _gpu, False),
     ("Driver", lambda p: p.machine.driver, False),
     ("CUDA", lambda p: p.machine.cuda, False),

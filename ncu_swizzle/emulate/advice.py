@@ -1,0 +1,172 @@
+"""What would free an emulated kernel's tiles of conflicts: one mapping for all that writes and reads a tile.
+
+A cubin does not say which variables its shared memory holds. A tile is what overlapping accesses share: the bytes
+that one instruction touches and another one touches too belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.emulate.run import Counts, Requests
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.layout import Layout
+from ncu_swizzle.smem.mapping import WIDEST
+from ncu_swizzle.smem.mapping import Mapping as Tile
+from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.suggestions import Candidate, suggest
+
+TRIED = 96  # different requests of each operation that candidates are tried on; the best one is then tried on all
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do with the tile at these bytes of shared memory, for the instructions at these offsets."""
+
+    first: int
+    end: int
+    offsets: tuple[int, ...]
+    text: str
+
+
+def advise(counts: Counts) -> tuple[Advice, ...]:
+    """Return advice for each tile that accesses conflict in."""
+    return tuple(
+        Advice(first, end, tuple(offsets), _text(first, end, [counts.requests[offset] for offset in offsets]))
+        for first, end, offsets in _tiles(counts.requests)
+        if any(_excessive(counts, offset) for offset in offsets)
+    )
+
+
+def _excessive(counts: Counts, offset: int) -> bool:
+    row = next(row for row in counts.rows if row.offset == offset)
+    return row.wavefronts is not None and row.ideal is not None and row.wavefronts > row.ideal
+
+
+def _tiles(requests: Mapping[int, Requests]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the first byte, the end and the instructions of each run of bytes that accesses share."""
+    spans = sorted((*_span(one), offset) for offset, one in requests.items() if one.active.any())
+    first = end = 0
+    offsets: list[int] = []
+    for low, high, offset in spans:
+        if offsets and low >= end:
+            yield first, end, offsets
+            offsets = []
+        first = low if not offsets else first
+        end = max(end, high) if offsets else high
+        offsets.append(offset)
+    if offsets:
+        yield first, end, offsets
+
+
+def _span(one: Requests) -> tuple[int, int]:
+    operation = operations.find(one.op)
+    used = one.addresses[one.active & (np.arange(operations.WARP) < operation.addressed)]
+    return int(used.min()), int(used.max()) + operation.width_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """All requests of one operation in a tile, (N, 32) byte addresses from the tile's start, and how often each is."""
+
+    op: str
+    addresses: Ints
+    active: Bools
+    source: Ints | None
+    times: Ints
+
+    def access(self, tile: Tile, chosen: Ints | slice = slice(None)) -> Access:
+        elements = self.addresses[chosen] // tile.element_bytes
+        columns = tile.shape[1]
+        full = bool(self.active[chosen].all()) or "matrix" in self.op
+        return Access(
+            name=self.op,
+            op=self.op,
+            rows=elements // columns,
+            columns=elements % columns,
+            active=None if full else self.active[chosen],
+            source=None if self.source is None else self.source[chosen],
+        )
+
+
+def _text(first: int, end: int, requests: Sequence[Requests]) -> str:
+    start = first // LINE * LINE
+    kinds = _kinds(requests, start)
+    where = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
+    tile = _tile(kinds, end - start)
+    try:
+        found = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
+    except UsageError as error:
+        return f"{where}: no mapping can be suggested: {error}"
+    if found.best is None:
+        closest = "" if found.closest is found.plain else f"; {found.closest.mapping.transform} comes closest"
+        return f"{where}: no swizzle and no padding frees all of these accesses{closest}"
+    return f"{where}: {_promise(found.best, kinds)}"
+
+
+def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
+    left = sum(_left(kind, best.mapping) for kind in kinds)
+    size = best.mapping.element_bytes
+    what = f"{best.mapping.transform} on elements of {size} byte{'s' if size > 1 else ''}"
+    cost = f", {best.extra_bytes:,} bytes more" if best.extra_bytes else ""
+    kept = "all of these accesses free of conflicts" if not left else f"{left:,} excessive wavefronts in what was run"
+    return f"{what}{cost} {'keeps' if not left else 'leaves'} {kept}"
+
+
+def _left(kind: _Kind, mapping: Tile) -> int:
+    counted = kind.access(mapping).wavefronts(mapping)
+    return int((np.where(counted.known, counted.actual - counted.ideal, 0) * kind.times).sum())
+
+
+def _kinds(requests: Sequence[Requests], start: int) -> list[_Kind]:
+    """Gather the requests by operation, those that atomics make not among them: no mapping parts equal addresses."""
+    groups: dict[str, list[Requests]] = {}
+    for one in requests:
+        groups.setdefault(one.op, []).append(one)
+    made = []
+    for op, group in groups.items():
+        source = None
+        if all(one.source is not None for one in group):
+            source = np.concatenate([one.source for one in group if one.source is not None])
+        active = np.concatenate([one.active for one in group])
+        addresses = np.where(active, np.concatenate([one.addresses for one in group]) - start, 0)
+        made.append(_Kind(op, addresses, active, source, np.concatenate([one.times for one in group])))
+    return made
+
+
+def _some(kind: _Kind) -> Ints:
+    """Return the numbers of requests that stand for all: those that differ most from each other, the worst first."""
+    counted = wavefronts(kind.op, kind.addresses, None if "matrix" in kind.op else kind.active, kind.source)
+    _, unlike = np.unique(kind.addresses, axis=0, return_index=True)
+    order = unlike[np.argsort(-counted.actual[unlike], kind="stable")]
+    if len(order) <= TRIED:
+        return np.asarray(order)
+    worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
+    return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
+
+
+def _tile(kinds: Sequence[_Kind], size: int) -> Tile:
+    """Return the plain tile: rows as long as lanes mostly lie apart, or 128 bytes."""
+    element = min(operations.find(kind.op).width_bytes for kind in kinds)
+    pitch = _pitch(kinds)
+    rows = -(-size // pitch)
+    return Tile(Layout((rows, pitch // element), (pitch // element, 1)), element_bytes=element)
+
+
+def _pitch(kinds: Sequence[_Kind]) -> int:
+    steps = []
+    for kind in kinds:
+        both = kind.active[:, 1:] & kind.active[:, :-1]
+        steps.append(np.abs(np.diff(kind.addresses, axis=1))[both])
+    found = np.concatenate(steps)
+    found = found[(found >= LINE) & (found % WIDEST == 0) & (found <= 1 << 12)]
+    if not len(found):
+        return LINE
+    values, counts = np.unique(found, return_counts=True)
+    return int(values[counts.argmax()])

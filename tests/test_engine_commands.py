@@ -1,0 +1,243 @@
+"""The emulated engine through the commands, compiler and all; skipped where CUDA's tools are not installed."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import catalog, paths, profiling, repfile
+from ncu_swizzle.emulate import engine
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
+from ncu_swizzle.profile import DURATION, Instruction, Profile
+from ncu_swizzle.profiling import Engine, Request
+from ncu_swizzle.runfolder import load, load_profile
+from tests.conftest import RECORDINGS
+from tests.engine_help import NEEDS_ALL
+
+SOURCE = """
+extern "C" __global__ void turn(const float *x, float *y, int n) {
+    __shared__ float tile[32][32];
+    tile[threadIdx.x][threadIdx.y] = x[threadIdx.y * n + threadIdx.x];
+    __syncthreads();
+    y[threadIdx.y * n + threadIdx.x] = tile[threadIdx.y][threadIdx.x];
+}
+extern __shared__ float dynamic[];
+extern "C" __global__ void beyond(float *y) {
+    dynamic[threadIdx.x * 4] = 1.0f;
+    __syncthreads();
+    y[threadIdx.x] = dynamic[threadIdx.x];
+}
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ncu_swizzle", *arguments]
+    environment = {**paths.child_environment(), "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def counts(profile: Profile) -> dict[int, tuple[int | None, ...]]:
+    """Return executions, wavefronts and ideal wavefronts of the accesses that ran, by offset."""
+    first = profile.instructions[0].pc
+
+    def of(one: Instruction) -> tuple[int | None, ...]:
+        return one.executed, one.wavefronts, one.ideal
+
+    return {one.pc - first: of(one) for one in profile.instructions if one.access and one.executed}
+
+
+@pytest.fixture
+def binary(work: Path) -> Path:
+    """Return a cubin of SOURCE."""
+    (work / "own.cu").write_text(SOURCE)
+    out = work / "own.cubin"
+    nvcc = str(Toolchain().find("nvcc"))
+    subprocess.run([nvcc, "--cubin", "-arch=sm_90", "-lineinfo", "own.cu", "-o", str(out)], check=True, cwd=work)
+    return out
+
+
+TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.pack("<i", 32)]
+
+
+# ---------------------------------------------------------------------------------------------- choosing
+
+
+def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "_lacking", lambda request: "")
+    assert profiling.choose_engine(Request()) == Engine("ncu")
+    monkeypatch.setattr(profiling, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
+    assert profiling.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
+    monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
+    chosen = profiling.choose_engine(Request())
+    assert chosen.name == "recorded"
+    assert "no GPU" in chosen.reason
+    assert "nvdisasm was not found" in chosen.reason
+    assert "ncu-swizzle[nvcc]" in chosen.reason
+    assert profiling.choose_engine(Request("emulated")) == Engine("emulated")
+
+
+def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
+    family, kernel = catalog.load().find("reference-gemm")
+    with pytest.raises(UsageError, match="no source to emulate"):
+        engine.of_kernel(family, kernel, family.problem())
+    recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+    assert recalled.engine == "recorded"
+
+
+def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object) -> str:
+        raise EnvironmentLacking("nvcc needs a C++ compiler beside it", "apt-get install g++")
+
+    monkeypatch.setattr(Toolchain, "compile", lacking)
+    family, kernel = catalog.load().find("transpose-plain")
+    recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+    assert recalled.engine == "recorded"
+    assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
+    with pytest.raises(EnvironmentLacking):
+        profiling.compute(family, kernel, Request(), Engine("emulated"), work)
+    with pytest.raises(EnvironmentLacking):  # recorded at another size
+        profiling.compute(family, kernel, Request(problem={"n": 64}), Engine("emulated", beside=True), work)
+
+
+# ---------------------------------------------------------------------------------------------- profiles
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+@pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
+def test_every_count_is_the_recorded_one(name: str) -> None:
+    family, kernel = catalog.load().find(name)
+    made = engine.of_kernel(family, kernel, family.problem())
+    recorded = repfile.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
+    assert counts(made.profile) == counts(recorded)
+    for metric in ("launch__grid_size", "launch__block_size", "launch__registers_per_thread", "launch__thread_count"):
+        assert made.profile.metrics[metric] == recorded.metrics[metric]
+    assert made.profile.total == recorded.total or made.profile.total.wavefronts == recorded.total.wavefronts
+    stacks = {one.pc - recorded.instructions[0].pc: one.stack for one in recorded.instructions if one.access}
+    assert {one.pc: one.stack for one in made.profile.instructions if one.pc in stacks} == stacks
+
+
+@NEEDS_ALL
+def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
+    done = run("profile", "transpose-xor", "--export", "out")
+    assert done.returncode == 0, done.stderr
+    assert "Computed, not measured" in done.stdout
+    assert "share of samples (recorded)" in " ".join(done.stdout.split())
+    assert "was 1." in done.stdout
+    found = load(work / "out")
+    assert [one.engine for one in found.profiles] == ["emulated", "emulated"]
+    assert all(one.beside.startswith("recorded on NVIDIA H100") for one in found.profiles)
+    names = {file.name for file in (work / "out").iterdir()}
+    assert {"transpose-xor.cubin", "transpose-xor.ncu-rep", "transpose-xor.facts.json", "report.html"} <= names
+    assert repfile.read(work / "out" / "transpose-xor.ncu-rep")[0].engine == "recorded"
+
+
+@NEEDS_ALL
+def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
+    done = run("profile", "transpose-plain", "--engine", "emulated", "--problem", "n=100", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["engine"], found["speedup"]) == ("emulated", None)
+    (profile,) = found["profiles"]
+    assert profile["problem"] == {"n": 100}
+    assert DURATION not in profile["metrics"]
+    assert profile["beside"] == ""
+    saved = load_profile(work / "swizzle-out" / "transpose-plain" / "transpose-plain.json")
+    assert saved.grid == (4, 4, 1)
+    # 16 blocks; in each, 8 warps by 4 steps. Stores are as wide as the warp, whatever is inside of the matrix.
+    assert saved.accesses["STS"].executed == 16 * 8 * 4
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+def test_exhaustive_says_the_same() -> None:
+    family, kernel = catalog.load().find("transpose-plain")
+    problem = family.problem({"n": 100})
+    some = engine.of_kernel(family, kernel, problem)
+    every = engine.of_kernel(family, kernel, problem, engine.Settings(exhaustive=True))
+    assert every.counts.blocks_run == every.counts.blocks == 16
+    assert counts(every.profile) == counts(some.profile)
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+def test_the_gate_judges_computed_counts() -> None:
+    good = run("check", "transpose-xor", "--engine", "emulated", "--config", "none")
+    bad = run("check", "transpose-plain", "--engine", "emulated", "--config", "none")
+    assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr
+    assert "16,252,928 excessive wavefronts" in bad.stdout
+    assert "transpose.cuh:44" in bad.stdout
+
+
+def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
+    done = run("profile", "transpose-xor", "--engine", "emulated", "--nvcc", str(work / "nowhere"))
+    assert done.returncode == 3
+    assert "no program" in done.stderr
+    assert "--nvcc" in done.stderr
+    assert not (work / "swizzle-out").exists()
+
+
+# ---------------------------------------------------------------------------------------------- binaries
+
+
+@NEEDS_ALL
+def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
+    made = engine.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN)
+    total = made.profile.accesses
+    # 32 warps in each of 2 blocks: a store goes down a column of 32 rows, the load along one.
+    assert (total["STS"].executed, total["STS"].wavefronts, total["STS"].ideal) == (64, 2048, 64)
+    assert (total["LDS"].executed, total["LDS"].wavefronts, total["LDS"].ideal) == (64, 64, 64)
+    assert made.profile.kernel.name == "turn"
+    assert {Path(one.file).name for one in made.profile.shared()} == {"own.cu"}
+
+
+@NEEDS_ALL
+def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
+    nvcc = str(Toolchain().find("nvcc"))
+    subprocess.run([nvcc, "--ptx", "-arch=sm_90", "-lineinfo", "own.cu", "-o", "own.ptx"], check=True, cwd=work)
+    made = engine.profile_binary(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
+    assert counts(made.profile) == counts(engine.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN).profile)
+
+
+@NEEDS_ALL
+def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None:
+    content = binary.read_bytes()
+    (work / "cut.cubin").write_bytes(content[: len(content) // 2])
+    (work / "text.cubin").write_text("no code")
+    with pytest.raises(DamagedFile, match="is damaged"):
+        engine.profile_binary(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(BadFile, match="neither a cubin nor PTX"):
+        engine.profile_binary(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(BadFile, match="does not exist"):
+        engine.profile_binary(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UnknownKernel, match=r"turned"):
+        engine.profile_binary(binary, "turned", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UnknownKernel, match="holds 2 kernels"):
+        engine.profile_binary(binary, "", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UsageError, match="do not fit turn"):
+        engine.profile_binary(binary, "turn", (1,), (32, 32), 0, TURN[:2])
+
+
+@NEEDS_ALL
+def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
+    with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside of the block's .*thread \(.*\) of block \(0, 0, 0\)"):
+        engine.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
+    engine.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])

@@ -1,0 +1,111 @@
+"""The stress kernels: every count of every access as an H100 counted it, from the recorded binaries themselves.
+
+No compiler is needed: a report carries the cubin and the SASS. What is recorded is made by tests/data/stress/record.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import catalog, container, expectation, fills, repfile, symbols
+from ncu_swizzle.container import Result
+from ncu_swizzle.emulate import launching
+from ncu_swizzle.emulate.cubin import Cubin
+from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.profile import Profile
+from tests.engine_help import NEEDS_ALL
+
+STRESS = Path(__file__).parent / "data" / "stress"
+PACKED = STRESS / "recorded" / "stress.ncu-rep.xz"
+KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
+# How often the loops of the first go round is the hardware's; no rule is known for zeros that cp.async fills in.
+UNKNOWN = {"atomics-spin", "cp-async-sizes"}
+NEEDS_RECORDING = pytest.mark.skipif(
+    not PACKED.is_file(), reason="not recorded yet: python3 tests/data/stress/record.py on a GPU"
+)
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Profile, Result, dict[str, Any]]]:
+    """Return each recorded kernel's profile, container result and facts, by name."""
+    facts = json.loads((PACKED.parent / "facts.json").read_text(encoding="utf-8"))
+    report = tmp_path_factory.mktemp("stress") / "stress.ncu-rep"
+    report.write_bytes(lzma.decompress(PACKED.read_bytes()))
+    assert hashlib.sha256(report.read_bytes()).hexdigest() == facts["report"]["sha256"]
+    results = zip(facts["kernels"].items(), repfile.read(report), container.inspect(report).results, strict=True)
+    return {name: (profile, result, known) for (name, known), profile, result in results}
+
+
+def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
+    assert len(KERNELS) >= 40
+    for family, kernel in KERNELS.values():
+        problem, rng = family.problem(), np.random.default_rng(0)
+        assert family.source(kernel).is_file()
+        expected = expectation.of(family, problem, fills.inputs(family, problem, rng), rng)
+        assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
+
+
+@NEEDS_RECORDING
+def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, Result, dict[str, Any]]]) -> None:
+    facts = json.loads((PACKED.parent / "facts.json").read_text(encoding="utf-8"))
+    assert recordings.keys() == KERNELS.keys()
+    assert facts["failed"] == {}
+    for file, digest in facts["sources"].items():
+        assert hashlib.sha256((STRESS / file).read_bytes()).hexdigest() == digest, f"{file}: record it again"
+
+
+@NEEDS_RECORDING
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile, Result, dict[str, Any]]]) -> None:
+    family, kernel = KERNELS[name]
+    profile, result, _ = recordings[name]
+    cubin = Cubin(result.cubin, name)
+    first = profile.instructions[0].pc
+    code = launching.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
+    launch = launching.of_kernel(family, kernel, family.problem(), cubin, result.function)
+    rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
+    different = []
+    for one in profile.instructions:
+        if not one.access:
+            continue
+        row = rows[one.pc - first]
+        found, counted = (row.executed, row.wavefronts, row.ideal), (one.executed, one.wavefronts, one.ideal)
+        known = None not in found
+        assert known or row.reason
+        if found != counted and (known or name not in UNKNOWN):
+            different.append(f"{one.sass} at {one.pc - first:#x}: {found}, on the GPU {counted}; {row.reason}")
+    assert not different, "\n".join(different)
+
+
+@cache
+def disassembled(name: str) -> tuple[Cubin, str, str]:
+    family, kernel = KERNELS[name]
+    tools = Toolchain()
+    cubin = Cubin(tools.compile(family, kernel), name)
+    symbol = symbols.find(cubin.data, kernel.entry, family.source(kernel).name)
+    return cubin, symbol, tools.disassemble(cubin.data, name)
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
+    family, kernel = KERNELS[name]
+    cubin, symbol, text = disassembled(name)
+    launch = launching.of_kernel(family, kernel, family.problem(), cubin, symbol)
+    counts = emulate(launching.code(cubin, symbol, text), launch)
+    touched = [row for row in counts.rows if row.access]
+    assert touched
+    if name in UNKNOWN:
+        assert counts.unknown
+        assert all(row.reason for row in counts.unknown)
+    else:
+        assert not counts.unknown, [(row.sass, row.reason) for row in counts.unknown]
