@@ -267,12 +267,13 @@ def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_sig
     tags = [source.tag for source in sources]
     if not any(tags):
         return upper
-    a, b, _, high = sources[:4]
+    a, b, addend, high = sources[:4]
     flat = low.tag is not None and low.tag.coefficients is not None and high.tag is None and len(sources) == 4
     if flat and low.tag is not None and _small_steps(low.tag) and _factor_is_plain(a, b, is_signed):
         zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
         for factor in (a, b):
             no_wrap(m, factor, is_signed)
+        no_wrap(m, addend, False)
         m.keep_within(low.tag, low.bits.astype(np.int64), zero, top, m.view.mask & np.asarray(joint(*sources)))
         return upper
     upper.tag = dependent(*sources)
