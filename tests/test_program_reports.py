@@ -77,9 +77,7 @@ def test_the_padded_program_is_paired_with_the_plain_one() -> None:
     assert all(a.grid == b.grid for a, b in (one.profiles for one in result.comparisons))
 
 
-@pytest.mark.parametrize(
-    ("name", "workload"), [("basic", "kernel"), ("range", "range"), ("graph", "graph"), ("source-counters", "kernel")]
-)
+@pytest.mark.parametrize(("name", "workload"), [("basic", "kernel"), ("range", "range"), ("graph", "graph")])
 def test_other_section_sets_say_what_would_complete_them(name: str, workload: str) -> None:
     profiles = read(name)
     assert {one.launch.workload for one in profiles} == {workload}
@@ -87,6 +85,10 @@ def test_other_section_sets_say_what_would_complete_them(name: str, workload: st
     command = collecting.command(profiles[-1])
     assert "./several --size 512" in command
     assert ("--kernel-name" in command) == (workload == "kernel")
+
+
+def test_source_counters_have_all_that_is_needed() -> None:
+    assert not any(one.missing for one in read("source-counters"))
 
 
 def test_pytorch_s_histc_has_a_conflict() -> None:

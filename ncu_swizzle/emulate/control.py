@@ -74,7 +74,7 @@ def _branch_if_apart(s: Schedule, group: Group, place: int, instruction: Instruc
 def _lanes_of(m: Machine, operand: Operand, instruction: Instruction) -> Bools:
     """Return the lanes that a mask names, (G, 32)."""
     value = operands.integer(operand)(m)
-    if not value.certain:
+    if not bool((np.asarray(value.known) | ~m.view.mask).all()):
         raise Unsupported(instruction.offset, instruction.text, "has a mask of lanes that is not known")
     m.pin(value.tag)
     bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits

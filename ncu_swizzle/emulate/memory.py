@@ -122,6 +122,9 @@ class _Shared(_Access):
             return False
         _decide_address(m, place)
         source = None
+        if self.source is not None and self.instruction.has("BYPASS") and bool((m.view.mask & ~selected).any()):
+            m.log.miss(self.index, "what ncu reports of a copy past L1 whose guard is false in some lanes", m.now)
+            return False
         if self.source is not None and not self._copied(m, selected):
             return False
         if self.source is not None:

@@ -148,7 +148,8 @@ def test_every_kernel_of_pytorch_is_listed(built: Path, tmp_path: Path) -> None:
     assert all("::" not in title and len(title) <= 70 for title in titles)
     shown = profile(built, "report", out)
     assert shown.returncode == 0
-    assert max(map(len, shown.stdout.splitlines())) <= 80
+    lines = shown.stdout.split("Written to")[0].splitlines()  # a path is never broken
+    assert max(map(len, lines)) <= 80
 
 
 def test_triton_s_kernels_carry_their_python_source(built: Path, tmp_path: Path) -> None:
