@@ -231,7 +231,16 @@ def _site(profile: Profile, site: Site, rule: Rule, advised: dict[int, str]) -> 
     )
     said += f"; {way}" if way else ""
     return Check(
-        Outcome.failed, name, MAX_DEGREE, said, site.access, place, rule.origin, SUGGEST, actual=degree, limit=rule.limit
+        Outcome.failed,
+        name,
+        MAX_DEGREE,
+        said,
+        site.access,
+        place,
+        rule.origin,
+        SUGGEST,
+        actual=degree,
+        limit=rule.limit,
     )
 
 

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from ncu_swizzle.profile import NEVER as GUARD
 from ncu_swizzle.profile import EMULATED, Instruction, Profile
+from ncu_swizzle.profile import NEVER as GUARD
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
 NEVER = "Never carried out"  # the guard @!PT is always false, as on the LDS around LDGSTS

@@ -82,7 +82,7 @@ def test_a_family_is_linted_variant_by_variant() -> None:
     done = lint(str(paths.kernels() / "transpose"))
     assert done.returncode == 1
     found = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("pass", "fail", "inconclusive"))]
-    assert dict((name.rstrip(":,"), outcome) for outcome, name in found) == {
+    assert {name.rstrip(":,"): outcome for outcome, name in found} == {
         "transpose-plain": "fail", "transpose-padded": "pass", "transpose-xor": "pass", "transpose-add": "pass",
         "transpose-sudoku": "pass",
     }  # fmt: skip

@@ -95,11 +95,12 @@ class Log:
     def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Bits | None = None) -> None:
         """Count one request of each of the view's warps; raise MemoryFault for an address that it must not access."""
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
-        if not selected.all():
+        every_lane = m.view.full and selected is m.view.mask
+        if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
         origin = None if source is None else _from_first_line(source, selected)
         extra = b"" if origin is None else origin.tobytes()
-        key = (lanes.tobytes(), selected.tobytes(), m.view.warps.tobytes(), extra)
+        key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), m.view.warps.tobytes(), extra)
         requests = self.seen.setdefault(number, {})
         found = requests.get(key)
         if found is None:

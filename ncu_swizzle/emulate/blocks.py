@@ -17,6 +17,7 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.banks import Bools, Ints
 
 WARPS_AT_ONCE = 1024  # of all blocks that run together: 32 KiB of registers each at most
+SECOND = 16  # blocks to run once the first one does not stand for all
 CHECKED = 3  # blocks, picked at random, that are run although they should do the same as others
 GRID_LIMIT = 1 << 26  # blocks, for which a table is kept
 
@@ -144,13 +145,11 @@ def cover(setting: Setting, exhaustive: bool, on_progress: Callable[[int, int], 
         totals.add(batch, weights)
         pinned |= batch.machine.boxes.pinned
         left = blocks - int((owner >= 0).sum())
-        size = at_once if exhaustive or batch.machine.boxes.pinned else min(4 * size, at_once)
+        size = at_once if exhaustive or pinned or size > 1 else SECOND
         if on_progress:
             on_progress(blocks - left, blocks)
     totals.classes = len(set(signatures))
-    if not exhaustive:
-        _check(setting, totals, owner, signatures)
-    _check_approximations(setting, totals)
+    _check(setting, totals, owner, signatures, 0 if exhaustive else CHECKED)
     return totals
 
 
@@ -187,35 +186,39 @@ def _some(left: Bools, pinned: int, count: int, exhaustive: bool) -> Ints:
     return places[:count].astype(np.int64)
 
 
-def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple[object, ...]]) -> None:
-    """Run a few blocks picked at random; where one does not do what its class does, say so."""
-    blocks = owner.size
-    if blocks <= len(signatures):
-        return
-    rng = np.random.default_rng(blocks)
-    flat = rng.choice(blocks, size=min(CHECKED, blocks), replace=False)
+def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple[object, ...]], count: int) -> None:
+    """Run a few more blocks: some picked at random, and where 1/x was approximated one with other last bits of it."""
+    rng = np.random.default_rng(owner.size)
+    count = min(count, owner.size) if owner.size > len(signatures) else 0
+    flat = rng.choice(owner.size, size=count, replace=False)
     places = np.stack(np.unravel_index(flat, owner.shape), axis=1).astype(np.int64)
-    batch = run_batch(setting, places)
+    ulps = [*[0] * count, *([-1, 0, 1] if totals.approximated else [])]
+    if not ulps:
+        return
+    blocks = np.concatenate([places, np.zeros((len(ulps) - count, 3), np.int64)])
+    batch = run_batch(setting, blocks, np.array(ulps))
     for number, place in enumerate(places):
         if batch.signature(number) != signatures[int(owner[tuple(place)])]:
-            block = tuple(int(index) for index in place)
-            totals.notes.append(f"block {block} does not do what the block that stands for it does: run all of them")
-            for row in range(len(totals.issued)):
-                totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
-                totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
-    totals.checked = len(places)
+            _disown(totals, tuple(int(index) for index in place))
+    totals.checked = count
+    if totals.approximated:
+        _compare_approximations(totals, batch, count)
 
 
-def _check_approximations(setting: Setting, totals: Totals) -> None:
-    """Run one block with 1/x and 1/sqrt(x) off by a little, as the hardware's are; what changes is unknown."""
-    if not totals.approximated:
-        return
-    blocks = np.zeros((3, 3), np.int64)
-    batch = run_batch(setting, blocks, np.array([-1, 0, 1]))
+def _disown(totals: Totals, block: tuple[int, ...]) -> None:
+    """Say that a block does not do what its class does: then no count is known."""
+    totals.notes.append(f"block {block} does not do what the block that stands for it does: run all of them")
+    for row in range(len(totals.issued)):
+        totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
+        totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
+
+
+def _compare_approximations(totals: Totals, batch: Batch, first: int) -> None:
+    """What differs between the blocks from `first` on changes with the last bit of 1/x or 1/sqrt(x): it is unknown."""
     reason = Unknown("it changes with the last bit of 1/x, which the hardware approximates", None)
     for number in range(len(totals.issued)):
-        if len(set(batch.issued[number].tolist())) > 1:
+        if len(set(batch.issued[number, first:].tolist())) > 1:
             totals.unknown.setdefault(number, reason)
     for number, result in batch.results.items():
-        if len(set(result.wavefronts.tolist())) > 1 or len(set(result.ideal.tolist())) > 1:
+        if len(set(result.wavefronts[first:].tolist())) > 1 or len(set(result.ideal[first:].tolist())) > 1:
             totals.missed.setdefault(number, reason)

@@ -45,6 +45,8 @@ _TWO_PREDICATES = frozenset(
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD"))
 MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA", "HGMMA", "QGMMA", "IGMMA", "BGMMA"))
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
+_STORED = frozenset(("ATOMS", "STS", "ST", "STL", "STG"))
+_WIDE_SOURCES = {"I2F": ("U64", "S64"), "F2I": ("F64",), "UIADD3": ("64",), "UMOV": ("64",)}
 
 
 @dataclass(frozen=True)
@@ -70,21 +72,21 @@ def results(instruction: Instruction) -> int:
     kinds = [operand.kind for operand in operands]
     if opcode in NO_RESULT or not operands or (opcode == "SYNCS" and kinds[0] == MEMORY):
         return 0
-    if opcode in _TWO_PREDICATES:
-        return 2
     if opcode in _CARRIES:
         return 1 + _leading(kinds[1:], (PRED, UPRED), operands[1:])
     if opcode == "USETMAXREG":
         return _leading(kinds, (UPRED,), operands)
+    return 2 if opcode in _TWO_PREDICATES or _register_and_predicate(opcode, kinds) else 1
+
+
+def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
+    """Say whether the first two operands are a predicate and a register that are both written, in either order."""
+    if len(kinds) < 2 or opcode in ("FCHK", "DCHK", "SYNCS"):  # these read what follows the predicate
+        return False
     if kinds[0] in (PRED, UPRED):
-        return 1 if len(kinds) == 1 or kinds[1] not in (REG, UREG) or _reads_next(opcode) else 2
-    if opcode in ("VOTE", "VOTEU", "B2R") and len(kinds) > 1 and kinds[1] in (PRED, UPRED):
-        return 2 if opcode == "B2R" or len(kinds) > 2 else 1
-    return 1
-
-
-def _reads_next(opcode: str) -> bool:
-    return opcode in ("FCHK", "DCHK", "SYNCS")
+        return kinds[1] in (REG, UREG)
+    votes = opcode in ("VOTE", "VOTEU") and len(kinds) > 2
+    return kinds[1] in (PRED, UPRED) and (votes or opcode == "B2R")
 
 
 def _leading(kinds: list[str], wanted: tuple[str, ...], operands: Iterable[Operand]) -> int:
@@ -101,18 +103,15 @@ def width(instruction: Instruction) -> int:
     opcode = instruction.opcode
     if opcode in MATRIX:
         return _matrix_width(instruction)
-    if opcode in ("LDSM", "LDSMX"):
+    if opcode == "LDSM":
         return int(instruction.modifiers[-1]) if instruction.modifiers[-1].isdigit() else 1
-    if opcode == "CS2R":
-        return 1 if instruction.has("32") else 2
     if instruction.has("128"):
         return 4
-    if opcode in ("I2F", "F2F", "FRND") or opcode in _PAIRS:
-        wide = opcode in _PAIRS or "F64" in instruction.modifiers[:1]
-        return 2 if wide else 1
-    if opcode in ("F2I", "I2I"):
-        return 2 if instruction.has("S64", "U64") else 1
-    return 2 if instruction.has("64", "WIDE") else 1
+    if opcode in ("I2F", "F2F", "FRND"):
+        return 2 if instruction.modifiers[:1] == ("F64",) else 1
+    wide = instruction.has("S64", "U64") if opcode in ("F2I", "I2I") else instruction.has("64", "WIDE")
+    wide |= opcode in _PAIRS or (opcode == "CS2R" and not instruction.has("32"))
+    return 2 if wide else 1
 
 
 def _matrix_width(instruction: Instruction) -> int:
@@ -131,19 +130,12 @@ def _matrix_width(instruction: Instruction) -> int:
 def source_width(instruction: Instruction, position: int) -> int:
     """Return how many neighbouring registers an operand is read from."""
     opcode = instruction.opcode
-    if opcode in ("IMAD", "UIMAD"):
-        return 2 if instruction.has("WIDE", "HI") and position == 2 else 1
-    if opcode in ("ATOMS", "STS", "ST", "STL"):
+    if opcode in _STORED:
         return 4 if instruction.has("128") else 2 if instruction.has("64") else 1
-    if opcode == "I2F":
-        return 2 if instruction.has("U64", "S64") else 1
-    if opcode == "F2I":
-        return 2 if instruction.has("F64") else 1
-    if opcode in (*_PAIRS, "DSETP", "F2F"):
-        return 2
-    if opcode in ("UIADD3", "UMOV") and instruction.has("64"):
-        return 2
-    return 1
+    wide = opcode in (*_PAIRS, "DSETP", "F2F")
+    wide |= opcode in ("IMAD", "UIMAD") and instruction.has("WIDE", "HI") and position == 2
+    wide |= opcode in _WIDE_SOURCES and instruction.has(*_WIDE_SOURCES[opcode])
+    return 2 if wide else 1
 
 
 def effects(instruction: Instruction) -> Effects:
@@ -158,6 +150,8 @@ def effects(instruction: Instruction) -> Effects:
             addresses |= found if operand.kind == MEMORY else 0
         else:
             found = _bits([operand], source_width(instruction, position))
+            # Whether a lane of cp.async reads or writes zeros.
+            addresses |= found if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
         reads |= found
     reads, writes = _memory(instruction, reads, writes)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)

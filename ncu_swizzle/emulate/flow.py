@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.parse import INTEGER, Instruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, Instruction
 
 EXIT = -1  # stands for the end of the thread
+_CONDITIONS = (PRED, UPRED, UREG)  # operands of a branch beside its target
 
 
 class Flow:
@@ -70,21 +71,20 @@ class Flow:
         """Return what can run next in the same thread; calls are entered, or taken as one step."""
         instruction = self.instructions[number]
         opcode = instruction.opcode
-        after = (self.following(number),)
-        otherwise = after if instruction.guard or len(instruction.operands) > 1 else ()
-        if opcode in ("EXIT", "KILL"):
-            return (EXIT, *after) if instruction.guard or instruction.operands else (EXIT,)
+        after = self.following(number)
+        jumps = {"EXIT": (EXIT,), "KILL": (EXIT,), "RET": self.returns if into_calls else (EXIT,)}.get(opcode)
         if opcode in ("BRA", "JMP"):
-            return (*self.targets(number), *otherwise) if self.targets(number) else (EXIT, *otherwise)
-        if opcode == "BRX":
-            return (*(self.targets(number) or self.leaders), *(after if instruction.guard else ()))
-        if opcode == "CALL":
-            return (*self.targets(number), *(after if instruction.guard else ())) if into_calls else after
-        if opcode == "RET":
-            return self.returns if into_calls else (EXIT, *(after if instruction.guard else ()))
-        if opcode == "WARPSYNC" and self.targets(number):
-            return (*self.targets(number), *after)
-        return after
+            jumps = self.targets(number) or (EXIT,)
+        elif opcode in ("BRX", "JMX"):
+            jumps = self.targets(number) or tuple(self.leaders)
+        elif opcode == "CALL":
+            jumps = self.targets(number) if into_calls else (after,)
+        elif opcode == "WARPSYNC":
+            jumps = (*self.targets(number), after)
+        if jumps is None:
+            return (after,)
+        conditional = instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
+        return (*jumps, after) if conditional else jumps
 
     @cached_property
     def post_dominators(self) -> list[int]:

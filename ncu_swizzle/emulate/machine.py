@@ -19,6 +19,7 @@ from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, joint, tru
 from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
+NONE = np.zeros((1, 1), bool)  # no lanes
 STACK_TOP = 0x00FFFDC0  # where local memory ends: what c[0x0][0x28] holds
 SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
 LOCAL_WINDOW = 0x00007F02
@@ -31,6 +32,7 @@ class View:
     warps: Ints
     mask: Bools
     whole: bool  # all warps with all their living lanes
+    full: bool = False  # all lanes of its warps are active
 
 
 @dataclass
@@ -171,12 +173,12 @@ class Machine:
         """Return which lanes carry an instruction out, and of which that is not known, shape (G, wide)."""
         mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
         if guard is None:
-            return mask, np.zeros_like(mask)
+            return mask, NONE
         condition = guard.bits
         if wide == 1 and condition.shape[1] == 32:
             condition = condition[:, :1]
         if guard.known is True:
-            return mask & condition, np.zeros_like(mask)
+            return mask & condition, NONE
         known = np.asarray(guard.known)
         known = known[:, :1] if wide == 1 and known.ndim == 2 else known
         return mask & condition & known, mask & ~known

@@ -108,6 +108,9 @@ def address(operand: Operand) -> Reader:
     """Return what reads the lower 32 bits of an address."""
     terms = [_term(term) for term in operand.terms]
     offset = constant(operand.offset)
+    if len(terms) == 1:
+        only, zero = terms[0], operand.offset == 0
+        return only if zero else lambda m: _offset(only(m), offset.bits)
     return lambda m: _sum(m, terms, offset)
 
 
@@ -123,6 +126,10 @@ def times(value: Value, factor: int) -> Value:
     """Return a multiple of the value, modulo 2^32."""
     bits = value.bits * np.uint32(factor & 0xFFFFFFFF)
     return Value(bits, value.known, value.origin, dependence.scaled(value.tag, factor))
+
+
+def _offset(value: Value, by: Bits) -> Value:
+    return Value(value.bits + by, value.known, value.origin, value.tag)
 
 
 def _sum(m: Machine, terms: list[Reader], offset: Value) -> Value:

@@ -132,8 +132,10 @@ def _total(profile: Profile, access: str) -> Total:
 
 def _unknown(profile: Profile, access: str) -> str:
     """Say why the counts of a profile cannot be trusted; empty where they can."""
-    if profile.engine == EMULATED:
-        return _not_computed(profile, access)
+    return _not_computed(profile, access) if profile.engine == EMULATED else _not_counted(profile, access)
+
+
+def _not_counted(profile: Profile, access: str) -> str:
     lacking = [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]
     if lacking:
         return f"its report lacks {', '.join(lacking)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -178,6 +179,36 @@ def dadd(ins: Instruction) -> Compute | None:
         return computed(low_half(result), *sources, *others), computed(high_half(result), *sources, *others)
 
     return compute
+
+
+@operation("DFMA")
+def dfma(ins: Instruction) -> Compute | None:
+    """a * b + c in double precision, rounded once: computed exactly, number by number."""
+    if ins.has(*ROUNDINGS):
+        return None
+    readers = [double(operand) for operand in ins.operands[1:4]]
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        read = [reader(m) for reader in readers]
+        sources = [value for _, values in read for value in values]
+        if joint(*sources) is False:
+            return nothing(*sources), nothing(*sources)
+        result = exactly_fused(*(reals for reals, _ in read)).view(np.uint64)
+        return computed(low_half(result), *sources), computed(high_half(result), *sources)
+
+    return compute
+
+
+def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
+    """Return a * b + c as float64, rounded once."""
+    numbers = np.broadcast_arrays(a, b, c)
+    with np.errstate(all="ignore"):
+        result: Bits = numbers[0] * numbers[1] + numbers[2]
+    ordinary = np.isfinite(result) & (result != 0)
+    for place in zip(*np.nonzero(ordinary), strict=True):
+        x, y, z = (Fraction(float(array[place])) for array in numbers)
+        result[place] = float(x * y + z)
+    return result
 
 
 # ---------------------------------------------------------------------------------------------- conversions

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import dependence
 from ncu_swizzle.emulate.dependence import Tag, scaled, total
 from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operands import Reader, integer, negated, pair, predicate, raw, times
+from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
     computed,
-    constant,
     dependent,
     derived,
     first_origin,
@@ -74,6 +72,20 @@ def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
     return numbers
 
 
+def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
+    """Keep only blocks for which a - b keeps its sign, or stays 0; say whether that could be done."""
+    if any(v.tag is not None and v.tag.coefficients is None for v in (a, b)):
+        return False
+    tag = total(a.tag, scaled(b.tag, -1))
+    if tag is None:
+        return True
+    far = np.int64(1) << 40
+    least = np.where(difference > 0, 1, np.where(difference < 0, -far, 0))
+    most = np.where(difference > 0, far, np.where(difference < 0, -1, 0))
+    m.keep_within(tag, difference, least, most, m.view.mask & np.asarray(joint(a, b)))
+    return True
+
+
 # ---------------------------------------------------------------------------------------------- sums
 
 
@@ -87,41 +99,44 @@ def iadd3(ins: Instruction) -> Compute | None:
     numbers = [operand for operand in sources if operand.kind not in (PRED, UPRED)]
     carries = [predicate(operand) for operand in sources if operand.kind in (PRED, UPRED)] if ins.has("X") else []
     if ins.has("X"):
-        readers = [_extended(operand) for operand in numbers]
-        return lambda m: _sums(m, [read(m) for read in readers], [carry(m) for carry in carries], count)
+        readers = [extended(operand) for operand in numbers]
+        return lambda m: sums(m, [read(m) for read in readers], [carry(m) for carry in carries], count)
     readers = [integer(operand) for operand in numbers]
     if count == 1:
         return lambda m: (added(*[read(m) for read in readers]),)
     minus = [operand.negated for operand in numbers]
     plain = [raw(operand) for operand in numbers]
-    return lambda m: _sums(m, [_exact(read(m), n) for read, n in zip(plain, minus, strict=True)], [], count)
+    return lambda m: sums(m, [exact(read(m), n) for read, n in zip(plain, minus, strict=True)], [], count)
 
 
-def _extended(operand: Operand) -> Reader:
+def extended(operand: Operand) -> Reader:
     """Return what reads an operand of an .X instruction: there a minus or ~ inverts, and the carry adds the one."""
     read = raw(operand)
     if operand.negated or operand.inverted:
-        return lambda m: _flip(read(m))
+        return lambda m: flipped_bits(read(m))
     return read
 
 
-def _flip(value: Value) -> Value:
+def flipped_bits(value: Value) -> Value:
+    """Return ~value."""
     return Value(~value.bits, value.known, value.origin, scaled(value.tag, -1))
 
 
-class _Minus(Value):
+class Minus(Value):
     """A number that is to be subtracted: it counts as ~x + 1, whose carry differs from that of -x where x is 0."""
 
 
-def _exact(value: Value, minus: bool) -> Value:
+def exact(value: Value, minus: bool) -> Value:
+    """Return the value, or what stands for minus it where carries count."""
     if not minus:
         return value
-    flipped = _flip(value)
-    return _Minus(flipped.bits, flipped.known, flipped.origin, flipped.tag)
+    flipped = flipped_bits(value)
+    return Minus(flipped.bits, flipped.known, flipped.origin, flipped.tag)
 
 
-def _sums(m: Machine, values: Sequence[Value], carries: Sequence[Value], count: int) -> tuple[Value | None, ...]:
-    ones = sum(isinstance(value, _Minus) for value in values)
+def sums(m: Machine, values: Sequence[Value], carries: Sequence[Value], count: int) -> tuple[Value | None, ...]:
+    """Return the sum of values and carries, modulo 2^32, and the carries out: `count` results in all."""
+    ones = sum(isinstance(value, Minus) for value in values)
     whole = np.full((1, 1), ones, np.uint64)
     for value in values:
         whole = whole + value.bits.astype(np.uint64)
@@ -183,7 +198,7 @@ def imad(ins: Instruction) -> Compute | None:
     a, b, c = (integer(operand) for operand in ins.operands[count : count + 3])
     if ins.has("X"):
         carry = predicate(ins.operands[count + 3])
-        readers = [_extended(operand) for operand in ins.operands[count : count + 3]]
+        readers = [extended(operand) for operand in ins.operands[count : count + 3]]
         return lambda m: _product_and_carry([read(m) for read in readers], carry(m))
     if count > 1:
         return None
@@ -252,12 +267,13 @@ def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_sig
     tags = [source.tag for source in sources]
     if not any(tags):
         return upper
-    a, b, _, high = sources[:4]
+    a, b, addend, high = sources[:4]
     flat = low.tag is not None and low.tag.coefficients is not None and high.tag is None and len(sources) == 4
     if flat and low.tag is not None and _small_steps(low.tag) and _factor_is_plain(a, b, is_signed):
         zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
         for factor in (a, b):
             no_wrap(m, factor, is_signed)
+        no_wrap(m, addend, False)
         m.keep_within(low.tag, low.bits.astype(np.int64), zero, top, m.view.mask & np.asarray(joint(*sources)))
         return upper
     upper.tag = dependent(*sources)
@@ -308,173 +324,3 @@ def _field(bits: Bits, start: int, kind: str) -> Bits:
     size = int(kind[1:])
     found: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
     return np.where(found >> (size - 1), found - (1 << size), found) if kind[0] == "S" else found
-
-
-# ---------------------------------------------------------------------------------------------- scaled sums
-
-
-@operation("LEA", "ULEA")
-def lea(ins: Instruction) -> Compute | None:
-    """(a << s) + b, or with .HI ((c:a) >> (32 - s)) + b."""
-    count = results(ins)
-    sources = [operand for operand in ins.operands[count:] if operand.kind not in (PRED, UPRED)]
-    shift = sources[-1].number & 31
-    if ins.has("HI"):
-        return _lea_high(ins, sources, shift, count)
-    carry = predicate(ins.operands[-1]) if ins.has("X") else None
-    a = integer(sources[0])
-    b, minus = raw(sources[1]), sources[1].negated
-
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        first = times(a(m), 1 << shift)
-        second = b(m)
-        if count == 1 and carry is None:
-            return (added(first, negated(second) if minus else second),)
-        return _sums(m, [first, _exact(second, minus)], [carry(m)] if carry else [], count)
-
-    return compute
-
-
-def _lea_high(ins: Instruction, sources: Sequence[Operand], shift: int, count: int) -> Compute | None:
-    a, b = raw(sources[0]), raw(sources[1])
-    minus_a, minus_b = sources[0].negated, sources[1].negated
-    sign_extends = ins.has("SX32")
-    c = raw(sources[2]) if not sign_extends else None
-    carry = predicate(ins.operands[-1]) if ins.has("X") else None
-
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        low = a(m)
-        high = c(m) if c else _sign(low)
-        whole = wide(low.bits, high.bits)
-        if minus_a:
-            whole = np.uint64(0) - whole
-        bits = high_half(whole << np.uint64(shift)) if shift else high_half(whole)
-        upper = derived(bits, low, high, tag=_high_tag(m, low, high, shift, sign_extends and not minus_a))
-        second = b(m)
-        if carry is None and count == 1:
-            return (added(upper, negated(second) if minus_b else second),)
-        return _sums(m, [upper, _exact(second, minus_b)], [carry(m)] if carry else [], count)
-
-    return compute
-
-
-def _sign(value: Value) -> Value:
-    bits = (value.bits.view(np.int32) >> 31).view(np.uint32)
-    return Value(bits, value.known, value.origin, None)
-
-
-def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
-    """Return the tag of the upper half of a shifted number; shifting left by s and taking it is >> (32 - s)."""
-    if low.tag is None and high.tag is None:
-        return None
-    down = 32 - shift
-    if low.tag is not None and low.tag.coefficients is not None and (sign_extends or high.tag is None):
-        fixed = sign_extends or same_for_all(high.bits) == 0
-        if fixed and low.tag.align >= down:
-            no_wrap(m, low, sign_extends)
-            return dependence.shifted_right(low.tag, down)
-        if fixed:
-            return _fixed_quotient(m, low, down, sign_extends)
-    return dependent(low, high)
-
-
-def _fixed_quotient(m: Machine, low: Value, bits: int, is_signed: bool) -> Tag | None:
-    """Keep only blocks for which low >> bits stays what it is."""
-    numbers: Bits = signed(low.bits) if is_signed else low.bits.astype(np.int64)
-    floor = (numbers >> bits) << bits
-    least, most = floor, floor + (1 << bits) - 1
-    if is_signed:
-        most = np.minimum(most, (1 << 31) - 1)
-    m.keep_within(low.tag, numbers, least, most, m.view.mask & np.asarray(low.known))
-    return None
-
-
-# ---------------------------------------------------------------------------------------------- smaller, larger, sign
-
-
-@operation("IABS", "UIABS")
-def iabs(ins: Instruction) -> Compute | None:
-    """|a|."""
-    a = integer(ins.operands[1])
-
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        value = a(m)
-        numbers = signed(value.bits)
-        bits = np.abs(numbers).astype(np.uint32)
-        if value.tag is None or value.tag.coefficients is None:
-            return (computed(bits, value),)
-        positive = numbers >= 0
-        least, most = np.where(positive, 0, -(1 << 31)), np.where(positive, (1 << 31) - 1, -1)
-        m.keep_within(value.tag, numbers, least, most, m.view.mask & np.asarray(value.known))
-        known_positive = bool((positive | ~m.view.mask).all())
-        return (derived(bits, value, tag=value.tag if known_positive else dependent(value)),)
-
-    return compute
-
-
-@operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
-def imnmx(ins: Instruction) -> Compute | None:
-    """The smaller of two numbers where the predicate is true, else the larger."""
-    a, b = (integer(operand) for operand in ins.operands[1:3])
-    smaller = predicate(ins.operands[-1])
-    return lambda m: (_extreme(m, a(m), b(m), smaller(m), not ins.has("U32")),)
-
-
-@operation("VIADDMNMX", "UVIADDMNMX")
-def viaddmnmx(ins: Instruction) -> Compute | None:
-    """The smaller or the larger of a + b and c."""
-    a, b, c = (integer(operand) for operand in ins.operands[1:4])
-    smaller = predicate(ins.operands[4])
-    if ins.has("RELU"):
-        return None
-    return lambda m: (_extreme(m, added(a(m), b(m)), c(m), smaller(m), not ins.has("U32")),)
-
-
-@operation("VIMNMX3", "UVIMNMX3")
-def vimnmx3(ins: Instruction) -> Compute | None:
-    """The smallest or the largest of three numbers."""
-    a, b, c = (integer(operand) for operand in ins.operands[1:4])
-    smaller = predicate(ins.operands[-1])
-
-    def compute(m: Machine) -> tuple[Value | None, ...]:
-        way, is_signed = smaller(m), not ins.has("U32")
-        return (_extreme(m, _extreme(m, a(m), b(m), way, is_signed), c(m), way, is_signed),)
-
-    return compute
-
-
-def _extreme(m: Machine, a: Value, b: Value, smaller: Value, is_signed: bool) -> Value:
-    first, second = ordered(m, a, b, is_signed)
-    take_first = (first < second) == smaller.bits
-    bits = np.where(take_first, a.bits, b.bits)
-    if a.tag is None and b.tag is None:
-        return derived(bits, a, b, smaller, tag=dependent(smaller))
-    if not keep_order(m, a, b, first - second):
-        return computed(bits, a, b, smaller)
-    chosen = a.tag if bool((take_first | ~m.view.mask).all()) else None
-    if chosen is None and bool((~take_first | ~m.view.mask).all()):
-        return derived(bits, a, b, smaller, tag=b.tag)
-    same = a.tag == b.tag or chosen is not None
-    return derived(bits, a, b, smaller, tag=a.tag if same else dependent(a, b))
-
-
-def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
-    """Keep only blocks for which a - b keeps its sign, or stays 0; say whether that could be done."""
-    if any(v.tag is not None and v.tag.coefficients is None for v in (a, b)):
-        return False
-    tag = total(a.tag, scaled(b.tag, -1))
-    if tag is None:
-        return True
-    far = np.int64(1) << 40
-    least = np.where(difference > 0, 1, np.where(difference < 0, -far, 0))
-    most = np.where(difference > 0, far, np.where(difference < 0, -1, 0))
-    m.keep_within(tag, difference, least, most, m.view.mask & np.asarray(joint(a, b)))
-    return True
-
-
-def minimum(m: Machine, a: Value, b: Value) -> Value:
-    """Return the smaller of two signed numbers."""
-    return _extreme(m, a, b, Value(np.ones((1, 1), bool)), True)
-
-
-ZERO = constant(0)

@@ -30,7 +30,8 @@ def conjunction(a: Value, b: Value) -> Value:
     known: Known = True
     if a.known is not True or b.known is not True:
         no = (~a.bits & a.known) | (~b.bits & b.known)
-        known = no | (np.asarray(a.known) & np.asarray(b.known))
+        sure = no | (np.asarray(a.known) & np.asarray(b.known))
+        known = True if np.all(sure) else np.asarray(sure)
         bits = bits & ~no
     return Value(bits, known, first_origin(a, b), dependent(a, b))
 

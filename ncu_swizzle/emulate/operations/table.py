@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ncu_swizzle.emulate.operations import floating, integer, logic, predicates, special
+from ncu_swizzle.emulate.operations import extremes, floating, integer, logic, predicates, scaled, special
 from ncu_swizzle.emulate.operations.registry import COMPILERS
 
-_MODULES = (floating, integer, logic, predicates, special)
+_MODULES = (extremes, floating, integer, logic, predicates, scaled, special)
 
 
 def load() -> int:

@@ -1,0 +1,251 @@
+"""What control instructions do: branches, calls, convergence barriers, barriers of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.faults import Unsupported
+from ncu_swizzle.emulate.groups import Group, Waiting, rows
+from ncu_swizzle.emulate.machine import LANES, Machine
+from ncu_swizzle.emulate.operations.predicates import conjunction
+from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Instruction, Operand
+from ncu_swizzle.emulate.values import Value, truth
+from ncu_swizzle.smem.banks import Bools
+
+if TYPE_CHECKING:
+    from ncu_swizzle.emulate.schedule import Schedule
+
+Handler = Callable[["Schedule", Group, int, Instruction], None]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Register what carries out a control instruction."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(opcodes, handler))
+        return handler
+
+    return register
+
+
+def _condition(m: Machine, instruction: Instruction) -> Value | None:
+    """Return the guard, and the predicate among the operands, together; None where there is neither."""
+    readers = [operands.guard(instruction.guard)]
+    readers += [operands.predicate(o) for o in instruction.operands if o.kind in (PRED, UPRED)]
+    values = [read(m) for read in readers if read is not None]
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else conjunction(values[0], values[1])
+
+
+@handles("BRA", "JMP")
+def _branch(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    m = s.machine
+    targets = s.program.flow.targets(place)
+    if not targets:
+        raise Unsupported(instruction.offset, instruction.text)
+    if instruction.has("DIV", "CONV"):
+        _branch_if_apart(s, group, place, instruction, targets[0])
+        return
+    condition = _condition(m, instruction)
+    kept, taken = s.known_lanes(group, place, condition)
+    if instruction.has("ANY"):
+        taken = kept.mask & taken.any(axis=1, keepdims=True)
+    s.add(s.after(place), kept.warps, kept.mask & ~taken)
+    s.add(targets[0], kept.warps, taken)
+
+
+def _branch_if_apart(s: Schedule, group: Group, place: int, instruction: Instruction, target: int) -> None:
+    """Branch where not all living threads of the mask are here (.DIV), or where they are (.CONV)."""
+    m = s.machine
+    wanted = _lanes_of(m, instruction.operands[0], instruction) & m.live[group.warps]
+    together = ~(wanted & ~group.mask).any(axis=1, keepdims=True)
+    jumps = together if instruction.has("CONV") else ~together
+    taken = group.mask & jumps
+    s.add(s.after(place), group.warps, group.mask & ~taken)
+    s.add(target, group.warps, taken)
+
+
+def _lanes_of(m: Machine, operand: Operand, instruction: Instruction) -> Bools:
+    """Return the lanes that a mask names, (G, 32)."""
+    value = operands.integer(operand)(m)
+    if not value.certain:
+        raise Unsupported(instruction.offset, instruction.text, "has a mask of lanes that is not known")
+    m.pin(value.tag)
+    bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits
+    first = m.view.mask.argmax(axis=1)
+    row = bits[:, :1] if bits.shape[1] == 1 else bits[np.arange(len(bits)), first][:, None]
+    found: Bools = np.broadcast_to((row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool), m.view.mask.shape)
+    return found
+
+
+@handles("EXIT", "KILL")
+def _exit(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    kept, ended = s.known_lanes(group, place, _condition(s.machine, instruction))
+    s.machine.live[kept.warps] &= ~ended
+    s.add(s.after(place), kept.warps, kept.mask & ~ended)
+
+
+@handles("BSSY")
+def _bssy(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    s.tokens += 1
+    barrier = instruction.operands[0].number
+    tokens = s.machine.tokens[barrier]
+    tokens[group.warps] = np.where(group.mask, s.tokens, tokens[group.warps])
+    s.meeting_places[s.tokens] = s.program.flow.targets(place)[0]
+    s.add(s.after(place), group.warps, group.mask)
+
+
+@handles("BSYNC")
+def _bsync(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    rest = kept.mask & ~selected
+    used = selected.any(axis=1)
+    if used.any():
+        s.meet(kept.warps[used], selected[used], instruction.operands[0].number, place)
+    s.add(s.after(place), kept.warps, rest)
+
+
+@handles("BREAK")
+def _break(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    """Take threads out of a convergence barrier; the others need not wait for them any more."""
+    barriers = [operand.number for operand in instruction.operands if operand.kind == BARRIER]
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    tokens = s.machine.tokens[barriers[0]]
+    tokens[kept.warps] = np.where(selected, 0, tokens[kept.warps])
+    s.add(s.after(place), kept.warps, kept.mask)
+
+
+@handles("WARPSYNC")
+def _warpsync(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    m = s.machine
+    if instruction.guard is not None:
+        raise Unsupported(instruction.offset, instruction.text)
+    if instruction.has("ALL") or not instruction.operands:
+        wanted = np.ones(group.mask.shape, bool)
+    else:
+        wanted = _lanes_of(m, instruction.operands[0], instruction)
+    if instruction.has("COLLECTIVE"):
+        s.collective[place] = s.program.flow.targets(place)[0]
+    s.sync_warp(group, place, wanted)
+
+
+@handles("ENDCOLLECTIVE")
+def _endcollective(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    began = [start for start in s.collective if start < place]
+    if not began:
+        raise Unsupported(instruction.offset, instruction.text)
+    s.add(s.collective[max(began)], group.warps, group.mask)
+
+
+@handles("CALL")
+def _call(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    if any(operand.kind in (REG, UREG) for operand in instruction.operands):
+        _jump_to_register(s, kept, selected, place, instruction)
+        return
+    s.add(s.program.flow.targets(place)[0], kept.warps, selected)
+
+
+@handles("RET")
+def _return(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    _jump_to_register(s, kept, selected, place, instruction)
+
+
+@handles("BRX", "JMX")
+def _branch_indirect(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    plus = instruction.offset + 16 if instruction.opcode == "BRX" else 0
+    _jump_to_register(s, kept, selected, place, instruction, plus)
+
+
+def _jump_to_register(
+    s: Schedule, group: Group, selected: Bools, place: int, instruction: Instruction, plus: int = 0
+) -> None:
+    """Go to the address in a register and, of the operands, the offset; each thread to its own."""
+    m = s.machine
+    used = selected.any(axis=1)
+    if not used.any():
+        return
+    group = Group(place, group.warps[used], group.mask[used])
+    selected = selected[used]
+    s.enter(group)
+    register = next(operand for operand in instruction.operands if operand.kind in (REG, UREG))
+    plus += sum(operand.number for operand in instruction.operands if operand.kind == INTEGER)
+    value = operands.raw(register)(m)
+    m.pin(value.tag)
+    known = np.broadcast_to(np.asarray(value.known), selected.shape)
+    if bool((selected & ~known).any()):
+        lost = (selected & ~known).any(axis=1)
+        s.lose_track(Group(place, group.warps[lost], selected[lost]), place, value.bits.shape[1] == 1, value.origin)
+        keep = ~lost
+        group, selected = Group(place, group.warps[keep], group.mask[keep]), selected[keep]
+        value = Value(np.broadcast_to(value.bits, known.shape)[keep])
+    targets = np.broadcast_to(value.bits, selected.shape).astype(np.int64) + plus
+    for target in np.unique(targets[selected]):
+        s.add(s.program.flow.at(int(target) & 0xFFFFFFFF), group.warps, selected & (targets == target))
+
+
+@handles("BAR")
+def _barrier(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    m = s.machine
+    kept, selected = s.known_lanes(group, place, _guard(m, instruction))
+    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    s.enter(kept)
+    numbers = [o for o in instruction.operands if o.kind in (INTEGER, REG, UREG)]
+    barrier = _uniform(m, numbers[0], instruction) if numbers else 0
+    count = _uniform(m, numbers[1], instruction) if len(numbers) > 1 else 0
+    used = selected.any(axis=1)
+    part = Group(place, kept.warps[used], selected[used])
+    if instruction.has("ARV"):
+        for block, warps in zip(*np.unique(m.block_of[part.warps], return_counts=True), strict=True):
+            key = (barrier, int(block))
+            s.arrivals[key] = s.arrivals.get(key, 0) + 32 * int(warps)
+        s.add(s.after(place), part.warps, part.mask)
+        return
+    vote, mode = None, ""
+    if instruction.has("RED"):
+        source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
+        value = operands.predicate(source)(m) if source else truth(True)
+        vote = rows(_expanded(value, kept.mask.shape), np.asarray(used))
+        mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
+    if used.any():
+        s.waiting.append(Waiting(part, barrier, count, vote, mode))
+
+
+def _expanded(value: Value, shape: tuple[int, ...]) -> Value:
+    known = value.known if isinstance(value.known, bool) else np.broadcast_to(value.known, shape)
+    return Value(np.broadcast_to(value.bits, shape), known, value.origin, value.tag)
+
+
+def _guard(m: Machine, instruction: Instruction) -> Value | None:
+    """Return the guard's value."""
+    read = operands.guard(instruction.guard)
+    return read(m) if read else None
+
+
+def _uniform(m: Machine, operand: Operand, instruction: Instruction) -> int:
+    """Return a number that all threads have to agree on."""
+    value = operands.integer(operand)(m)
+    m.pin(value.tag)
+    lanes = np.broadcast_to(value.bits, m.view.mask.shape)[m.view.mask]
+    if not value.certain or len(np.unique(lanes)) > 1:
+        raise Unsupported(instruction.offset, instruction.text, "has a barrier whose number is not known")
+    return int(lanes[0]) if len(lanes) else 0
+
+
+@handles("BPT")
+def _trap(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+    """A trap ends the threads that reach it."""
+    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    s.machine.live[kept.warps] &= ~selected
+    s.add(s.after(place), kept.warps, kept.mask & ~selected)
