@@ -19,7 +19,7 @@ from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.pairing import EVERYTHING, Choice, Forced, Row
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profile import EMULATED, Profile
 from ncu_swizzle.profiling import Engine, Request
 
 if TYPE_CHECKING:  # pandas, which takes half a second to import: see `_warm_up`
@@ -135,8 +135,9 @@ def _library(family: Family, kernel: Kernel, engine: Engine) -> str:
     library = family.library()
     if library is None or library is kernel:
         return ""
-    if engine.name == "recorded":
-        return library.name if paths.recording(family.name, library.name) else ""
+    if engine.name in ("recorded", EMULATED):
+        recalls = engine.name == "recorded" or engine.beside
+        return library.name if recalls and paths.recording(family.name, library.name) else ""
     return library.name if _has_torch() else ""
 
 
