@@ -105,8 +105,7 @@ def profile(
          h=int32[256]:zeros:out an output that is not poisoned with NaN before
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
-    from ncu_swizzle import experiment, pairing, userkernel
-    from ncu_swizzle import programs as any_program
+    from ncu_swizzle import experiment, userkernel
     from ncu_swizzle.commands import output
 
     rest = programs.after_dashes(context)
@@ -154,6 +153,9 @@ def profile(
             known, names = userkernel.chosen(kernel, described, catalog, config)
             result = experiment.profile(known, names[-1], how, baseline, reference, export, force_overwrite, progress)
         else:
+            from ncu_swizzle import pairing
+            from ncu_swizzle import programs as any_program
+
             programs.refuse_catalogue(reference=reference != AUTO, problem=bool(problem))
             how = request(launch_count=launch_count or any_program.MOST_LAUNCHES, extra=extra, launches=filters)
             program = any_program.Program(rest, Path.cwd())

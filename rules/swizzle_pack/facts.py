@@ -141,7 +141,7 @@ def missing(facts: Facts) -> list[str]:
 
 def from_action(action: Any) -> Facts:
     """Return what an action of NvRules or ncu_report knows; whatever it lacks is left out."""
-    metrics = dict(_numbers(action))
+    metrics = numbers(action)
     per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
     reasons = {
         name[len(STALLED) :]: _instances(action, name)
@@ -152,12 +152,15 @@ def from_action(action: Any) -> Facts:
     return Facts(metrics, tuple(_instruction(action, pc, per_pc, reasons) for pc in pcs))
 
 
-def _numbers(action: Any) -> Iterator[tuple[str, float]]:
+def numbers(action: Any) -> dict[str, float]:
+    """Return an action's metrics that are numbers, by name."""
+    found: dict[str, float] = {}
     for name in action.metric_names():
         metric = action.metric_by_name(name)
         value = metric.value() if metric is not None and metric.has_value() else None
         if isinstance(value, (int, float)):
-            yield name, value
+            found[name] = value
+    return found
 
 
 def _instances(action: Any, name: str) -> dict[int, int]:
