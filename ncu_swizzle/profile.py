@@ -265,7 +265,8 @@ class Profile:
 
     def to_json(self) -> str:
         """Return the profile as JSON, with its schema's number and a digest of everything else."""
-        content = {"schema": SCHEMA, **dataclasses.asdict(self)}
+        bare = dataclasses.replace(self, instructions=())  # they go into a table: as dictionaries they take their time
+        content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)
         return json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False) + "\n"
 

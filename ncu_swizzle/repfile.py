@@ -16,7 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child, container, doubts, sass, shape
@@ -83,7 +83,7 @@ class Facts:
         plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
         for root in self.content.get("source_roots", ()):
             if plain.startswith(f"{root}/"):
-                return PurePosixPath(plain).relative_to(root).as_posix()
+                return plain.removeprefix(f"{root}/")
         return file
 
 

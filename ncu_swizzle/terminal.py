@@ -16,17 +16,18 @@ from rich.table import Table
 from ncu_swizzle import several
 from ncu_swizzle.applying import Found
 from ncu_swizzle.catalog import Family, Problem, in_words
-from ncu_swizzle.compare import Comparison
+from ncu_swizzle.compare import Comparison, compare
 from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.packfolder import Listed, Rule
 from ncu_swizzle.profile import TRANSFERS
-from ncu_swizzle.view import kernels
+from ncu_swizzle.view import kernels, mix, overview
 from ncu_swizzle.view.findings import Grid, gains
 from ncu_swizzle.view.findings import card as card_of
 from ncu_swizzle.view.summary import computed
 
 STALLS_SHOWN = 6
+MOST_COLUMNS = 3  # profiles beside each other on 80 columns; of more there is an overview
 KERNELS_SHOWN = 3  # in full, of many
 UNITS = {"ms": "{:,.3f}"}
 KEY_METRICS = (
@@ -56,14 +57,52 @@ def show(result: Result, console: Console) -> None:
 
 
 def _show(comparison: Comparison, console: Console) -> None:
+    everything, comparison = comparison, _first(comparison)
+    left_out = len(everything.labels) - len(comparison.labels)
+    if left_out:
+        console.print(_overview(everything))
     console.print(_accesses(comparison))
     console.print(_stalls(comparison))
+    if mixed := mix.section(comparison):
+        console.print(_mix(mixed, comparison))
     console.print(_metrics(comparison))
-    for warning in comparison.warnings:
+    if left_out:
+        console.print(f"[dim]{left_out} more profiles stand beside them in the report, in --json and in --csv.[/]")
+    for warning in everything.warnings:
         console.print(f"[yellow]Warning:[/] {escape(warning)}")
     for card in gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
         console.print(f"\n[bold]{card.title}[/]: {escape(card.message)}", highlight=False)
     console.print(f"\n[bold]{escape(comparison.verdict)}[/]")
+
+
+def _first(comparison: Comparison) -> Comparison:
+    """Return the comparison of the first profiles: no more columns than a terminal has room for."""
+    if len(comparison.labels) <= MOST_COLUMNS:
+        return comparison
+    return compare(comparison.profiles[:MOST_COLUMNS], labels=comparison.labels[:MOST_COLUMNS])
+
+
+def _overview(comparison: Comparison) -> Table:
+    table = _table(f"{len(comparison.labels)} profiles", "profile")
+    for title in ("excessive", "degree", "ms", "speed", "shared pipe"):
+        table.add_column(title, justify="right")
+    for row in overview.rows(comparison):
+        table.add_row(
+            escape(row.label), row.excessive, row.degree, row.duration.removesuffix(" ms"), row.pace, row.pipe
+        )
+    return table
+
+
+def _mix(mixed: mix.Section, comparison: Comparison) -> Table:
+    table = _table("Warp instructions executed", "class")
+    for label in comparison.labels:
+        table.add_column(escape(label), justify="right")
+    compared = len(comparison.labels) > 1
+    if compared:
+        table.add_column("change", justify="right")
+    for row in (*mixed.rows, mixed.total):
+        table.add_row(escape(row.name), *(share.text for share in row.shares), *([row.change] if compared else []))
+    return table
 
 
 def _show_all(result: Result, console: Console) -> None:
