@@ -149,15 +149,6 @@ FAILURES = (
         "look at the folder's permissions and the free disk space, or name another place with -o",
     ),
     Failure(
-        9,
-        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
-        r"LaunchFailed",
-        ProgramFailed,
-        "ncu could not profile the kernel",
-        "run the program under compute-sanitizer: the kernel may read or write out of bounds; or ncu is newer than "
-        "the CUDA that the program uses: --ncu PATH",
-    ),
-    Failure(
         TEMPORARY,
         "Failed to access the temporary directory",
         EnvironmentLacking,
@@ -170,6 +161,15 @@ FAILURES = (
         UsageError,
         "there is no program {program} that can be run",
         "look at its path and its permissions: ls -l; a script needs its interpreter before it, such as python",
+    ),
+    Failure(
+        9,
+        r"Failed to prepare kernel for profiling|Failed to profile \"|Unknown [Ee]rror on device|UnknownError|"
+        r"LaunchFailed",
+        ProgramFailed,
+        "ncu could not profile the kernel",
+        "run the program under compute-sanitizer: the kernel may read or write out of bounds; or ncu is newer than "
+        "the CUDA that the program uses: --ncu PATH",
     ),
     Failure(
         OPTION,

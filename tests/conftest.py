@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,9 @@ from ncu_swizzle import catalog, paths, repfile
 from ncu_swizzle.profile import Profile
 
 pytest_plugins = ("pytester",)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RECORDINGS = paths.recordings() / "h100"
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ncu_swizzle import markdown, mix, report
+from ncu_swizzle import markdown, mix
+from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.emulate import engine
 from ncu_swizzle.gate import baseline

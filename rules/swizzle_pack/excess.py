@@ -18,7 +18,7 @@ MARKED = 100  # instructions that get a remark in the source view
 def decide(facts: Facts) -> list[Finding]:
     """Return one finding with everything in it where there is excess, none elsewhere."""
     total = facts.total
-    if total.excessive <= 0:
+    if total.excessive <= 0 or total.wavefronts <= 0:
         return []
     worst = facts.excessive()
     return [
