@@ -12,6 +12,9 @@ from ncu_swizzle import geometry, includes
 from ncu_swizzle.catalog import Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.expressions import evaluate
+from ncu_swizzle.files import read_bytes
+
+BINARIES = (".cubin", ".ptx")  # compiled already: they can be emulated, not built
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ def only(source: Path, given: Sequence[str]) -> str:
     """Return the one kernel that a source declares, or else its headers; raise UsageError with all of them."""
     from ncu_swizzle import symbols
 
+    if source.suffix in BINARIES:
+        names = _compiled(source)
+        if len(names) != 1:
+            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", "--kernel NAME says which")
+        return names[0]
     texts = [text for _, text in includes.texts([source], includes.folders(given))]
     own = symbols.declared(texts[0])
     names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared(text)))
@@ -113,3 +121,13 @@ def only(source: Path, given: Sequence[str]) -> str:
     if not names:
         raise UsageError(f"{source.name} declares no __global__ function", "--kernel NAME, where a macro makes it")
     raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", f"--kernel {names[0]}")
+
+
+def _compiled(source: Path) -> list[str]:
+    """Return the kernels of a cubin or of a PTX file, by their mangled names."""
+    from ncu_swizzle import symbols
+
+    data = read_bytes(source)
+    if source.suffix == ".cubin":
+        return symbols.kernels(data)
+    return re.findall(r"\.entry\s+([\w$.]+)", data.decode("utf-8", "replace"))

@@ -14,8 +14,9 @@ from typing import Any
 from ncu_swizzle import child, description, errors, gpu, ncu, paths, repfile
 from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
 from ncu_swizzle.emulate.toolchain import INSTALL, Toolchain
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import slug
+from ncu_swizzle.kernelspec import BINARIES
 from ncu_swizzle.profile import EMULATED, Profile
 
 
@@ -78,6 +79,8 @@ def obtain(
 ) -> Profile:
     """Return the kernel's profile and leave its .ncu-rep and facts in the folder."""
     family, kernel = catalog.find(name)
+    if engine.name != EMULATED and not kernel.library and family.source(kernel).suffix in BINARIES:
+        raise UsageError(f"{kernel.file} is compiled already: it can only be emulated", "--engine emulated")
     if engine.name == "recorded":
         return recall(family, kernel, request.problem, folder)
     if engine.name == EMULATED:

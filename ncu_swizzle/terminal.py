@@ -62,7 +62,8 @@ def _show(comparison: Comparison, console: Console) -> None:
     if left_out:
         console.print(_overview(everything))
     console.print(_accesses(comparison))
-    console.print(_stalls(comparison))
+    if not comparison.stalls.empty:
+        console.print(_stalls(comparison))
     if mixed := mix.section(comparison):
         console.print(_mix(mixed, comparison))
     console.print(_metrics(comparison))

@@ -15,7 +15,7 @@ from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.kernelspec import Spec
 from ncu_swizzle.project import Project
 
-SUFFIX = ".cu"
+SUFFIXES = (".cu", *kernelspec.BINARIES)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def chosen(kernel: str, asked: Asked, folders: Sequence[Path] = (), config: str 
     file takes.
     """
     source = Path(kernel)
-    if source.suffix != SUFFIX:
+    if source.suffix not in SUFFIXES:
         if asked.typed:
             given = f"{', '.join(asked.typed)} describe{'s' if len(asked.typed) == 1 else ''} a .cu file"
             raise UsageError(f"{given}, and {kernel} is none", f"ncu-swizzle profile my.cu {asked.typed[0]} …")
@@ -89,7 +89,7 @@ def chosen_together(
     kernels: Sequence[str], asked: Asked, folders: Sequence[Path] = (), config: str = ""
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue and the names of several kernels, or of one .cu file's; see `chosen`."""
-    files = [kernel for kernel in kernels if kernel.endswith(SUFFIX)]
+    files = [kernel for kernel in kernels if kernel.endswith(SUFFIXES)]
     if files and len(kernels) > 1:
         raise UsageError(f"{files[0]} is a file beside other kernels", "one .cu file, or kernels by their names")
     known, names = chosen(kernels[0], asked, folders, config)
@@ -102,7 +102,7 @@ def of_file(source: Path, asked: Asked, described: Sequence[Spec]) -> Family:
     `described` are the project's kernels. Raises UsageError.
     """
     if not source.is_file():
-        raise BadFile(f"{source} does not exist", "name the .cu file that holds the kernel")
+        raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
     spec = _described(source, asked.entry, described)
     if spec is None:
         entry = asked.entry or kernelspec.only(source, asked.options)

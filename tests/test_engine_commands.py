@@ -241,3 +241,37 @@ def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> No
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside of the block's .*thread \(.*\) of block \(0, 0, 0\)"):
         engine.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
     engine.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
+
+
+LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out",
+            "--arg", "n=int32:32")  # fmt: skip
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("made", ["cubin", "ptx"])
+def test_what_is_compiled_already_is_emulated_as_it_is(made: str, work: Path) -> None:
+    nvcc = Toolchain().find("nvcc")
+    alone = SOURCE[: SOURCE.index("extern __shared__")]
+    (work / "turn.cu").write_text(alone, encoding="utf-8")
+    subprocess.run([str(nvcc), f"-{made}", "-arch=sm_90", "-lineinfo", "-o", f"turn.{made}", "turn.cu"], check=True)
+    done = run("profile", f"turn.{made}", *LAUNCHED, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    rows = {row["access"]: row for row in json.loads(done.stdout)["accesses"]}
+    assert rows["STS"]["degree"] == 32
+    assert rows["LDS"]["degree"] == 1
+    refused = run("profile", f"turn.{made}", *LAUNCHED, "--engine", "recorded")
+    assert refused.returncode == 2
+    assert "--engine emulated" in refused.stderr
+    linted = run("lint", f"turn.{made}", *LAUNCHED)
+    assert linted.returncode == 1
+    assert "turn.cu:4" in linted.stdout
+
+
+@NEEDS_ALL
+def test_of_several_kernels_in_a_cubin_one_has_to_be_named(work: Path) -> None:
+    (work / "two.cu").write_text(SOURCE, encoding="utf-8")
+    subprocess.run([str(Toolchain().find("nvcc")), "-cubin", "-arch=sm_90", "-o", "two.cubin", "two.cu"], check=True)
+    done = run("profile", "two.cubin", *LAUNCHED)
+    assert done.returncode == 2
+    assert "--kernel NAME" in done.stderr
+    assert run("profile", "two.cubin", "--kernel", "turn", *LAUNCHED).returncode == 0

@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes, slug, write_atomically
 from ncu_swizzle.inlining import LineTable, line_table
+from ncu_swizzle.kernelspec import BINARIES
 from ncu_swizzle.profile import (
     EMULATED,
     EXECUTED,
@@ -40,7 +41,6 @@ from ncu_swizzle.profile import (
 )
 
 OnProgress = Callable[[float], None]  # percent
-BINARIES = (".cubin", ".ptx")
 NOTES = 3  # reasons that are told apart in notes; the rest is counted
 
 
