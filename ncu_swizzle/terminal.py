@@ -21,7 +21,7 @@ from ncu_swizzle.experiment import Result, Timing
 from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.packfolder import Listed, Rule
 from ncu_swizzle.profile import TRANSFERS
-from ncu_swizzle.view import kernels, mix, overview
+from ncu_swizzle.view import kernels, mix, overview, text
 from ncu_swizzle.view.findings import Grid, gains
 from ncu_swizzle.view.findings import card as card_of
 from ncu_swizzle.view.summary import computed
@@ -64,7 +64,8 @@ def _show(comparison: Comparison, console: Console) -> None:
     console.print(_accesses(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
-    if mixed := mix.section(comparison):
+    mixed = mix.section(comparison)
+    if mixed and any(share.text != text.UNKNOWN for share in mixed.total.shares[:2]):
         console.print(_mix(mixed, comparison))
     console.print(_metrics(comparison))
     if left_out:
