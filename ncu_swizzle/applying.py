@@ -26,7 +26,7 @@ class Found:
 
 def apply(entries: Sequence[str]) -> tuple[Found, ...]:
     """Return the findings of saved reports, profiles and runs; raise BadFile or DamagedFile."""
-    return of(experiment.reopen(entries).comparison)
+    return tuple(found for comparison in experiment.reopen(entries).comparisons for found in of(comparison))
 
 
 def of(comparison: Comparison) -> tuple[Found, ...]:

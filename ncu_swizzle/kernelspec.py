@@ -15,6 +15,7 @@ from ncu_swizzle.expressions import evaluate
 from ncu_swizzle.files import read_bytes
 
 BINARIES = (".cubin", ".ptx")  # compiled already: they can be emulated, not built
+FILES = (".cu", *BINARIES)
 
 
 @dataclass(frozen=True)

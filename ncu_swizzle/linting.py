@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ncu_swizzle import blame, catalog, userkernel
+from ncu_swizzle import blame, catalog, kernelspec, userkernel
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.emulate import advice, engine
 from ncu_swizzle.emulate.engine import Emulated, Settings
@@ -23,7 +23,6 @@ from ncu_swizzle.userkernel import Asked as Described
 DESCRIPTION = "family.toml"
 PROJECTS = ("ncu-swizzle.toml", "pyproject.toml")
 SUGGEST = "ncu-swizzle suggest tries layouts of your own and prints their code"
-SOURCES = (".cu", ".cubin", ".ptx")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def _policy(typed: Sequence[str]) -> Policy:
 def targets(file: str, asked: Asked) -> Iterator[Target]:
     """Yield the kernels that a file stands for: a source, a binary, a family, a catalogue, a project, or a name."""
     path = Path(file)
-    if path.suffix in SOURCES:
+    if path.suffix in kernelspec.FILES:
         yield from _of_source(path, asked)
     elif path.is_dir() or path.name == DESCRIPTION:
         yield from _of_folder(path if path.is_dir() else path.parent)

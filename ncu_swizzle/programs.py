@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle import child, experiment, gpu, names, ncu, page, repfile, runfolder, several
+from ncu_swizzle import child, experiment, failures, gpu, names, ncu, page, repfile, runfolder, several
 from ncu_swizzle.catalog import Catalog
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.experiment import AUTO, NONE, Progress, Result
@@ -141,7 +141,7 @@ def own_words(log: str) -> str:
 
 def _explained(error: ProgramFailed, program: Program, log: str) -> NcuSwizzleError:
     """Return the error with what the program launched, or said last."""
-    hint = error.hint.replace("ncu-swizzle run KERNEL", str(program))
+    hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
         launched = [line.split(". ", 1)[-1].strip() for found in _AVAILABLE.findall(log) for line in found.splitlines()]
         if launched:

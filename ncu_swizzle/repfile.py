@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child, container, doubts, sass, shape
+from ncu_swizzle import advisor, child, container, doubts, sass, shape
 from ncu_swizzle.container import Container, Result
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, TimeLimit
 from ncu_swizzle.files import brief, parse_json, read_bytes, read_json, write_json
@@ -28,7 +28,6 @@ from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import (
     EXECUTED,
     IDEAL,
-    NEVER,
     STALLED,
     WAVEFRONTS,
     Finding,
@@ -47,9 +46,6 @@ READER_ANSWER = 1 << 30  # bytes
 SHOWN = 5  # names that a note lists
 READER = Path(__file__).with_name("reader.py")
 AGAIN = "copy it again from where it was made, or profile again"
-
-# Opcodes that access shared memory. Others (a generic LD, HGMMA) count where ncu saw wavefronts of them.
-SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
 
 
 @dataclass(frozen=True)
@@ -319,15 +315,14 @@ def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Itera
     unknown = [None] * len(pcs)
     executed, wavefronts, ideal = (counts.get(name, unknown) for name in (EXECUTED, WAVEFRONTS, IDEAL))
     stalls = {name.removeprefix(STALLED): values for name, values in counts.items() if name.startswith(STALLED)}
+    known = advisor.pack("facts")  # what an access is, the rules inside ncu say too
     for index, (stack, at) in enumerate(_stacks(action, result)):
         text = " ".join(action["sass"][index].split())
-        opcode = _opcode(text)
-        kind = opcode.split(".")[0]
         yield Instruction(
             pc=pcs[index],
             sass=text,
-            opcode=opcode,
-            access=kind if (kind in SHARED or wavefronts[index]) and not text.startswith(NEVER) else "",
+            opcode=known.opcode(text),
+            access=known.access(text, wavefronts[index]),
             stack=tuple((facts.relative(file), line) for file, line in stack),
             executed=executed[index],
             wavefronts=wavefronts[index],
@@ -345,10 +340,3 @@ def _stacks(action: dict[str, Any], result: Result) -> Iterator[tuple[tuple[Loca
         known = ((location[0], location[1]),) if location else ()
         stack = table.stack(pc - action["pcs"][0]) or known
         yield stack, stack.index(known[0]) if known and known[0] in stack else 0
-
-
-def _opcode(sass: str) -> str:
-    words = sass.split()
-    if words and words[0].startswith("@"):
-        words = words[1:]
-    return words[0].rstrip(";") if words else ""

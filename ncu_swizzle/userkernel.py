@@ -15,8 +15,6 @@ from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.kernelspec import Spec
 from ncu_swizzle.project import Project
 
-SUFFIXES = (".cu", *kernelspec.BINARIES)
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -75,7 +73,7 @@ def chosen(kernel: str, asked: Asked, folders: Sequence[Path] = (), config: str 
     file takes.
     """
     source = Path(kernel)
-    if source.suffix not in SUFFIXES:
+    if source.suffix not in kernelspec.FILES:
         if asked.typed:
             given = f"{', '.join(asked.typed)} describe{'s' if len(asked.typed) == 1 else ''} a .cu file"
             raise UsageError(f"{given}, and {kernel} is none", f"ncu-swizzle profile my.cu {asked.typed[0]} …")
@@ -89,7 +87,7 @@ def chosen_together(
     kernels: Sequence[str], asked: Asked, folders: Sequence[Path] = (), config: str = ""
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue and the names of several kernels, or of one .cu file's; see `chosen`."""
-    files = [kernel for kernel in kernels if kernel.endswith(SUFFIXES)]
+    files = [kernel for kernel in kernels if kernel.endswith(kernelspec.FILES)]
     if files and len(kernels) > 1:
         raise UsageError(f"{files[0]} is a file beside other kernels", "one .cu file, or kernels by their names")
     known, names = chosen(kernels[0], asked, folders, config)

@@ -173,6 +173,13 @@ def test_apply_takes_a_report(report_file: Path, tmp_path: Path) -> None:
     assert "Phantom Bank Conflicts" in result.output
 
 
+def test_apply_speaks_of_every_kernel_of_a_report() -> None:
+    report = Path(__file__).parent / "data" / "programs" / "several.ncu-rep"
+    content = json.loads(rules("apply", report, "--json", "-").output)["findings"]
+    assert len({one["label"] for one in content}) == 5
+    assert any(one["label"] == "rowsum" for one in content)
+
+
 def test_apply_of_nothing(tmp_path: Path) -> None:
     result = rules("apply", tmp_path / "missing.ncu-rep")
     assert isinstance(result.exception, BadFile)

@@ -138,7 +138,9 @@ def refuse_filters(kernel: str, filters: Launches, pairs: list[str]) -> None:
 
     A program without ``--`` before it is told from a kernel too.
     """
-    if Path(kernel).is_file() and Path(kernel).suffix not in (".cu", ".cubin", ".ptx"):
+    from ncu_swizzle import kernelspec
+
+    if Path(kernel).is_file() and Path(kernel).suffix not in kernelspec.FILES:
         raise UsageError(
             f"{kernel} is a file and no kernel of the catalogue",
             f"a program stands after --: ncu-swizzle profile -- {kernel}",

@@ -19,12 +19,11 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from ncu_swizzle import parameters, symbols
+from ncu_swizzle.emulate.code import RESERVED_SHARED
 from ncu_swizzle.errors import BadFile, DamagedFile, UnknownKernel
 
 MACHINE = "EM_CUDA"
-ENTRY = 0x10  # in a function symbol's st_other: a kernel, as opposed to a device function
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
-RESERVED = 1024  # bytes of shared memory that the driver keeps for itself at its start, from sm_90 on
 RESERVED_FROM = 80  # ncu counts them for sm_80 and newer too
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
@@ -160,8 +159,8 @@ class Cubin:
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
         shared = len(self.section(f".nv.shared.{kernel}") or b"")
         # From sm_90 on the section holds the driver's share, where it is there at all.
-        reserved = RESERVED if self.sm >= RESERVED_FROM else 0
-        within = RESERVED if self.sm >= 90 and shared else 0
+        reserved = RESERVED_SHARED if self.sm >= RESERVED_FROM else 0
+        within = RESERVED_SHARED if self.sm >= 90 and shared else 0
         threads = _words(values.get(MAX_THREADS, b""))
         return Attributes(
             parameters=tuple(Parameter(*place) for place in parameters.layout(self.data, kernel)),

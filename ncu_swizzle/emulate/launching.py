@@ -16,8 +16,8 @@ import numpy as np
 from ncu_swizzle import fills, geometry, parameters, signature, tensormap
 from ncu_swizzle.catalog import Argument, Family, Kernel, Problem
 from ncu_swizzle.emulate import code as machine_code
-from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.cubin import RESERVED, Attributes, Cubin
+from ncu_swizzle.emulate.code import RESERVED_SHARED, Code
+from ncu_swizzle.emulate.cubin import Attributes, Cubin
 from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
 
@@ -51,12 +51,11 @@ class Value:
 def code(cubin: Cubin, kernel: str, text: str) -> Code:
     """Return a kernel's code, by its symbol, from the disassembler's text of its cubin."""
     known = cubin.attributes(kernel)
-    reserved = RESERVED if cubin.sm >= 90 else 0
     return machine_code.from_disassembly(
         text,
         kernel,
         constants=_constants(cubin, kernel),
-        shared_bytes=known.static_shared + reserved,
+        shared_bytes=_static_shared(cubin, known),
         parameter_offset=known.parameter_offset,
         parameter_bytes=known.parameter_bytes,
         registers=known.registers,
@@ -67,14 +66,18 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
 def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) -> Code:
     """Return a kernel's code from an ncu report: its cubin, and its rows of SASS by address."""
     known = cubin.attributes(kernel)
-    reserved = RESERVED if cubin.sm >= 90 else 0
     return machine_code.from_report(
         kernel,
         rows,
         constants=_constants(cubin, kernel),
-        shared_bytes=known.static_shared + reserved,
+        shared_bytes=_static_shared(cubin, known),
         parameter_bytes=known.parameter_bytes,
     )
+
+
+def _static_shared(cubin: Cubin, known: Attributes) -> int:
+    """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
+    return known.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
 
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:

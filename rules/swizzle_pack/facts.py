@@ -141,7 +141,11 @@ def missing(facts: Facts) -> list[str]:
 
 def from_action(action: Any) -> Facts:
     """Return what an action of NvRules or ncu_report knows; whatever it lacks is left out."""
-    metrics = numbers(action)
+    return Facts(numbers(action), instructions(action))
+
+
+def instructions(action: Any) -> tuple[Instruction, ...]:
+    """Return an action's instructions in the order of their addresses; none of a range or a graph."""
     per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
     reasons = {
         name[len(STALLED) :]: _instances(action, name)
@@ -149,7 +153,7 @@ def from_action(action: Any) -> Facts:
         if name.startswith(STALLED) and not name.endswith("_not_issued")
     }
     pcs = sorted({pc for counts in (*per_pc.values(), *reasons.values()) for pc in counts})
-    return Facts(metrics, tuple(_instruction(action, pc, per_pc, reasons) for pc in pcs))
+    return tuple(_instruction(action, pc, per_pc, reasons) for pc in pcs)
 
 
 def numbers(action: Any) -> dict[str, float]:

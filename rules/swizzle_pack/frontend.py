@@ -36,14 +36,14 @@ def _open(handle: Any) -> tuple[Any, Any, known.Facts]:
     return NvRules, context.frontend(), _facts(context.range_by_idx(0).action_by_idx(0))
 
 
-_last: list[tuple[Any, known.Facts]] = []  # of the launch read last: every rule asks for the same
+_last: list[tuple[str, known.Facts]] = []  # of the launch read last: every rule asks for the same
 
 
 def _facts(action: Any) -> known.Facts:
     try:
-        launch = (action.name(), known.numbers(action))
-        if not _last or _last[0][0] != launch:
-            _last[:] = [(launch, known.from_action(action))]
+        name, metrics = action.name(), known.numbers(action)
+        if not _last or (_last[0][0], _last[0][1].metrics) != (name, metrics):
+            _last[:] = [(name, known.Facts(metrics, known.instructions(action)))]
         return _last[0][1]
     except Exception:  # an action that cannot be read says as little as one without metrics
         return known.Facts({})

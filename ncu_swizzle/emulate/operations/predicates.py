@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, Instruction
-from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, signed, truth
+from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, truth
 
 COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
     "LT": np.less,
@@ -215,8 +215,3 @@ def r2p(ins: Instruction) -> Compute | None:
         return tuple(found)
 
     return compute
-
-
-def as_signed(value: Value) -> Bits:
-    """Return the numbers as int64."""
-    return signed(value.bits)
