@@ -63,7 +63,7 @@ def make(program: Path, folder: Path) -> Path:
 
 def measure(program: Path, report: Path, folder: Path, rounds: int) -> dict[str, list[float]]:
     """Return the seconds of each way, taken in turn; the first round only warms up."""
-    kept = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "sass")
+    kept = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "reader")
     exported = [str(program), "--import", str(report), "--csv", "--page", "source", "--print-source", "sass"]
 
     def anew() -> None:

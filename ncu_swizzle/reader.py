@@ -1,13 +1,13 @@
-"""The program that reads a .ncu-rep: the only importer of NVIDIA's ncu_report.
+"""The program that asks NVIDIA's ncu_report, of which it is the only importer, what a report does not say itself.
 
-    python reader.py ORDER
+    python reader.py FD
 
-ORDER is a JSON object: the report, which metrics count per instruction (names, and beginnings of names), which
-results need no SASS, the file descriptor that takes the answer, and the limits on memory and on the answer. The
-answer is a JSON list of the results, see `extract`.
+FD is an open file: it holds the order, a JSON object, and takes the answer in its place. The order names the report,
+the metrics whose units are wanted, the results whose code is wanted with the addresses of its instructions, and the
+limits on memory and on the answer; see `read` for the answer.
 
 It runs in a process of its own because the module is C++: it can crash on a damaged file, and the one of Nsight
-Compute 2025.3 does beside pandas. It imports nothing of the project and little else: it is started for every report.
+Compute 2025.3 does beside pandas. It imports nothing of the project and little else.
 """
 
 from __future__ import annotations
@@ -18,79 +18,39 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes longer to import than a small report to read
-    from collections.abc import Iterator
     from typing import Any
 
 ENCODER = json.JSONEncoder(ensure_ascii=True)
 
 
-def read(order: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all results in the report."""
+def read(order: dict[str, Any]) -> dict[str, Any]:
+    """Return how many results can be read, the units by metric, and the code of each result asked for.
+
+    Of each instruction that is the text of its SASS, and file and line, or null.
+    """
     import ncu_report
 
     context = ncu_report.load_report(order["report"])
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     actions = [results.action_by_idx(index) for results in ranges for index in range(results.num_actions())]
-    known = set(order["known_sass"])
-    return [extract(action, order, number not in known) for number, action in enumerate(actions)]
-
-
-def extract(action: Any, order: dict[str, Any], sass: bool = True) -> dict[str, Any]:
-    """Return a result as plain data: names, metrics, and what is known per instruction, in order of address.
-
-    Without `sass` the texts of the instructions are left out: the first one takes NVIDIA's disassembler half a second.
-    """
-    names = action.metric_names()
-    metrics = {name: action.metric_by_name(name) for name in names}
-    counts = {name: _per_pc(metrics[name]) for name in names if _is_per_instruction(name, order)}
-    pcs = sorted(set().union(*counts.values()))
     return {
-        "name": action.name(),
-        "mangled": action.name(action.NameBase_MANGLED),
-        "demangled": action.name(action.NameBase_DEMANGLED),
-        "workload": _workload(action),
-        "metrics": {name: [metric.value(), metric.unit()] for name, metric in metrics.items() if metric.has_value()},
-        "pcs": pcs,
-        "sass": [action.sass_by_pc(pc) for pc in pcs] if sass else None,
-        "locations": [_location(action, pc) for pc in pcs],
-        "counts": {name: [values.get(pc) for pc in pcs] for name, values in counts.items()},
-        "files": {name: text for name, text in dict(action.source_files()).items() if text},
-        "findings": list(_findings(action)),
+        "results": len(actions),
+        "units": _units(actions, set(order["units"])),
+        "code": [[_line(actions[number], pc) for pc in pcs] for number, pcs in order["code"] if number < len(actions)],
     }
 
 
-def _workload(action: Any) -> str:
-    kinds = {"RANGE": "range", "GRAPH": "graph", "CMDLIST": "command list"}
-    known = {getattr(action, f"WorkloadType_{name}", None): kind for name, kind in kinds.items()}
-    return known.get(action.workload_type() if hasattr(action, "workload_type") else None, "kernel")
+def _units(actions: list[Any], wanted: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for action in actions:
+        for name in wanted.intersection(action.metric_names()) - found.keys():
+            found[name] = action.metric_by_name(name).unit() or ""
+    return found
 
 
-def _is_per_instruction(name: str, order: dict[str, Any]) -> bool:
-    return name in order["counts"] or (name.startswith(order["stalls"]) and not name.endswith("_not_issued"))
-
-
-def _per_pc(metric: Any) -> dict[int, int]:
-    if not metric.has_correlation_ids():
-        return {}
-    address, count = metric.correlation_ids().as_uint64, metric.as_uint64
-    return {address(k): count(k) for k in range(metric.num_instances())}
-
-
-def _location(action: Any, pc: int) -> tuple[str, int] | None:
+def _line(action: Any, pc: int) -> tuple[str, tuple[str, int] | None]:
     source = action.source_info(pc)
-    return (source.file_name(), source.line()) if source else None
-
-
-def _findings(action: Any) -> Iterator[dict[str, str]]:
-    for rule in action.rule_results_as_dicts():
-        messages = rule.get("rule_message") or []
-        for message in messages if isinstance(messages, list) else [messages]:
-            yield {
-                "rule": str(rule.get("rule_identifier", "")),
-                "kind": str(message.get("type", "")),
-                "title": str(message.get("title", "")),
-                "message": str(message.get("message", "")),
-            }
+    return action.sass_by_pc(pc), (source.file_name(), source.line()) if source else None
 
 
 def _limit(memory: int, answer: int) -> None:
@@ -107,11 +67,13 @@ def _limit(memory: int, answer: int) -> None:
 
 
 def main() -> None:
-    order = json.loads(sys.argv[1])
-    _limit(order["memory_bytes"], order["answer_bytes"])
-    text = ENCODER.encode(read(order))
-    with os.fdopen(order["answer"], "w", encoding="ascii") as answer:
-        answer.write(text)
+    with os.fdopen(int(sys.argv[1]), "r+", encoding="ascii") as both_ways:
+        order = json.load(both_ways)
+        _limit(order["memory_bytes"], order["answer_bytes"])
+        text = ENCODER.encode(read(order))
+        both_ways.seek(0)
+        both_ways.truncate()
+        both_ways.write(text)
 
 
 if __name__ == "__main__":

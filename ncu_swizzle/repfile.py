@@ -9,22 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import posixpath
 import re
-import sys
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import advisor, child, container, doubts, sass, shape
-from ncu_swizzle.container import Container, Result
-from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, TimeLimit
-from ncu_swizzle.files import brief, parse_json, read_bytes, read_json, write_json
+from ncu_swizzle import advisor, container, doubts, nvreader, shape
+from ncu_swizzle.container import Container
+from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.files import brief, read_bytes, read_json, write_json
 from ncu_swizzle.inlining import line_table
-from ncu_swizzle.paths import child_environment
+from ncu_swizzle.nvreader import AGAIN, Line, Question
 from ncu_swizzle.profile import (
     EXECUTED,
     IDEAL,
@@ -34,18 +33,13 @@ from ncu_swizzle.profile import (
     Instruction,
     Kernel,
     Launch,
-    Location,
     Machine,
     Metric,
     Profile,
 )
+from ncu_swizzle.results import Result
 
-READER_TIMEOUT_S = 120.0
-READER_MEMORY = (6 << 30, 64)  # bytes of address space: so many, and so many for each byte of the report
-READER_ANSWER = 1 << 30  # bytes
 SHOWN = 5  # names that a note lists
-READER = Path(__file__).with_name("reader.py")
-AGAIN = "copy it again from where it was made, or profile again"
 
 
 @dataclass(frozen=True)
@@ -132,176 +126,110 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a report's results come from, all of them."""
+
+    report: str
+    sha256: str
+    session: Container
+    facts: Facts
+
+
 def read(report: Path) -> list[Profile]:
     """Return one Profile per result in the report; its engine is ncu unless its facts say that it was recorded.
 
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
     data = read_bytes(report)
-    outside = container.parse(data, str(report))
-    facts = Facts.beside(report)
-    digest = hashlib.sha256(data).hexdigest()
-    facts.verify(report, digest)
-    if not outside.results:
+    held = container.parse(data, str(report))
+    origin = Origin(report.name, hashlib.sha256(data).hexdigest(), held, Facts.beside(report))
+    origin.facts.verify(report, origin.sha256)
+    if not held.results:
         raise BadFile(
             f"{report} holds no kernel: ncu profiled none, or the file was cut short",
             "look at the filters that it was made with: -k, -s, -c, --nvtx-include",
         )
-    actions = _extract(report, outside.results, len(data))
     try:
-        profiles = [
-            _profile(action, result, launch, outside, facts, report.name, digest)
-            for action, result, launch in zip(actions, outside.results, _launches(actions, outside), strict=True)
+        tables = [_Table.of(result) for result in held.results]
+        asked = [Question(result, table.pcs) for result, table in zip(held.results, tables, strict=True)]
+        units, codes = nvreader.ask(report, asked)
+        return [
+            _profile(result, launch, units, tuple(_instructions(result, table, code, origin.facts)), origin)
+            for result, launch, table, code in zip(held.results, _launches(held.results), tables, codes, strict=True)
         ]
-        if wrong := next(filter(None, map(shape.mismatch, profiles)), ""):
-            raise ValueError(wrong)
-        return profiles
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
 
 
-def _launches(actions: list[dict[str, Any]], outside: Container) -> Iterator[Launch]:
+def _launches(results: Sequence[Result]) -> Iterator[Launch]:
     seen: Counter[str] = Counter()
-    for index, (action, result) in enumerate(zip(actions, outside.results, strict=True)):
-        name = action["mangled"] or action["name"]
-        workload = action["workload"] if result.workload == "kernel" else result.workload
-        yield Launch(index, seen[name], workload, result.grid, result.block)
-        seen[name] += 1
-
-
-def _extract(report: Path, results: Sequence[Result], size: int) -> list[dict[str, Any]]:
-    """Return what `reader.extract` makes of each result, with the texts of instructions from the cache if possible."""
-    kept = {number: known for number, result in enumerate(results) if (known := sass.recall(result))}
-    actions = _ask(report, tuple(kept), len(results), size)
-    for number, known in kept.items():
-        actions[number]["sass"] = known.at(actions[number]["pcs"])
-    if any(action["sass"] is None for action in actions):  # the kept ones lack an instruction
-        actions = _ask(report, (), len(results), size)
-        kept = {}
-    for number, (action, result) in enumerate(zip(actions, results, strict=True)):
-        if number not in kept and result.function == action["mangled"]:
-            sass.keep(result, action["pcs"], action["sass"])
-    return actions
-
-
-def _ask(report: Path, known_sass: Sequence[int], expected: int, size: int) -> list[dict[str, Any]]:
-    """Return the reader's answer, from a process of its own with limits on time, memory and what it writes."""
-    with os.fdopen(os.memfd_create("answer"), "r", encoding="utf-8") as answer:
-        order = {
-            "report": str(report),
-            "counts": [EXECUTED, WAVEFRONTS, IDEAL],
-            "stalls": STALLED,
-            "known_sass": known_sass,
-            "answer": answer.fileno(),
-            "answer_bytes": READER_ANSWER,
-            "memory_bytes": READER_MEMORY[0] + READER_MEMORY[1] * size,
-        }
-        # Without site and runpy it starts in half the time; where its modules lie it is told.
-        command = [sys.executable, "-S", "-P", str(READER), json.dumps(order)]
-        try:
-            outcome = child.run(
-                command, READER_TIMEOUT_S, environment=_reader_environment(), pass_fds=(answer.fileno(),)
-            )
-        except TimeLimit as error:
-            raise DamagedFile(
-                f"{report} could not be read within {READER_TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
-            ) from error
-        _explain(report, outcome)
-        answer.seek(0)
-        actions = parse_json(answer.read(), f"what NVIDIA's reader made of {report}")
-    if len(actions) != expected:
-        raise DamagedFile(f"{report} is damaged: {len(actions)} of its {expected} results can be read", AGAIN)
-    checked: list[dict[str, Any]] = actions
-    return checked
-
-
-def _explain(report: Path, outcome: child.Outcome) -> None:
-    """Raise what says why the reader failed, where it did."""
-    said = outcome.log.strip().rsplit("\n", 1)[-1]
-    if "No module named 'ncu_report'" in said:
-        raise EnvironmentLacking("the package ncu-report is not installed", "pip install ncu-report")
-    if outcome.status < 0:
-        raise DamagedFile(f"{report} makes NVIDIA's reader crash (signal {-outcome.status})", AGAIN)
-    if "MemoryError" in said or "bad_alloc" in outcome.log:
-        raise DamagedFile(f"{report} makes NVIDIA's reader run out of memory", AGAIN)
-    if outcome.status:
-        raise BadFile(f"{report} cannot be read: {said}", "pip install --upgrade ncu-report")
-
-
-def _reader_environment() -> dict[str, str]:
-    environment = child_environment()
-    modules = [environment["PYTHONPATH"], *(entry for entry in sys.path if entry)]
-    return {**environment, "PYTHONPATH": os.pathsep.join(modules)}
+    for index, result in enumerate(results):
+        yield Launch(index, seen[result.function], result.workload, result.grid, result.block)
+        seen[result.function] += 1
 
 
 def _profile(
-    action: dict[str, Any],
-    result: Result,
-    launch: Launch,
-    outside: Container,
-    facts: Facts,
-    report: str,
-    digest: str,
+    result: Result, launch: Launch, units: Mapping[str, str], instructions: tuple[Instruction, ...], origin: Origin
 ) -> Profile:
-    known = facts.content
-    metrics = dict(_metrics(action))
-    name = known.get("kernel") or action["name"] or launch.workload
+    known = origin.facts.content
+    metrics = {
+        name: Metric(value, units.get(name, ""))
+        for name, value in result.metrics.items()
+        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for what it could not measure
+    }
+    name = known.get("kernel") or result.name
     return Profile(
         engine=known.get("engine", "ncu"),
         kernel=Kernel(
             name=name,
-            function=action["demangled"] or action["name"],
+            function=result.demangled,
             family=known.get("family", ""),
             title=known.get("title", ""),
-            mangled=action["mangled"],
+            mangled=result.function,
         ),
         problem=known.get("problem", {}),
-        machine=_machine(metrics, outside, result, known.get("machine", {})),
-        when=outside.created,
-        command=outside.command,
-        report=report,
-        report_sha256=digest,
+        machine=_machine(metrics, origin, result),
+        when=origin.session.created,
+        command=origin.session.command,
+        report=origin.report,
+        report_sha256=origin.sha256,
         errors=known.get("errors", {}).get(name, {}),
         metrics=metrics,
-        instructions=tuple(_instructions(action, result, facts)),
+        instructions=instructions,
         findings=(
-            *(Finding(**finding) for finding in action["findings"]),
+            *result.findings,
             *(Finding(doubts.NOTE, "warning", doubts.TITLE, note) for note in known.get("notes", ())),
-            *_not_measured(action),
+            *_not_measured(result),
         ),
-        sources=known.get("sources") or action["files"],
+        sources=known.get("sources") or result.source.files,
         commit=known.get("commit", ""),
         launch=launch,
     )
 
 
-def _metrics(action: dict[str, Any]) -> Iterator[tuple[str, Metric]]:
-    for name, (value, unit) in action["metrics"].items():
-        if not isinstance(value, float) or math.isfinite(value):  # ncu writes NaN for what it could not measure
-            yield name, Metric(value if isinstance(value, int | float) else str(value), unit or "")
-
-
-def _not_measured(action: dict[str, Any]) -> Iterator[Finding]:
-    names = [name for name, (value, _) in action["metrics"].items() if isinstance(value, float) and math.isnan(value)]
+def _not_measured(result: Result) -> Iterator[Finding]:
+    names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
         yield Finding(doubts.NOTE, "warning", doubts.TITLE, f"ncu wrote NaN for {listed}.")
 
 
-def _machine(metrics: dict[str, Metric], outside: Container, result: Result, known: dict[str, Any]) -> Machine:
+def _machine(metrics: Mapping[str, Metric], origin: Origin, result: Result) -> Machine:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
 
+    told, session = origin.facts.content.get("machine", {}), origin.session
     major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
     return Machine(
         gpu=str(attribute("display_name")),
         compute_capability=f"{major}.{minor}" if major != "" else "",
         sm_count=int(attribute("multiprocessor_count") or 0),
-        driver=known.get("driver", ""),
-        cuda=known.get("cuda") or outside.cuda,
-        ncu=outside.ncu,
-        clock_control=_clock_control(outside.command, result.clocks_locked),
+        driver=told.get("driver", ""),
+        cuda=told.get("cuda") or session.cuda,
+        ncu=session.ncu,
+        clock_control=_clock_control(session.command, result.clocks_locked),
     )
 
 
@@ -310,33 +238,45 @@ def _clock_control(command: str, locked: bool | None) -> str:
     return given[1] if given else {True: "base", False: "none", None: ""}[locked]
 
 
-def _instructions(action: dict[str, Any], result: Result, facts: Facts) -> Iterator[Instruction]:
-    pcs, counts = action["pcs"], action["counts"]
-    unknown = [None] * len(pcs)
-    executed, wavefronts, ideal = (counts.get(name, unknown) for name in (EXECUTED, WAVEFRONTS, IDEAL))
-    stalls = {name.removeprefix(STALLED): values for name, values in counts.items() if name.startswith(STALLED)}
+@dataclass(frozen=True)
+class _Table:
+    """What a result counts per instruction: for each metric a count by address."""
+
+    counts: Mapping[str, Mapping[int, int]]
+    stalls: Mapping[str, Mapping[int, int]]
+    pcs: Sequence[int]
+
+    @classmethod
+    def of(cls, result: Result) -> _Table:
+        counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+        stalls = {
+            name.removeprefix(STALLED): result.per_instruction(name)
+            for name in result.lists
+            if name.startswith(STALLED) and not name.endswith("_not_issued")
+        }
+        return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
+
+    def samples(self, pc: int) -> dict[str, int]:
+        return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
+
+
+def _instructions(result: Result, table: _Table, code: Sequence[Line], facts: Facts) -> Iterator[Instruction]:
     known = advisor.pack("facts")  # what an access is, the rules inside ncu say too
-    for index, (stack, at) in enumerate(_stacks(action, result)):
-        text = " ".join(action["sass"][index].split())
+    lines = line_table(result.cubin, result.function)
+    start = result.address or min(table.pcs, default=0)
+    executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    for pc, (text, at) in zip(table.pcs, code, strict=True):
+        stack = lines.stack(pc - start) or ((at,) if at else ())
+        sass = " ".join(text.split())
         yield Instruction(
-            pc=pcs[index],
-            sass=text,
-            opcode=known.opcode(text),
-            access=known.access(text, wavefronts[index]),
+            pc=pc,
+            sass=sass,
+            opcode=known.opcode(sass),
+            access=known.access(sass, wavefronts.get(pc)),
             stack=tuple((facts.relative(file), line) for file, line in stack),
-            executed=executed[index],
-            wavefronts=wavefronts[index],
-            ideal=ideal[index],
-            samples={reason: values[index] for reason, values in stalls.items() if values[index]},
-            at=at,
+            executed=executed.get(pc),
+            wavefronts=wavefronts.get(pc),
+            ideal=ideal.get(pc),
+            samples=table.samples(pc),
+            at=stack.index(at) if at in stack else 0,
         )
-
-
-def _stacks(action: dict[str, Any], result: Result) -> Iterator[tuple[tuple[Location, ...], int]]:
-    """Yield each instruction's call sites from the cubin, and which of them ncu names; its one where there are none."""
-    own = result.cubin if result.function == action["mangled"] else b""
-    table = line_table(own, result.function)
-    for pc, location in zip(action["pcs"], action["locations"], strict=True):
-        known = ((location[0], location[1]),) if location else ()
-        stack = table.stack(pc - action["pcs"][0]) or known
-        yield stack, stack.index(known[0]) if known and known[0] in stack else 0

@@ -21,6 +21,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 RECORDINGS = paths.recordings() / "h100"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what is compiled and disassembled for later runs, apart from the user's own cache."""
+    cache = getattr(config, "cache", None)  # its plugin can be switched off
+    if cache is not None:
+        os.environ["XDG_CACHE_HOME"] = str(cache.mkdir("xdg"))
+
+
 @pytest.fixture(scope="session")
 def recorded(
     recorded_file: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory

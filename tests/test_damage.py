@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncu_swizzle import container, doubts, repfile, runfolder, sass, shape
+from ncu_swizzle import container, doubts, kept, nvreader, paths, repfile, runfolder, shape
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
@@ -210,6 +211,7 @@ def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
 def other_reader(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "ncu_report.py").write_text(f"def load_report(path):\n    {code}\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
 
 
 @pytest.mark.parametrize(
@@ -233,13 +235,14 @@ def test_a_hostile_report_cannot_eat_the_machine(
         repfile.read(report_file)
 
 
+@pytest.mark.usefixtures("_own_cache")
 def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repfile, "READER_ANSWER", 1000)
+    monkeypatch.setattr(nvreader, "ANSWER", 1000)
     with pytest.raises(NcuSwizzleError, match="cannot be read"):
         repfile.read(report_file)
 
 
-# ---------------------------------------------------------------------------------------------- kept SASS
+# ---------------------------------------------------------------------------------------------- kept answers
 
 
 @pytest.fixture
@@ -249,28 +252,54 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_own_cache")
 @pytest.mark.parametrize("name", ["tma-128", "kernel2"])
-def test_a_second_reading_says_the_same(
+def test_a_second_reading_says_the_same_and_asks_nothing(
     name: str, recorded_file: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = repfile.read(recorded_file(name))
-    (kept,) = (tmp_path / "cache" / "ncu-swizzle" / "sass").iterdir()
-    asked: list[object] = []
-    ask = repfile._ask
-    monkeypatch.setattr(repfile, "_ask", lambda *order: asked.append(order[1]) or ask(*order))
+    asked: list[dict[str, Any]] = []
+    told = nvreader._told
+    monkeypatch.setattr(nvreader, "_told", lambda report, order: asked.append(order) or told(report, order))
     assert repfile.read(recorded_file(name)) == first
-    assert asked == [(0,)], "the reader was told to leave the texts out"
-    kept.write_text(kept.read_text(encoding="utf-8").replace("LDS", "STS"), encoding="utf-8")
+    assert not asked
+    for file in (tmp_path / "cache" / "ncu-swizzle" / "reader").iterdir():
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("LDS", "STS").replace("warp", "wrap"), encoding="utf-8"
+        )
     assert repfile.read(recorded_file(name)) == first
-    assert asked == [(0,), ()], "what was kept is damaged, and not believed"
+    (order,) = asked
+    assert order["units"], "the units that were kept are damaged, and not believed"
+    assert order["code"], "nor the texts"
 
 
 @pytest.mark.usefixtures("_own_cache")
-def test_texts_are_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
+def test_one_that_cannot_be_kept_is_asked_again(report_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder", encoding="utf-8")
+    assert repfile.read(report_file) == repfile.read(report_file)
+
+
+@pytest.mark.usefixtures("_own_cache")
+def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
     (result,) = container.inspect(report_file).results
-    sass.keep(result, [0x7F0000001000, 0x7F0000001010], ["BRA 0x7f0000001000", "UMOV UR4, 0x400"])
-    kept = sass.recall(result)
-    assert kept
-    assert kept.at([0x7E0000002000, 0x7E0000002010]) == ["BRA 0x7e0000002000", "UMOV UR4, 0x400"]
-    assert kept.at([0x7E0000002000, 0x7E0000002020]) is None, "an instruction that is not known"
-    elsewhere = ["CALL 0x7fffff001000"]
-    assert sass._relative([0x7F0000001000], elsewhere) is None, "another function's address is not kept"
+    start = result.address
+
+    def moved(to: int) -> nvreader.Question:
+        source = replace(result.source, functions={result.function: to})
+        return nvreader.Question(replace(result, source=source), [to, to + 16])
+
+    code: list[nvreader.Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
+    nvreader._keep(moved(start), code)
+    assert nvreader._recall(moved(start)) == code
+    assert nvreader._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
+    assert nvreader._recall(moved(0)) is None, "the report does not tell where it lies"
+    unknown = nvreader.Question(result, [start, start + 32])
+    assert nvreader._recall(unknown) is None, "an instruction that is not known"
+    assert nvreader._offsets("CALL 0x7fffff001000", start, start + 16) is None, "another function's address is not kept"
+
+
+@pytest.mark.usefixtures("_own_cache")
+def test_what_is_kept_is_bounded() -> None:
+    for number in range(kept.MOST + 5):
+        kept.save(number, str(number).encode())
+    folder = paths.cache() / "reader"
+    assert len(list(folder.iterdir())) == kept.MOST
+    assert kept.load(str(kept.MOST + 4).encode()) == kept.MOST + 4

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, paths, repfile
+from ncu_swizzle import catalog, nvreader, paths, repfile
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.profile import Profile
 
@@ -136,6 +136,7 @@ def test_a_reader_that_crashes_or_hangs_is_told(
 ) -> None:
     module = tmp_path / "ncu_report.py"
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     module.write_text("def load_report(path):\n    import os\n    os.abort()\n", encoding="utf-8")
     with pytest.raises(DamagedFile, match=r"makes NVIDIA's reader crash \(signal 6\)"):
         repfile.read(report_file)
@@ -143,6 +144,6 @@ def test_a_reader_that_crashes_or_hangs_is_told(
     with pytest.raises(BadFile, match="cannot be read: RuntimeError: Failed to open"):
         repfile.read(report_file)
     module.write_text("def load_report(path):\n    import time\n    time.sleep(60)\n", encoding="utf-8")
-    monkeypatch.setattr(repfile, "READER_TIMEOUT_S", 1)
+    monkeypatch.setattr(nvreader, "TIMEOUT_S", 1)
     with pytest.raises(DamagedFile, match="could not be read within 1 s"):
         repfile.read(report_file)

@@ -80,7 +80,7 @@ def groups(comparison: Comparison) -> tuple[Group, ...]:
 def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
     """Return what other rules said; the pack's own, if it ran inside ncu, are the groups already."""
     return tuple(
-        Foreign(label, finding.rule, finding.kind, finding.title, finding.message)
+        Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, finding.message)
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
         for finding in profile.findings
         if not advisor.is_ours(finding.rule)
