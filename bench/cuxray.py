@@ -51,7 +51,7 @@ class Case:
 
 def cases(names: list[str]) -> Iterator[Case]:
     """Yield what was recorded: the catalogue's kernels, then the stress kernels."""
-    for family, kernel in catalog.load():
+    for family, kernel in catalog.shipped():
         report = paths.recordings() / "h100" / family.name / f"{kernel.name}.ncu-rep"
         if report.is_file() and (not names or kernel.name in names):
             result = container.inspect(report).results[0]

@@ -57,7 +57,7 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
 
 def measure(name: str) -> dict[str, object]:
     """Emulate one kernel, in this process, and hold it against its recording."""
-    family, kernel = catalog.load().find(name)
+    family, kernel = catalog.shipped().find(name)
     recorded = repfile.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
     made = engine.of_kernel(family, kernel, family.problem())
@@ -93,7 +93,7 @@ def main() -> None:
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
         return
-    names = asked.kernels or [kernel.name for _, kernel in catalog.load() if not kernel.library]
+    names = asked.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
     lines = list(HEAD)
     print("\n".join(lines), flush=True)
     for name in names:

@@ -22,7 +22,7 @@ from ncu_swizzle.profiling import Request
 
 
 def main() -> None:
-    found = catalog.load()
+    found = catalog.shipped()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help="all of them by default")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")

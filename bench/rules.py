@@ -45,7 +45,7 @@ class Pair:
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
     """Yield every kernel of the catalogue that removes excess of its baseline."""
-    for _, kernel in catalog.load():
+    for _, kernel in catalog.shipped():
         if not kernel.baseline:
             continue
         before, after = profile_of(kernel.baseline), profile_of(kernel.name)
@@ -70,7 +70,7 @@ def table(found: list[Pair]) -> str:
 
 def overhead() -> str:
     """Return how long ncu takes with the rules and without, for one launch of kernel1."""
-    family, kernel = catalog.load().find("kernel1")
+    family, kernel = catalog.shipped().find("kernel1")
     launch = profiling.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     program, times = ncu.find(), {"yes": [], "no": []}
     with tempfile.TemporaryDirectory() as folder:

@@ -31,14 +31,14 @@ def main() -> None:
 
 
 def read(name: str) -> Profile:
-    family, kernel = catalog.load().find(name)
+    family, kernel = catalog.shipped().find(name)
     report = paths.recording(family.name, kernel.name)
     assert report is not None, f"{name} was not recorded"
     return repfile.read(report)[0]
 
 
 def table(profile_of: Callable[[str], Profile]) -> str:
-    lines = [line(profile_of(kernel.name)) for _, kernel in catalog.load()]
+    lines = [line(profile_of(kernel.name)) for _, kernel in catalog.shipped()]
     return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
 
 

@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def page(kernels: tuple[str, ...]) -> bytes:
-    result = experiment.compare_all(catalog.load(), kernels, Request(engine="recorded"))
+    result = experiment.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
     return report.render(result.comparison).encode()
 
 

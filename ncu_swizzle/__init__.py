@@ -12,7 +12,8 @@ import sys
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without the time that importing typing takes
 if TYPE_CHECKING:
-    from ncu_swizzle.api import Profiles, Result, check, compare, profile, read, report
+    from ncu_swizzle.answers import Profiles, ProgramResult, Result
+    from ncu_swizzle.api import check, compare, profile, profile_program, read, report
     from ncu_swizzle.compare import Comparison
     from ncu_swizzle.errors import NcuSwizzleError
     from ncu_swizzle.profile import Profile
@@ -23,12 +24,14 @@ __all__ = [
     "NcuSwizzleError",
     "Profile",
     "Profiles",
+    "ProgramResult",
     "Result",
     "assert_degree",
     "assert_no_excess",
     "check",
     "compare",
     "profile",
+    "profile_program",
     "read",
     "report",
 ]
@@ -37,6 +40,9 @@ _HOMES = {
     "Comparison": "compare",
     "NcuSwizzleError": "errors",
     "Profile": "profile",
+    "Profiles": "answers",
+    "ProgramResult": "answers",
+    "Result": "answers",
     "assert_degree": "testing",
     "assert_no_excess": "testing",
 }

@@ -7,28 +7,27 @@ Every function raises errors of `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-import dataclasses
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
-import pandas as pd
-
-from ncu_swizzle import catalog, experiment, ncu, page, profiling, runfolder
+from ncu_swizzle import catalog, experiment, ncu, nvccoptions, pairing, profiling, programs, runfolder, userkernel
+from ncu_swizzle.answers import Profiles, ProgramResult, Result
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.compare import compare as lay_out
-from ncu_swizzle.errors import BadFile, UnknownKernel, UsageError
+from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.experiment import AUTO, Progress
 from ncu_swizzle.files import slug, write_atomically
-from ncu_swizzle.frames import Kind
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import checking, policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Verdict
+from ncu_swizzle.ncu import Launches
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Request
 
@@ -36,93 +35,11 @@ ENGINES = ("auto", "ncu", "recorded", "emulated")
 SILENT: Progress = lambda kernel, percent: None  # noqa: E731 - a typed name for what is passed on
 
 
-class Profiles(Sequence[Profile]):
-    """The profiles of a file or a run, by number or by the kernel's name."""
-
-    def __init__(self, profiles: Iterable[Profile]) -> None:
-        self._profiles = tuple(profiles)
-
-    def __len__(self) -> int:
-        return len(self._profiles)
-
-    @overload
-    def __getitem__(self, which: int | str) -> Profile: ...
-
-    @overload
-    def __getitem__(self, which: slice) -> Profiles: ...
-
-    def __getitem__(self, which: int | str | slice) -> Profile | Profiles:
-        """Return a profile; raise UnknownKernel for a name that none has, UsageError for one that several have."""
-        if isinstance(which, slice):
-            return Profiles(self._profiles[which])
-        return self._profiles[which] if isinstance(which, int) else self._named(which)
-
-    def _named(self, name: str) -> Profile:
-        found = [one for one in self._profiles if name in (one.kernel.name, one.kernel.function)]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(dict.fromkeys(one.kernel.name for one in self._profiles))
-        if found:
-            raise UsageError(f"{len(found)} profiles are of {name!r}", "take one by its number")
-        raise UnknownKernel(f"there is no profile of {name!r}", f"there are: {names}")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Profiles) and self._profiles == other._profiles
-
-    __hash__ = None  # type: ignore[assignment]  # as of a list
-
-    def __repr__(self) -> str:
-        return f"Profiles({', '.join(one.kernel.name for one in self._profiles)})"
-
-    def _repr_html_(self) -> str:
-        return page.render_card(self._profiles)
-
-    def to_frame(self, kind: Kind = "accesses") -> pd.DataFrame:
-        """Return a table of all profiles, one below the other; see `Comparison.to_frame`."""
-        return lay_out(self._profiles).to_frame(kind)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `profile` found: the kernel's profile, and its comparison with the baseline before and others after it.
-
-    `engine` says where the figures come from, `reason` why not from ncu where "auto" was asked for, `folder` where
-    the run was kept.
-    """
-
-    profile: Profile
-    comparison: Comparison
-    engine: str
-    reason: str = ""
-    folder: Path | None = None
-
-    @property
-    def profiles(self) -> Profiles:
-        """All profiles, the one before first."""
-        return Profiles(self.comparison.profiles)
-
-    @property
-    def verdict(self) -> str:
-        """The comparison in one sentence."""
-        return self.comparison.verdict
-
-    def html(self) -> str:
-        """Return the report, one HTML document."""
-        return self.comparison.html()
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report."""
-        self.comparison.to_html(path)
-
-    def _repr_html_(self) -> str:
-        return self.comparison._repr_html_()
-
-
 Entry = str | Path | Profile | Result | Sequence[Profile]
 
 
 def profile(
-    kernel: str,
+    kernel: str | Path,
     *,
     problem: Mapping[str, int] | None = None,
     engine: str = AUTO,
@@ -133,21 +50,108 @@ def profile(
     ncu: str | Path | None = None,
     timeout: float = 600,
     on_progress: Progress = SILENT,
+    catalog: Sequence[str | Path] = (),
+    config: str = "",
     **options: Any,
 ) -> Result:
-    """Profile a kernel of the catalogue beside its baseline and reference, as ``ncu-swizzle profile`` does.
+    """Profile a kernel beside its baseline and reference, as ``ncu-swizzle profile`` does.
 
-    Nothing is kept unless `export` names a folder. `baseline` and `reference` are a kernel, a file, "none" or "auto".
-    `timeout` is of each program run, in seconds.
+    It is one of the catalogue, of the folders in `catalog`, of ncu-swizzle.toml (`config` names another file, or
+    none), or a ``.cu`` file, which further keywords describe: OWN. Nothing is kept unless `export` names a folder.
+    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is of each program run, in seconds.
     """
-    request = _request(engine, problem, ncu, timeout, options)
+    described = {name: options.pop(name) for name in OWN if name in options}
+    request = _request(engine, problem, ncu, timeout, options, OWN)
+    asked = _asked(problem or {}, **described)
+    known, names = userkernel.chosen(str(kernel), asked, [Path(folder) for folder in catalog], config)
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, slug(kernel))
-        known = catalog.load()
-        found = experiment.profile(known, kernel, request, baseline, reference, place, overwrite, on_progress)
-    subject = next(one for one in found.comparison.profiles if one.kernel.name == kernel)
+        place = Path(export) if export is not None else Path(scratch, slug(names[-1]))
+        found = experiment.profile(known, names[-1], request, baseline, reference, place, overwrite, on_progress)
+    subject = next(one for one in found.comparison.profiles if one.kernel.name == names[-1])
     kept = found.folder if export is not None else None
     return Result(subject, found.comparison, found.engine.name, found.engine.reason, kept)
+
+
+Texts = str | Sequence[str]
+OWN = ("entry", "grid", "block", "shared", "args", "define", "include", "std", "nvcc_option", "before", "after")
+
+
+def _asked(
+    problem: Mapping[str, int],
+    entry: str = "",
+    grid: str | Sequence[str | int] = "",
+    block: str | Sequence[str | int] = "",
+    shared: str | int = "",
+    args: Texts = (),
+    define: Texts = (),
+    include: Texts = (),
+    std: str = "",
+    nvcc_option: Texts = (),
+    before: Texts = (),
+    after: Texts = (),
+) -> userkernel.Asked:
+    """Return the description of a .cu file: what the command line's options of these names say, a list for several."""
+    here = Path()
+    return userkernel.Asked(
+        entry=entry,
+        grid=_commas(grid),
+        block=_commas(block),
+        shared=str(shared),
+        args=_list(args),
+        problem=problem,
+        options=nvccoptions.options(_list(define), _list(include), _list(nvcc_option), std, here),
+        before=nvccoptions.split(_list(before), here),
+        after=nvccoptions.split(_list(after), here),
+    )
+
+
+def _commas(sizes: str | Sequence[str | int]) -> str:
+    return sizes if isinstance(sizes, str) else ",".join(map(str, sizes))
+
+
+def _list(texts: Texts) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(map(str, texts))
+
+
+def profile_program(
+    program: Texts,
+    *,
+    folder: str | Path = ".",
+    engine: str = AUTO,
+    baseline: str | Path = "none",
+    pairs: Texts = (),
+    export: str | Path | None = None,
+    overwrite: bool = False,
+    ncu: str | Path | None = None,
+    timeout: float = 600,
+    on_progress: Progress = SILENT,
+    **options: Any,
+) -> ProgramResult:
+    """Profile the kernels of any program, as ``ncu-swizzle profile -- PROGRAM`` does.
+
+    `program` is its command line, which runs in `folder`; `baseline` a run, a report or a saved profile, `pairs`
+    texts ``A=B``. Further keywords are ncu's filters, `ncu.Launches` (``kernel_name="regex:softmax"``), and options.
+    """
+    filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
+    options = {"launch_count": programs.MOST_LAUNCHES, **options}
+    request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
+    request = replace(request, options=replace(request.options, launches=_launches(filters)))
+    words = tuple(shlex.split(program)) if isinstance(program, str) else tuple(map(str, program))
+    forced = [pairing.parse(text) for text in _list(pairs)]
+    called = programs.Program(words, Path(folder).absolute())
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(export) if export is not None else Path(scratch, "run")
+        known = catalog.shipped()
+        found = programs.profile(known, called, request, str(baseline), forced, place, overwrite, on_progress)
+        profiles = Profiles(runfolder.load(place).subjects)
+    kept = found.folder if export is not None else None
+    return ProgramResult(profiles, found.comparisons, found.notes, found.title, kept)
+
+
+def _launches(given: Mapping[str, Any]) -> Launches:
+    several = {field.name for field in fields(Launches) if isinstance(field.default, tuple)}
+    values: dict[str, Any] = {name: _list(value) if name in several else value for name, value in given.items()}
+    return Launches(**values)
 
 
 def read(path: str | Path) -> Profiles:
@@ -246,7 +250,7 @@ def _gather(
             if alone and len(entries) == 1 and Path(entry).is_dir():
                 found += runfolder.load(Path(entry)).profiles
             else:
-                found += experiment.gather(catalog.load(), [str(entry)], request, engine, on_progress)
+                found += experiment.gather(catalog.shipped(), [str(entry)], request, engine, on_progress)
         else:
             found += entry
     return found, engine.reason
@@ -258,14 +262,21 @@ def _request(
     program: str | Path | None,
     timeout: float,
     options: Mapping[str, Any],
+    more: Iterable[str] = (),
 ) -> Request:
-    """Return how profiles are to be had; raise UsageError for an engine or an option that there is not."""
+    """Return how profiles are to be had; raise UsageError for an engine or an option that there is not.
+
+    `more` are options that exist too, for what to say.
+    """
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    known = [field.name for field in dataclasses.fields(ncu.Options)]
+    known = [field.name for field in fields(ncu.Options)]
     for name in options:
         if name not in known:
-            raise UsageError(f"unknown option {name!r}{_near(name, known)}", f"ncu's options here: {', '.join(known)}")
+            there_are = [*known, *more]
+            raise UsageError(
+                f"unknown option {name!r}{_near(name, there_are)}", f"options here: {', '.join(there_are)}"
+            )
     at = Path(program) if program is not None else None
     return Request(engine, dict(problem or {}), ncu.Options(**options), at, timeout)
 

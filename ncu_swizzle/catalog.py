@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,15 @@ class Catalog:
         return family, [kernel for _, kernel in found]
 
 
-def load(*folders: Path) -> Catalog:
-    """Read every family.toml one level below the folders (the shipped catalogue by default)."""
-    return merge(_read(file) for folder in folders or (paths.kernels(),) for file in _files(folder))
+@cache
+def shipped() -> Catalog:
+    """Return the kernels that come with the project."""
+    return load(paths.kernels())
+
+
+def load(folder: Path, *more: Path) -> Catalog:
+    """Read every family.toml one level below the folders."""
+    return merge(_read(file) for one in (folder, *more) for file in _files(one))
 
 
 def merge(families: Iterable[Family]) -> Catalog:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ncu_swizzle import results
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.files import brief, read_bytes
+from ncu_swizzle.files import AGAIN, brief, read_bytes
 from ncu_swizzle.results import Result, Source
 from ncu_swizzle.wire import Message
 
@@ -53,9 +53,7 @@ def parse(data: bytes, name: str) -> Container:
     try:
         return _walk(memoryview(data))
     except (ValueError, IndexError, OverflowError, OSError, struct.error) as error:
-        raise DamagedFile(
-            f"{name} is damaged: {brief(error)}", "copy it again from where it was made, or profile again"
-        ) from error
+        raise DamagedFile(f"{name} is damaged: {brief(error)}", AGAIN) from error
 
 
 def _walk(data: memoryview) -> Container:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncu_swizzle import pairing, paths, profiling, repfile, runfolder
+from ncu_swizzle import pairing, paths, profiling, runfolder
 from ncu_swizzle.catalog import Catalog, Family, Kernel
 from ncu_swizzle.errors import BadFile, NcuSwizzleError
 from ncu_swizzle.files import slug, write_atomically
@@ -76,7 +76,7 @@ def profile(
     engine = profiling.choose_engine(request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
-    with _meanwhile(), runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
+    with _meanwhile(family, kernel), runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
         profiles: list[Profile] = []
         notes = _unchecked(catalog, names)
         for entry in names:
@@ -100,9 +100,9 @@ def profile(
 
 
 @contextlib.contextmanager
-def _meanwhile() -> Iterator[None]:
-    """Load what comes after measuring while ncu measures; not where it fails at once."""
-    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up)
+def _meanwhile(family: Family, kernel: Kernel) -> Iterator[None]:
+    """Prepare for what comes after measuring while ncu measures; not where it fails at once."""
+    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (family, kernel))
     warming.start()
     try:
         yield
@@ -111,12 +111,12 @@ def _meanwhile() -> Iterator[None]:
         warming.join()  # a thread that imports must not outlive the interpreter
 
 
-def _warm_up() -> None:
-    """Load pandas, Jinja and the templates, which takes the better part of a second."""
+def _warm_up(family: Family, kernel: Kernel) -> None:
+    """Load what reads a report, pandas, Jinja and the templates, which takes the better part of a second."""
     with contextlib.suppress(Exception):  # whoever needs it will run into the same
-        from ncu_swizzle import page, terminal  # noqa: F401
+        from ncu_swizzle import page, repfile, terminal  # noqa: F401
 
-        page.compile_templates()
+        page.prepare({} if kernel.library else family.source_texts())
 
 
 def _unchecked(catalog: Catalog, names: Sequence[str]) -> list[str]:
@@ -247,7 +247,11 @@ def resolve(
             raise BadFile(
                 f"{entry} is a source, not a profile", f"ncu-swizzle profile {entry} --grid … --block … --arg …"
             )
-        return (runfolder.load_profile(path),) if path.suffix == ".json" else repfile.read(path)
+        if path.suffix == ".json":
+            return (runfolder.load_profile(path),)
+        from ncu_swizzle import repfile
+
+        return repfile.read(path)
     if path.suffix in (".json", ".ncu-rep") or path.parent != Path():
         raise BadFile(f"{entry} does not exist", "ls swizzle-out shows what was saved")
     return (profiling.obtain(catalog, entry, request, engine, folder, lambda percent: on_progress(entry, percent)),)

@@ -18,6 +18,7 @@ from typing import Any
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 
 ELSEWHERE = "name another place: -o, --html or --json"
+AGAIN = "copy it again from where it was made, or profile again"
 OURS = "give a .ncu-rep file, or one that ncu-swizzle wrote"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LARGEST = 4 << 30  # bytes of a file that is read at once

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from functools import cache
 
 SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 
+@cache
 def absent() -> str:
     """Return why nothing can be measured here, or an empty text where a CUDA device answers."""
     try:
@@ -19,6 +22,11 @@ def absent() -> str:
     count = ctypes.c_int()
     status = driver.cuDeviceGetCount(ctypes.byref(count))
     return "" if status == 0 and count.value else "the NVIDIA driver finds no GPU"
+
+
+def ask_ahead() -> None:
+    """Have the driver start, which takes it a tenth of a second, while other things are prepared."""
+    threading.Thread(target=absent, daemon=True).start()
 
 
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR

@@ -96,8 +96,10 @@ def prepare(
 
 def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Do what the command line asks for; `facts` holds what was learned, however far it came."""
-    described = arguments.description
-    found = Catalog((description.read(described),)) if described else catalog.load(*arguments.catalog)
+    if arguments.description:
+        found = Catalog((description.read(arguments.description),))
+    else:
+        found = catalog.load(*arguments.catalog) if arguments.catalog else catalog.shipped()
     family, kernels = found.find_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     gpu = device.open_device()

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child, container, failures, installed, paths
+from ncu_swizzle import child, failures, installed, paths
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit
 from ncu_swizzle.failures import State
 from ncu_swizzle.installed import Installed
@@ -64,7 +64,8 @@ class Launches:
         return tuple(f"--{name.replace('_', '-')}" for name in self.set)
 
 
-CATALOGUE = Launches(profile_from_start="off")  # the range between the launching program's profiler start and stop
+# The range between the launching program's profiler start and stop; the compiler and git, which it calls, are let be.
+CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,8 @@ def _judge(export: Path, outcome: child.Outcome) -> NcuSwizzleError | None:
     state = state_around(export)
     if outcome.status or state.report_bytes is None:
         return failures.diagnose(outcome.log, outcome.status, state)
+    from ncu_swizzle import container  # loaded while ncu measures, see `experiment`
+
     try:
         results = container.inspect(export).results
     except NcuSwizzleError as error:

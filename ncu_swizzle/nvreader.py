@@ -16,7 +16,7 @@ from typing import Any
 
 from ncu_swizzle import child, kept
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, TimeLimit
-from ncu_swizzle.files import parse_json
+from ncu_swizzle.files import AGAIN, parse_json
 from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import STALLED, Location
 from ncu_swizzle.results import Result
@@ -25,7 +25,6 @@ TIMEOUT_S = 120.0
 MEMORY = (6 << 30, 64)  # bytes of address space: so many, and so many for each byte of the report
 ANSWER = 1 << 30  # bytes
 READER = Path(__file__).with_name("reader.py")
-AGAIN = "copy it again from where it was made, or profile again"
 UNITS = b"units"  # under which they are kept, all together
 SAMPLED = "warp"  # of stalls: for those the reader guesses from the names, for one of them not always the same
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -91,8 +91,10 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     )
 
 
-def compile_templates() -> None:
-    """Compile every template, which takes longer than filling it: there may be time for that while others work."""
+def prepare(sources: Mapping[str, str]) -> None:
+    """Do what takes longest while there is time: highlight sources, compile the templates."""
+    for path, text in sources.items():
+        highlight(text, path)
     for name in _environment().list_templates(extensions=["html"]):
         _environment().get_template(name)
 
@@ -113,7 +115,12 @@ def _environment() -> Environment:
 
 def highlight(text: str, path: str) -> Sequence[Line]:
     """Split a source into its lines, and these into tokens: Python by its suffix, all else as CUDA C++."""
-    lexer = get_lexer_by_name("python" if path.endswith(".py") else "cuda")
+    return _highlighted(text, "python" if path.endswith(".py") else "cuda")
+
+
+@lru_cache(maxsize=64)
+def _highlighted(text: str, language: str) -> Sequence[Line]:
+    lexer = get_lexer_by_name(language)
     lines: list[Line] = []
     line: list[Token] = []
     # get_tokens would drop empty lines at the start and turn lone carriage returns into new lines.

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -265,6 +266,10 @@ class Profile:
 
     def to_json(self) -> str:
         """Return the profile as JSON, with its schema's number and a digest of everything else."""
+        return self._json
+
+    @cached_property
+    def _json(self) -> str:  # it is saved, and the page holds it too
         bare = dataclasses.replace(self, instructions=())  # they go into a table: as dictionaries they take their time
         content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)

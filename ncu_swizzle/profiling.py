@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child, description, errors, gpu, ncu, paths, repfile
+from ncu_swizzle import child, description, errors, gpu, launchfacts, ncu, paths
 from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
-from ncu_swizzle.emulate.toolchain import INSTALL, Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import slug
 from ncu_swizzle.kernelspec import BINARIES
@@ -57,6 +56,8 @@ def choose_engine(request: Request) -> Engine:
     reason = _lacking(request)
     if not reason:
         return Engine("ncu")
+    from ncu_swizzle.emulate.toolchain import INSTALL, Toolchain
+
     if missing := Toolchain(request.nvcc).lacking():
         return Engine("recorded", f"{reason}; to compute wavefronts, {missing}: {INSTALL}")
     return Engine(EMULATED, reason, beside=True)
@@ -96,7 +97,7 @@ def measure(
 ) -> Profile:
     """Profile one launch under ncu, after the kernel's output was checked in the same process."""
     report = folder / f"{slug(kernel.name)}.ncu-rep"
-    facts = repfile.facts_path(report)
+    facts = launchfacts.facts_path(report)
     program = launch_command(family, [kernel], family.problem(request.problem), "profile", facts.name)
     _describe(family, folder)
     try:
@@ -111,7 +112,9 @@ def measure(
         )
     except NcuSwizzleError as error:
         raise _told(facts) or error from None
-    repfile.seal(report, notes)
+    launchfacts.seal(report, notes)
+    from ncu_swizzle import repfile  # loaded while ncu measures, see `experiment`
+
     return repfile.read(report)[0]
 
 
@@ -194,6 +197,7 @@ def compute(
     A kernel that cannot be emulated is then recalled, and its profile notes why.
     """
     from ncu_swizzle.emulate import engine as emulated
+    from ncu_swizzle.emulate.toolchain import Toolchain
 
     problem = family.problem(request.problem)
     if engine.beside and kernel.library:
@@ -214,7 +218,7 @@ def compute(
 
 def _was_recorded(family: Family, kernel: Kernel, problem: Mapping[str, int]) -> bool:
     shipped = paths.recording(family.name, kernel.name) if family.shipped else None
-    return shipped is not None and dict(repfile.Facts.beside(shipped).content.get("problem", {})) == dict(problem)
+    return shipped is not None and dict(launchfacts.Facts.beside(shipped).content.get("problem", {})) == dict(problem)
 
 
 # ---------------------------------------------------------------------------------------------- recorded
@@ -222,6 +226,8 @@ def _was_recorded(family: Family, kernel: Kernel, problem: Mapping[str, int]) ->
 
 def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Path) -> Profile:
     """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking where none fits."""
+    from ncu_swizzle import repfile
+
     problem = family.problem(sizes)
     shipped = paths.recording(family.name, kernel.name) if family.shipped else None
     if shipped is None:
@@ -235,6 +241,6 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
             f"{kernel.name} was recorded at {in_words(profile.problem)}, not at {in_words(problem)}",
             "leave --problem away, or measure on a machine with a GPU and ncu",
         )
-    for file in (shipped, repfile.facts_path(shipped)):
+    for file in (shipped, launchfacts.facts_path(shipped)):
         shutil.copy(file, folder)
     return profile

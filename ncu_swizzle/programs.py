@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle import child, experiment, failures, gpu, names, ncu, page, repfile, runfolder, several
+from ncu_swizzle import child, experiment, failures, gpu, launchfacts, names, ncu, page, repfile, runfolder, several
 from ncu_swizzle.catalog import Catalog
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.experiment import AUTO, NONE, Progress, Result
@@ -129,8 +129,8 @@ def _measure(
     except ProgramFailed as error:
         raise _explained(error, program, "".join(said)) from None
     write_atomically(staged / LOG, own_words("".join(said)).encode())
-    write_json(repfile.facts_path(file), {})
-    repfile.seal(file, notes)
+    write_json(launchfacts.facts_path(file), {})
+    launchfacts.seal(file, notes)
     return repfile.read(file)
 
 

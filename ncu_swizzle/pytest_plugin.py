@@ -68,7 +68,7 @@ def _lacking() -> str:
 
 @pytest.fixture(scope="session")
 def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
-    """Return a function from a kernel's name, or a file, to its profile; each is profiled once per session.
+    """Return a function from a kernel's name, its source, or a report to its profile, once per session.
 
     ``ncu_profile("kernel2", problem={"seq": 1024})`` takes the keywords of `ncu_swizzle.profile`. It skips the test
     where nothing can be measured, unless an engine is named: there, or with --ncu-swizzle-engine.
@@ -79,9 +79,11 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     shared = (base.parent if hasattr(request.config, "workerinput") else base) / "ncu-swizzle"
     profiles: dict[str, Profile] = {}
 
+    from ncu_swizzle.kernelspec import FILES
+
     def get(entry: str | Path, **how: Any) -> Profile:
         __tracebackhide__ = True
-        if Path(entry).exists():
+        if Path(entry).exists() and Path(entry).suffix not in FILES:
             return _only(Path(entry))
         how = {"baseline": "none", "reference": "none", "engine": default, **how}
         if how["engine"] == "auto":

@@ -7,7 +7,6 @@ had is None, empty or False.
 from __future__ import annotations
 
 import getpass
-import importlib.metadata
 import importlib.util
 import os
 import pwd
@@ -144,9 +143,11 @@ class System:
 
     def package_version(self, name: str) -> str:
         """Return the version of an installed Python package; empty where it is not installed."""
+        from importlib import metadata
+
         try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
             return ""
 
     def gpu_absent(self) -> str:

@@ -14,7 +14,7 @@ from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
 from ncu_swizzle.profile import Profile
 
 if TYPE_CHECKING:
-    from ncu_swizzle.api import Result
+    from ncu_swizzle.answers import Result
 
 WORST_SHOWN = 5
 

@@ -56,7 +56,7 @@ def _beside(folders: Sequence[Path], found: Project | None, but: Path | None = N
     loaded = [one for folder in users for one in catalog.load(folder).families if not one.shipped]
     described = projectkernels.specs(found) if found else ()
     own = [_of(spec, found) for spec in described if found and not (but and _same(spec.source, but))]
-    return catalog.merge([*catalog.load().families, *loaded, *own])
+    return catalog.merge([*catalog.shipped().families, *loaded, *own])
 
 
 def _of(spec: Spec, found: Project) -> Family:

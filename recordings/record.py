@@ -26,7 +26,7 @@ HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its r
 COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import catalog, commit, headers, profiling, repfile  # noqa: E402
+from ncu_swizzle import catalog, commit, headers, launchfacts, profiling  # noqa: E402
 from ncu_swizzle.catalog import Catalog, Family  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
 from ncu_swizzle.profiling import Request  # noqa: E402
@@ -34,7 +34,7 @@ from ncu_swizzle.profiling import Request  # noqa: E402
 
 def main(names: list[str]) -> None:
     """Record the kernels named, all of them by default."""
-    found = catalog.load()
+    found = catalog.shipped()
     names = names or [kernel.name for _, kernel in found]
     if HOME in os.environ:
         compile_all(found, names)
@@ -88,11 +88,11 @@ def record(found: Catalog, name: str, home: Path) -> None:
     place = home / gpu_name(measured.machine.gpu) / family.name
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(report, place)
-    facts = json.loads(repfile.facts_path(report).read_text(encoding="utf-8"))
+    facts = json.loads(launchfacts.facts_path(report).read_text(encoding="utf-8"))
     del facts["digest"]
     told = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
-    write_json(place / repfile.facts_path(report).name, told)
-    repfile.seal(place / report.name, facts.get("notes", ()))
+    write_json(place / launchfacts.facts_path(report).name, told)
+    launchfacts.seal(place / report.name, facts.get("notes", ()))
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 

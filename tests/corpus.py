@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import catalog, listing, page, paths, repfile, runfolder
+from ncu_swizzle import catalog, launchfacts, listing, page, paths, repfile, runfolder
 from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.gate import baseline, config, judge, policy
@@ -149,7 +149,7 @@ def original(kind: str, source: str) -> bytes:
     makers: dict[str, Callable[[], bytes]] = {
         "report of ours": recording.read_bytes,
         "foreign report": recording.read_bytes,
-        "facts": lambda: _sealed(json.loads(repfile.facts_path(recording).read_text(encoding="utf-8"))),
+        "facts": lambda: _sealed(json.loads(launchfacts.facts_path(recording).read_text(encoding="utf-8"))),
         "saved profile": lambda: saved(source).to_json().encode(),
         "baseline": lambda: baseline.Baseline((baseline.entry([saved(source)]),)).to_json().encode(),
         "run.json": json.dumps(run, indent=1).encode,
@@ -161,7 +161,7 @@ def original(kind: str, source: str) -> bytes:
 
 
 def _sealed(facts: dict[str, Any]) -> bytes:
-    return json.dumps({**facts, "digest": repfile.facts_digest(facts)}).encode()
+    return json.dumps({**facts, "digest": launchfacts.facts_digest(facts)}).encode()
 
 
 def _beside(kind: Kind, source: str) -> dict[str, bytes]:

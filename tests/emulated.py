@@ -89,7 +89,7 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
 
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
-    family, variant = catalog.load().find(name)
+    family, variant = catalog.shipped().find(name)
     (result,) = container.inspect(report).results
     elf = ELFFile(io.BytesIO(result.cubin))
     values = bytearray()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle import frames, runfolder
+from ncu_swizzle import catalog, frames, runfolder
 from ncu_swizzle.compare import compare as lay_out
+from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.profile import Instruction, Kernel, Metric, Profile
+from tests.reports import join
 from tests.test_imports import HEAVY, imported_by
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,6 +118,96 @@ def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
 def test_options_of_ncu_go_to_ncu() -> None:
     with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is no program"):
         ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
+
+
+# ---------------------------------------------------------------------------------------------- their own kernels
+
+OWN: dict[str, Any] = {
+    "entry": "transpose", "grid": "n//32,n//32", "block": (32, 8), "problem": {"n": 64},
+    "args": ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"],
+    "reference": "none", "engine": "emulated", "config": "none",
+}  # fmt: skip
+EXAMPLE = ROOT / "examples" / "own-kernel"
+needs_nvcc = pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
+
+
+@needs_nvcc
+def test_a_source_is_profiled_in_two_ways() -> None:
+    found = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, before="-DSWIZZLE=0", after=["-DSWIZZLE=1"])
+    assert [one.accesses["LDS"].degree for one in found.profiles] == [32, 1]
+    assert found.profile is found.profiles[1]
+    assert "removes all" in found.verdict
+    defined = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, define="SWIZZLE=1")
+    assert defined.profile.accesses["LDS"].degree == 1
+
+
+@needs_nvcc
+def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"engine": "emulated", "reference": "none"}
+    project = ncu_swizzle.profile("tile-swizzled", config=str(EXAMPLE / "ncu-swizzle.toml"), problem={"n": 64}, **how)
+    assert project.profile.accesses["LDS"].degree == 1
+    family = tmp_path / "mine"
+    shutil.copytree(ROOT / "tests" / "data" / "stress" / "rotate", family)
+    known = catalog.load(tmp_path)
+    (kernel,) = known.families[0].kernels
+    assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
+
+
+def test_what_describes_a_source_is_an_option_too() -> None:
+    with pytest.raises(UsageError, match=r"--grid describes a \.cu file, and kernel2 is none"):
+        ncu_swizzle.profile("kernel2", grid=(1,))
+    with pytest.raises(UsageError, match="unknown option 'gird', did you mean 'grid'"):
+        ncu_swizzle.profile(EXAMPLE / "my.cu", gird=(1,))
+
+
+# ---------------------------------------------------------------------------------------------- programs
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_file: Callable[[str], Path]) -> Path:
+    """Return an ncu that leaves a report of three kernels, whatever the program."""
+    report = tmp_path / "several.ncu-rep"
+    report.write_bytes(join([recorded_file(name) for name in ("transpose-plain", "transpose-xor", "tma-128")]))
+    program = tmp_path / "ncu"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "tests" / "fake_ncu.py"} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("FAKE_NCU", "program")
+    monkeypatch.setenv("FAKE_NCU_REPORT", str(report))
+    return program
+
+
+def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"engine": "ncu", "ncu": stand_in, "folder": tmp_path}
+    found = ncu_swizzle.profile_program("sh -c true", kernel_name="regex:transpose", nvtx_include="step/", **how)
+    assert [one.kernel.function for one in found.profiles] == ["transpose_plain", "transpose_xor", "tma_128"]
+    assert len(found.comparisons) == 3
+    assert found.folder is None
+    assert set(found.to_frame()["profile"]) == {"transpose_plain", "transpose_xor", "tma_128"}
+    assert "transpose_xor" in found.html()
+    assert "transpose_xor" in found._repr_html_()
+    kept = ncu_swizzle.profile_program(["sh", "-c", "true"], export=tmp_path / "old", **how)
+    assert kept.folder == tmp_path / "old"
+    paired = ncu_swizzle.profile_program("sh -c true", baseline=tmp_path / "old", pairs="0=1", **how)
+    assert {len(one.profiles) for one in paired.comparisons} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("program", "how", "said"),
+    [
+        ("", {}, "no program follows"),
+        ("./nowhere", {}, "nowhere is no program that can be run"),
+        ("sh -c true", {"kernel_nam": "x"}, "unknown option 'kernel_nam', did you mean 'kernel_name'"),
+        ("sh -c true", {"pairs": "x"}, "--pair x: this is not A=B"),
+        ("sh -c true", {"baseline": "nowhere"}, "--baseline nowhere does not exist"),
+    ],
+)
+def test_mistakes_about_programs_are_told(program: str, how: dict[str, Any], said: str, stand_in: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        ncu_swizzle.profile_program(program, engine="ncu", ncu=stand_in, **how)
+    assert said in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------- what is saved
 
 
 def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, recorded: Recorded) -> None:
@@ -299,12 +393,15 @@ def snippets() -> list[str]:
     return re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
 
 
+@needs_nvcc
 def test_the_documented_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    shutil.copytree(EXAMPLE, tmp_path / "examples" / "own-kernel")
+    names: dict[str, Any] = {}
     for snippet in [one for one in snippets() if "def test_" not in one]:
         exec(compile(snippet, str(DOCS), "exec"), names)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["after.json", "page.html"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["after.json", "examples", "page.html"]
+    assert [one.accesses["LDS"].degree for one in names["mine"].profiles] == [32, 1]
 
 
 def test_the_documented_columns_are_those_of_the_tables() -> None:

@@ -40,7 +40,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
-    found = catalog.load()
+    found = catalog.shipped()
     family, kernel = found.find("kernel2")
     assert family.name == "attention"
     assert kernel.baseline == "kernel1"
@@ -52,7 +52,7 @@ def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
 
 
 def test_every_baseline_and_source_exists() -> None:
-    found = catalog.load()
+    found = catalog.shipped()
     for family, kernel in found:
         if kernel.baseline:
             assert found.find(kernel.baseline)[0] is family
@@ -63,11 +63,11 @@ def test_every_baseline_and_source_exists() -> None:
 
 @pytest.mark.parametrize(
     ("family", "kernel"),
-    [(family, kernel) for family, kernel in catalog.load() if kernel.baseline],
+    [(family, kernel) for family, kernel in catalog.shipped() if kernel.baseline],
     ids=lambda item: item.name,
 )
 def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: catalog.Kernel) -> None:
-    _, baseline = catalog.load().find(kernel.baseline)
+    _, baseline = catalog.shipped().find(kernel.baseline)
     before = family.source(baseline).read_text(encoding="utf-8").replace(baseline.entry, kernel.entry)
     after = family.source(kernel).read_text(encoding="utf-8")
     changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
@@ -78,9 +78,9 @@ def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: cat
 
 def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     with pytest.raises(UnknownKernel, match="did you mean 'kernel2'"):
-        catalog.load().find("kernl2")
+        catalog.shipped().find("kernl2")
     with pytest.raises(UnknownKernel) as far:
-        catalog.load().find("zzzzzz")
+        catalog.shipped().find("zzzzzz")
     assert "did you mean" not in str(far.value)
     assert far.value.hint == "ncu-swizzle list shows all kernels"
 
@@ -95,7 +95,7 @@ def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     ],
 )
 def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) -> None:
-    family, _ = catalog.load().find("kernel2")
+    family, _ = catalog.shipped().find("kernel2")
     with pytest.raises(BadProblem, match=said):
         family.problem(sizes)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import container, doubts, kept, nvreader, paths, repfile, runfolder, shape
+from ncu_swizzle import container, doubts, kept, launchfacts, nvreader, paths, repfile, runfolder, shape
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
@@ -167,8 +167,8 @@ def test_a_manifest_that_makes_no_sense_is_refused(
 
 
 def facts(beside: Path, **changes: Any) -> None:
-    content = json.loads(repfile.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
-    repfile.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
+    content = json.loads(launchfacts.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
+    launchfacts.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -195,12 +195,12 @@ def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
     report = tmp_path / "tma-128.ncu-rep"
     report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
     facts(report)
-    repfile.seal(report, ["ncu could not read 3 metrics: a, b, c."])
+    launchfacts.seal(report, ["ncu could not read 3 metrics: a, b, c."])
     (profile,) = repfile.read(report)
     notes = [finding.message for finding in profile.findings if finding.rule == doubts.NOTE]
     assert notes == ["ncu could not read 3 metrics: a, b, c."]
-    content = repfile.facts_path(report).read_text(encoding="utf-8")
-    repfile.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
+    content = launchfacts.facts_path(report).read_text(encoding="utf-8")
+    launchfacts.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
     with pytest.raises(DamagedFile, match="was altered"):
         repfile.read(report)
 

@@ -93,7 +93,7 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
 
 
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
-    family, kernel = catalog.load().find("reference-gemm")
+    family, kernel = catalog.shipped().find("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
         engine.of_kernel(family, kernel, family.problem())
     recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
@@ -107,7 +107,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
         raise EnvironmentLacking("nvcc needs a C++ compiler beside it", "apt-get install g++")
 
     monkeypatch.setattr(Toolchain, "compile", lacking)
-    family, kernel = catalog.load().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
     assert recalled.engine == "recorded"
     assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
@@ -124,7 +124,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 @NEEDS_ALL
 @pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
 def test_every_count_is_the_recorded_one(name: str) -> None:
-    family, kernel = catalog.load().find(name)
+    family, kernel = catalog.shipped().find(name)
     made = engine.of_kernel(family, kernel, family.problem())
     recorded = repfile.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
     assert counts(made.profile) == counts(recorded)
@@ -169,7 +169,7 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
 def test_exhaustive_says_the_same() -> None:
-    family, kernel = catalog.load().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     problem = family.problem({"n": 100})
     some = engine.of_kernel(family, kernel, problem)
     every = engine.of_kernel(family, kernel, problem, engine.Settings(exhaustive=True))

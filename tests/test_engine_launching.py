@@ -18,7 +18,7 @@ from tests.test_engine_cubin import embedded
 
 
 def prepared(name: str) -> tuple[Cubin, launching.Launch]:
-    family, kernel = catalog.load().find(name)
+    family, kernel = catalog.shipped().find(name)
     cubin = embedded(name)
     return cubin, launching.of_kernel(family, kernel, family.problem(), cubin, cubin.only())
 
@@ -56,7 +56,7 @@ def test_the_constants_hold_the_tables_address() -> None:
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
-    family, kernel = catalog.load().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     source, *others = family.arguments
     filled = replace(family, arguments=(replace(source, fill="iota%7"), *others))
     cubin = embedded("transpose-plain")

@@ -24,21 +24,23 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
         return real(found, entry, *more)
 
     monkeypatch.setattr(experiment, "resolve", failing)
-    result = experiment.profile(catalog.load(), "kernel2", RECORDED, export=tmp_path / "out")
+    result = experiment.profile(catalog.shipped(), "kernel2", RECORDED, export=tmp_path / "out")
     assert result.comparison.labels == ("kernel1", "kernel2")
     assert result.comparison.warnings == ("Without reference-attention: out of memory.",)
     with pytest.raises(ProgramFailed):
-        experiment.profile(catalog.load(), "kernel2", RECORDED, reference="reference-attention", export=tmp_path / "2")
+        experiment.profile(
+            catalog.shipped(), "kernel2", RECORDED, reference="reference-attention", export=tmp_path / "2"
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
-    result = experiment.profile(catalog.load(), "reference-attention", RECORDED, export=tmp_path / "out")
+    result = experiment.profile(catalog.shipped(), "reference-attention", RECORDED, export=tmp_path / "out")
     assert result.comparison.labels == ("reference-attention",)
 
 
 def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
-    ours = catalog.load()
+    ours = catalog.shipped()
     toy = tmp_path / "toy"
     toy.mkdir()
     text = (ours.families[0].folder / "family.toml").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ SLOW = {"cute-8x8-plain", "cute-8x8-swizzled", "cute-128x32-plain", "cute-128x32
 
 
 def own_kernels() -> Iterator[tuple[Family, Kernel]]:
-    return ((family, kernel) for family, kernel in catalog.load() if not kernel.library)
+    return ((family, kernel) for family, kernel in catalog.shipped() if not kernel.library)
 
 
 KERNELS = [(family, kernel) for family, kernel in own_kernels() if kernel.name not in SLOW]

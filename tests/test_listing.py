@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_the_page_of_the_documentation_is_made_from_the_catalogue() -> None:
     page = (ROOT / "docs" / "catalog.md").read_text(encoding="utf-8")
-    assert page == listing.markdown(catalog.load()), "ncu-swizzle list --markdown > docs/catalog.md"
+    assert page == listing.markdown(catalog.shipped()), "ncu-swizzle list --markdown > docs/catalog.md"
 
 
 def test_every_variant_says_what_it_teaches_and_from_where() -> None:
-    for _, kernel in catalog.load():
+    for _, kernel in catalog.shipped():
         assert kernel.title
         assert kernel.lesson.endswith(".")
         assert bool(kernel.article) != kernel.library
@@ -23,7 +23,7 @@ def test_every_variant_says_what_it_teaches_and_from_where() -> None:
 
 
 def test_the_data_names_limits_and_recordings() -> None:
-    families = {family["family"]: family for family in listing.data(catalog.load())}
+    families = {family["family"]: family for family in listing.data(catalog.shipped())}
     assert families["gemm"]["limits"] == {"n": "a multiple of 256"}
     assert families["tma"]["compute_capability"] == "9.0"
     assert {kernel["recorded"] for kernel in families["attention"]["kernels"]} == {"h100"}

@@ -16,7 +16,7 @@ from ncu_swizzle.system import System
 def test_the_command_line_says_everything_explicitly() -> None:
     options = ncu.Options(extra=("--sampling-interval", "0"))
     assert ncu.argv(Path("/opt/ncu"), "k.ncu-rep", ["python3", "-m", "x"], options) == [
-        *("/opt/ncu", "--profile-from-start", "off"),
+        *("/opt/ncu", "--target-processes", "application-only", "--profile-from-start", "off"),
         *("--section-folder", str(paths.rules()), "--section", "SwizzleConflicts"),
         *("--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel", "--launch-count", "1"),
         *("--sampling-interval", "0", "--export", "k.ncu-rep", "--force-overwrite", "--", "python3", "-m", "x"),

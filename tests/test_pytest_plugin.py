@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import assert_degree, assert_no_excess, gpu
+from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.profile import IDEAL, WAVEFRONTS, Metric, Profile
 from ncu_swizzle.testing import WORST_SHOWN, ConflictError
@@ -255,6 +256,22 @@ def test_measured_figures_come_from_ncu(project: pytest.Pytester) -> None:
         """
     )
     project.runpytest_subprocess("--ncu-swizzle-engine", "ncu").assert_outcomes(passed=1)
+
+
+@pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
+def test_a_source_of_ones_own_is_profiled(project: pytest.Pytester) -> None:
+    project.makepyfile(f"""
+        from ncu_swizzle import assert_no_excess
+
+        OWN = dict(grid="n//32,n//32", block=(32, 8), problem=dict(n=64), define="SWIZZLE=1", config="none",
+                   args=["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"])
+
+        def test_mine(ncu_profile):
+            profile = ncu_profile({str(ROOT / "examples" / "own-kernel" / "my.cu")!r}, engine="emulated", **OWN)
+            assert profile.engine == "emulated"
+            assert_no_excess(profile)
+    """)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_the_documented_suite_runs(project: pytest.Pytester) -> None:

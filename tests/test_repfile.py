@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, nvreader, paths, repfile
+from ncu_swizzle import catalog, launchfacts, nvreader, paths, repfile
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.profile import Profile
 
 Recorded = Callable[[str], Profile]
-ALL = [kernel.name for _, kernel in catalog.load()]
-OWN = [kernel.name for _, kernel in catalog.load() if not kernel.library]
+ALL = [kernel.name for _, kernel in catalog.shipped()]
+OWN = [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
-    _, kernel = catalog.load().find(name)
+    _, kernel = catalog.shipped().find(name)
     counted = {access: total.degree for access, total in recorded(name).accesses.items() if total.wavefronts}
     assert counted == dict(kernel.degree)
 
@@ -62,7 +62,7 @@ def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_recorded_sources_are_those_of_today(name: str, recorded: Recorded) -> None:
-    family, kernel = catalog.load().find(name)
+    family, kernel = catalog.shipped().find(name)
     sources = recorded(name).sources
     assert f"kernels/{family.name}/{family.source(kernel).name}" in sources
     for path, text in sources.items():
@@ -101,7 +101,7 @@ def test_a_report_of_other_origin_reads_without_facts(report_file: Path, tmp_pat
 
 def test_a_flipped_bit_is_noticed_where_facts_are(report_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / report_file.name
-    shutil.copy(repfile.facts_path(report_file), tmp_path)
+    shutil.copy(launchfacts.facts_path(report_file), tmp_path)
     data = bytearray(report_file.read_bytes())
     data[200_000] ^= 1
     copy.write_bytes(data)
@@ -112,14 +112,14 @@ def test_a_flipped_bit_is_noticed_where_facts_are(report_file: Path, tmp_path: P
 def test_damaged_facts_are_noticed(report_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / report_file.name
     shutil.copy(report_file, copy)
-    repfile.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
+    launchfacts.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
     with pytest.raises(DamagedFile, match="is not whole"):
         repfile.read(copy)
 
 
 def test_facts_hold_the_report_s_digest(report_file: Path) -> None:
-    facts = json.loads(repfile.facts_path(report_file).read_text(encoding="utf-8"))
-    assert facts["report"] == {"sha256": repfile.sha256(report_file), "bytes": report_file.stat().st_size}
+    facts = json.loads(launchfacts.facts_path(report_file).read_text(encoding="utf-8"))
+    assert facts["report"] == {"sha256": launchfacts.sha256(report_file), "bytes": report_file.stat().st_size}
 
 
 def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ncu_swizzle.profile import Profile
 Recorded = Callable[[str], Profile]
 facts, rules, shapes = (advisor.pack(name) for name in ("facts", "rules", "shapes"))
 
-KERNELS = [kernel.name for _, kernel in catalog.load()]
+KERNELS = [kernel.name for _, kernel in catalog.shipped()]
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 ALARMS = ("optimization", "warning")
 
@@ -49,7 +49,7 @@ def launch(*instructions: Any, **metrics: float) -> Any:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_rules_say_what_the_catalogue_expects(name: str, recorded: Recorded) -> None:
-    profile, kernel = recorded(name), catalog.load().find(name)[1]
+    profile, kernel = recorded(name), catalog.shipped().find(name)[1]
     found = said(profile)
     conflicting = {kind for kind, degree in kernel.degree.items() if degree > 1}
     alarms = {rule for rule, finding in found.items() if finding.kind in ALARMS}

@@ -165,7 +165,7 @@ def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
     "name", ["kernel1", "transpose-plain", "vectors-4-stride", "vectors-8-stride", "vectors-16-stride"]
 )
 def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
-    families = catalog.load()
+    families = catalog.shipped()
     family, kernel = families.find(name)
     (tile,) = tiles.of(family, kernel, family.problem())
     found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
@@ -305,7 +305,7 @@ def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
 @NO_NVCC
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
-    family, kernel = catalog.load().find("transpose-plain")
+    family, kernel = catalog.shipped().find("transpose-plain")
     (tile,) = tiles.of(family, kernel, family.problem())
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None

@@ -24,7 +24,9 @@ from hypothesis import strategies as st
 
 from ncu_swizzle import catalog, gpu, page, paths, runfolder
 from ncu_swizzle.catalog import Catalog
+from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, BadProblem, NotWritable, ProgramFailed, UnknownKernel, UsageError
+from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profile import DURATION, Kernel, Profile
 from ncu_swizzle.profiling import Request
 from ncu_swizzle.sweep import folder, plan, running, scales, table, view
@@ -60,7 +62,7 @@ def test_a_size_that_is_none_is_an_error(text: str) -> None:
 
 
 def test_a_family_stands_for_its_own_variants() -> None:
-    known = catalog.load()
+    known = catalog.shipped()
     gemm = plan.make(known, ["gemm"], [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
@@ -89,11 +91,11 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make(catalog.load(), names, variants, sizes)
+        plan.make(catalog.shipped(), names, variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
-    known = catalog.load()
+    known = catalog.shipped()
     gemm = plan.make(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
@@ -231,7 +233,7 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make(catalog.load(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    planned = plan.make(catalog.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
     outcomes = tuple(Outcome(point, recorded(point.kernel)) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
@@ -240,7 +242,7 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make(catalog.load(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make(catalog.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
     outcomes = tuple(Outcome(point, recorded("transpose-plain")) for point in planned.points)
@@ -258,7 +260,7 @@ def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "x
 
 def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep = sweep_of(catalog.load(), place)
+    sweep = sweep_of(catalog.shipped(), place)
     assert [one.profile for one in sweep.outcomes] == [recorded("transpose-plain"), recorded("transpose-xor")]
     manifest = json.loads((place / "sweep.json").read_text(encoding="utf-8"))
     assert [point["state"] for point in manifest["points"]] == ["done", "done"]
@@ -274,7 +276,7 @@ def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
 
 def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "sweep"
-    known = catalog.load()
+    known = catalog.shipped()
     sweep_of(known, place, ("plain",))
     stamp = (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns
     seen: list[tuple[str, bool]] = []
@@ -306,18 +308,18 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ruin", [b"", b"{}", b"[1]", b'{"schema": 1}', b"\xff\xfe", b"[" * 100_000])
 def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep_of(catalog.load(), place, ("xor",))
+    sweep_of(catalog.shipped(), place, ("xor",))
     (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
-    sweep = sweep_of(catalog.load(), place, ("xor",), resume=True)
+    sweep = sweep_of(catalog.shipped(), place, ("xor",), resume=True)
     assert [one.kept for one in sweep.outcomes] == [False]
     assert sweep.outcomes[0].profile == recorded("transpose-xor")
     assert "is profiled again" in sweep.notes[1]
-    assert sweep_of(catalog.load(), place, ("xor",), resume=True).outcomes[0].kept
+    assert sweep_of(catalog.shipped(), place, ("xor",), resume=True).outcomes[0].kept
 
 
 def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    known = catalog.load()
+    known = catalog.shipped()
     place = tmp_path / "sweep"
     sweep_of(known, place, ("xor",))
     with pytest.raises(NotWritable, match="already holds"):
@@ -337,13 +339,13 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
     with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
-        sweep_of(catalog.load(), tmp_path, ("xor",))
-    sweep_of(catalog.load(), tmp_path, ("xor",))
+        sweep_of(catalog.shipped(), tmp_path, ("xor",))
+    sweep_of(catalog.shipped(), tmp_path, ("xor",))
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_at_once() -> None:
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
-        sweep_of(catalog.load(), Path("/proc/sweep"), ("xor",))
+        sweep_of(catalog.shipped(), Path("/proc/sweep"), ("xor",))
 
 
 # ---------------------------------------------------------------------------------------------- the command
@@ -474,3 +476,23 @@ def test_mistakes_are_said_before_anything_runs(arguments: list[str], status: in
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(work.iterdir())
+
+
+@pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
+def test_kernels_of_a_project_are_swept(tmp_path: Path) -> None:
+    project = tmp_path / "own"
+    shutil.copytree(ROOT / "examples" / "own-kernel", project)
+    sizes = ("--problem", "n=64,128", "--engine", "emulated")
+    again = ("--resume", "--csv", "-")
+    first = command("sweep", "tile", *sizes, "--csv", "-", at=project, env=child_environment())
+    assert first.returncode == 0, first.stderr
+    rows = list(csv.DictReader(io.StringIO(first.stdout)))
+    conflicts = [(row["kernel"], row["n"], row["excessive"] == "0") for row in rows]
+    assert conflicts == [
+        (f"tile-{way}", n, way == "swizzled") for n in ("64", "128") for way in ("rowmajor", "swizzled")
+    ]
+    assert command("sweep", "tile", *sizes, *again, at=project, env=child_environment()).stdout == first.stdout
+    toml = project / "ncu-swizzle.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace("tolerance = { y = 0 }", "tolerance = { y = 1 }"), "utf-8")
+    changed = command("sweep", "tile", *sizes, "--resume", at=project, env=child_environment())
+    assert "description" in changed.stdout + changed.stderr, "what was described otherwise is profiled again"

@@ -174,7 +174,7 @@ def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
 
 
 def test_the_shipped_kernels_are_compiled_as_ever() -> None:
-    for family, kernel in catalog.load():
+    for family, kernel in catalog.shipped():
         if kernel.library:
             continue
         assert building.options(family, kernel) == building.OPTIONS
@@ -264,7 +264,7 @@ def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
     described = projectkernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    families = [userkernel.of_file(EXAMPLE / "my.cu", Asked(), described), *catalog.load().families]
+    families = [userkernel.of_file(EXAMPLE / "my.cu", Asked(), described), *catalog.shipped().families]
     for number, family in enumerate(families):
         file = tmp_path / f"{number}.json"
         description.write(family, file)
@@ -297,7 +297,7 @@ def test_a_project_s_kernels_and_families_list_beside_ours(tmp_path: Path) -> No
     assert {"kernel2", "toy-plain", "tile"} <= set(names)
     assert names == [kernel.name for _, kernel in userkernel.everything([tmp_path / "families"], start=deep)]
     alone = userkernel.everything(config="none", start=deep)
-    assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.load()]
+    assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
     with pytest.raises(UnknownKernel):
         alone.find("tile")
 

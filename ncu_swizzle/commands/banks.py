@@ -47,7 +47,7 @@ def banks(
 
     Counts are of wavefronts: ACTUAL/IDEAL, and * at the cells that conflict.
     """
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import banks as maps
 
     asked = maps.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)

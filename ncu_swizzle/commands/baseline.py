@@ -39,6 +39,7 @@ def save(
 ) -> None:
     """Save profiles; several of one kernel tell how much its time varies."""
     from ncu_swizzle.commands import output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking
 
     request = options.request(
@@ -46,13 +47,13 @@ def save(
     )
     with output.progress() as progress:
         found, _ = checking.gather(profiles, request, progress)
-    checking.show_baseline(checking.save(found, file, fresh), output.Output())
+    checking.show_baseline(checking.save(found, file, fresh), Output())
 
 
 @app.command()
 def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import baseline, checking
 
     checking.show_baseline(baseline.load(file), Output())

@@ -60,6 +60,7 @@ def check(
     Without it a limit is about all accesses together. The settings are in docs/ci.md.
     """
     from ncu_swizzle.commands import output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking
 
     request = options.request(
@@ -69,5 +70,5 @@ def check(
     asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
     with output.progress() as progress:
         verdict = checking.check(asked, request, progress)
-    checking.show(verdict, checking.Outputs(junit, sarif, json, github), output.Output())
+    checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())
     checking.conclude(verdict)

@@ -20,7 +20,7 @@ def doctor(
     Looks at the driver, the GPU, ncu, permissions, compilers, packages and the places that ncu writes to, and tries a
     profile of one pass. Each answer says what to type.
     """
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.doctor import examination, page
     from ncu_swizzle.system import System
 

@@ -51,6 +51,7 @@ def lint(
     """
     from ncu_swizzle import linting
     from ncu_swizzle.commands import output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.emulate.engine import Settings
     from ncu_swizzle.emulate.toolchain import Toolchain
     from ncu_swizzle.gate import checking
@@ -60,5 +61,5 @@ def lint(
     asked = linting.Asked(tuple(files), tuple(max_degree), described, tuple(catalog), config, sizes)
     with output.progress() as progress:
         verdict = linting.lint(asked, Settings(Toolchain(nvcc, timeout), exhaustive), progress)
-    checking.show(verdict, checking.Outputs(junit, sarif, json, github), output.Output())
+    checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())
     checking.conclude(verdict)

@@ -19,7 +19,7 @@ def list_(
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle import listing, userkernel
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
 
     found = userkernel.everything(catalog, config)
     if json:

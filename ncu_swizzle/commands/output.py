@@ -4,44 +4,57 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from ncu_swizzle import applying, experiment
     from ncu_swizzle.sweep.outcome import Sweep
 
 
-class Output(Console):
-    """A console that lets the command line handle a reader that has gone (head, less): that is no failure."""
+class _Bars:
+    """A bar per kernel, drawn from the first movement on: rich is loaded while ncu starts."""
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._tasks: dict[str, TaskID] = {}
+        self._bars: Progress | None = None
+
+    def __enter__(self) -> _Bars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def move(self, kernel: str, percent: float) -> None:
+        from rich.markup import escape
+
+        bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
+        if kernel not in self._tasks:
+            self._tasks[kernel] = bars.add_task(escape(kernel), total=100)
+        bars.update(self._tasks[kernel], completed=percent)
+
+    def _drawn(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        console = Console(stderr=True)
+        return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager
 def progress() -> Iterator[experiment.Progress]:
     """Yield a function that moves a bar per kernel through ncu's replay passes, on stderr if it is a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def move(kernel: str, percent: float) -> None:
-            if kernel not in tasks:
-                tasks[kernel] = bars.add_task(escape(kernel), total=100)
-            bars.update(tasks[kernel], completed=percent)
-
-        yield move
+    with _Bars() as bars:
+        yield bars.move
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,7 @@ def _written(makers: Makers) -> bool:
 
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
     """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.sweep import table, terminal
 
     makers: Makers = [
@@ -91,6 +105,7 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
     `written` are files that lie there already.
     """
     from ncu_swizzle import export, markdown, table, terminal
+    from ncu_swizzle.commands.console import Output
 
     makers: Makers = [
         (formats.json, lambda: export.to_json(result)),
@@ -108,6 +123,7 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
 def show_findings(found: Sequence[applying.Found], json: str | None) -> None:
     """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
     from ncu_swizzle import applying, terminal
+    from ncu_swizzle.commands.console import Output
 
     if json == "-":
         sys.stdout.write(applying.to_json(found))

@@ -38,7 +38,7 @@ def predict(
     A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
     """
     from ncu_swizzle import userkernel
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import predict as answer
 
     sizes = options.sizes(problem)

@@ -105,6 +105,10 @@ def profile(
          h=int32[256]:zeros:out an output that is not poisoned with NaN before
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
+    from ncu_swizzle import gpu
+
+    if engine is Engine.auto:
+        gpu.ask_ahead()
     from ncu_swizzle import experiment, userkernel
     from ncu_swizzle.commands import output
 

@@ -29,9 +29,9 @@ def path() -> None:
 def list_() -> None:
     """List the pack's sections and rules."""
     from ncu_swizzle import packfolder, terminal
-    from ncu_swizzle.commands import output
+    from ncu_swizzle.commands.console import Output
 
-    terminal.show_pack(packfolder.sections(), packfolder.rules(), output.Output())
+    terminal.show_pack(packfolder.sections(), packfolder.rules(), Output())
 
 
 @app.command("check")
@@ -39,12 +39,12 @@ def check(ncu: options.NcuOption = None) -> None:
     """Ask ncu whether it lists every section and rule of the pack."""
     from ncu_swizzle import ncu as program
     from ncu_swizzle import packfolder, terminal
-    from ncu_swizzle.commands import output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.errors import ProgramFailed
 
     found = program.find(ncu)
     listed = packfolder.check(found)
-    terminal.show_listed(found, listed, output.Output())
+    terminal.show_listed(found, listed, Output())
     if not all(one.found for one in listed):
         raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
 

@@ -41,7 +41,7 @@ def run(
     A .cu file is described as for ncu-swizzle profile; all its variants are timed.
     """
     from ncu_swizzle import experiment, terminal, userkernel
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.profiling import Request
 
     request = Request(problem=options.sizes(problem), timeout_s=timeout)

@@ -47,7 +47,7 @@ def suggest(
       mma               accumulators of mma.m16n8, two elements a lane
       OP@ROW,COLUMN     such as ld.shared.b32@tid%32,tid/32 with --threads
     """
-    from ncu_swizzle.commands.output import Output
+    from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import suggest as answer
     from ncu_swizzle.smem.suggestions import Constraints
 

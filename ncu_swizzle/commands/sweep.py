@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands import options, own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -40,6 +40,8 @@ def sweep(
     replay_mode: options.ReplayOption = ReplayMode.kernel,
     ncu: options.NcuOption = None,
     timeout: options.TimeoutOption = 600,
+    config: own.ConfigOption = "",
+    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Profile variants at several sizes: a table and charts.
 
@@ -50,13 +52,13 @@ def sweep(
     Each finished point is kept at once; what fails is a row with its error, and the exit code is 4.
     The speed-up is over the baseline variant at the same size.
     """
-    from ncu_swizzle import catalog
+    from ncu_swizzle import userkernel
     from ncu_swizzle.commands import output
     from ncu_swizzle.sweep import plan, running
 
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, [], clock_control, cache_control, replay_mode, ncu, timeout)
-    known = catalog.load()
+    known = userkernel.everything(catalog, config)
     planned = plan.make(known, kernels, plan.listed(variants), plan.sizes(problem))
     with output.progress() as progress:
         found = running.run(known, planned, request, export, resume, force_overwrite, progress)

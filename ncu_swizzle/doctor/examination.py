@@ -49,7 +49,7 @@ def _checks(system: System, ncu: Path | None) -> Iterator[Check]:
 
 def profile_once(ncu: Path | None) -> Check:
     """Profile the smallest kernel of the catalogue for real, in one pass."""
-    family, kernel = catalog.load().find(KERNEL)
+    family, kernel = catalog.shipped().find(KERNEL)
     request = Request("ncu", smallest(family), Options(metrics=ONE_PASS), ncu, TRIAL_S)
     try:
         return _tried(family, kernel, request)

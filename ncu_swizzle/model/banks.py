@@ -84,7 +84,7 @@ def read(asked: Asked) -> Subject:
         name = asked.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
         return Subject(after.plain, after, access, str(after))
-    if asked.what not in [kernel.name for _, kernel in catalog.load()] and not asked.what.isidentifier():
+    if asked.what not in [kernel.name for _, kernel in catalog.shipped()] and not asked.what.isidentifier():
         raise UsageError(
             f"{asked.what!r} is no layout, no kernel and no picture",
             f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
@@ -94,7 +94,7 @@ def read(asked: Asked) -> Subject:
 
 def of_kernel(name: str, access: str | None = None) -> Subject:
     """Return the tile of a catalogue kernel, its baseline's mapping first, and the worst access to it."""
-    known = catalog.load()
+    known = catalog.shipped()
     family, kernel = known.find(name)
     mine = tiles.of(family, kernel, family.problem())
     before = tiles.of(*known.find(kernel.baseline), family.problem()) if kernel.baseline else mine

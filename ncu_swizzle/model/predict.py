@@ -44,7 +44,7 @@ class Asked:
     pad: int = 0
     problem: Mapping[str, int] | None = None
     profile: str | None = None
-    known: Catalog = field(default_factory=catalog.load)
+    known: Catalog = field(default_factory=catalog.shipped)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def answers(asked: Asked) -> Iterator[Answer]:
         return
     if asked.writes or asked.reads:
         raise UsageError(f"{asked.what}'s accesses are declared", "leave --write and --read away, or name a layout")
-    family, kernel = catalog.load().find(asked.what)
+    family, kernel = catalog.shipped().find(asked.what)
     for tile in tiles.of(family, kernel, family.problem(asked.problem)):
         plain = tile.mapping.plain
         limits = replace(asked.constraints, copies=tile.copies)

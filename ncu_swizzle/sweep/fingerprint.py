@@ -6,14 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 
 from ncu_swizzle import child, ncu, paths
 from ncu_swizzle.catalog import Family
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.files import read_bytes
 from ncu_swizzle.profiling import Request
 from ncu_swizzle.sweep.plan import Point
 
@@ -34,7 +33,7 @@ def shared(family: Family, engine: str, request: Request) -> Fingerprint:
         "engine": engine,
         "options": json.dumps(asdict(request.options), sort_keys=True),
         "sources": _sha256(*(part for item in sorted(family.source_texts().items()) for part in item)),
-        "family.toml": _sha256(read_bytes(family.folder / "family.toml").decode("utf-8", "replace")),
+        "description": _sha256(json.dumps(asdict(replace(family, folder=Path())), sort_keys=True, default=str)),
         "section": _sha256(*(file.read_text(encoding="utf-8") for file in sorted(paths.rules().glob("*.section")))),
         "ncu-swizzle": _version(),
     }

@@ -94,7 +94,7 @@ def section(comparison: Comparison) -> Section | None:
 
 
 def _tiles(profile: Profile) -> tuple[tiles.Tile, ...]:
-    family, kernel = catalog.load().find(profile.kernel.name)
+    family, kernel = catalog.shipped().find(profile.kernel.name)
     if family.name != profile.kernel.family:
         raise UnknownKernel(f"{profile.kernel.name} is not the catalogue's kernel of that name")
     return tiles.of(family, kernel, family.problem(profile.problem))

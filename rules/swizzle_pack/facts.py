@@ -13,6 +13,7 @@ EXECUTED = "inst_executed"
 DURATION = "gpu__time_duration.sum"
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+MOST_PERCENT = 105.0  # clocks and passes differ a little
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st, _op_atom, + .sum
 
 # Instructions that access shared memory. Others (a generic LD, HGMMA) do where ncu counted wavefronts of them.
@@ -72,9 +73,9 @@ class Facts:
         return value if value is not None and math.isfinite(value) else None
 
     def share(self, name: str) -> float | None:
-        """Return a percentage as a share of 1."""
+        """Return a percentage of a peak as a share of 1; None where the report lacks it or it cannot be."""
         value = self.number(name)
-        return None if value is None else value / 100
+        return value / 100 if value is not None and 0 <= value <= MOST_PERCENT else None
 
     @property
     def total(self) -> Counts:

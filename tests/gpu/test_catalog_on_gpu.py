@@ -47,10 +47,10 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
 def own_kernels(family: str) -> list[str]:
     """Return a family's kernels; skip the test where headers that they include are not installed."""
     try:
-        [headers.locate(name) for found, _ in catalog.load() if found.name == family for name in found.headers]
+        [headers.locate(name) for found, _ in catalog.shipped() if found.name == family for name in found.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(f"{lacking}: {lacking.hint}")
-    return [kernel.name for found, kernel in catalog.load() if found.name == family and not kernel.library]
+    return [kernel.name for found, kernel in catalog.shipped() if found.name == family and not kernel.library]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -146,7 +146,7 @@ def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
 
 
 def test_the_smallest_problems_leave_no_family_out() -> None:
-    assert SMALLEST.keys() == {family.name for family in catalog.load().families}
+    assert SMALLEST.keys() == {family.name for family in catalog.shipped().families}
 
 
 @pytest.mark.parametrize("family", SMALLEST)

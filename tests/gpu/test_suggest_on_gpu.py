@@ -54,7 +54,7 @@ def with_policy(name: str, file: str, policy: str, source: str, folder: Path) ->
 
 @pytest.mark.parametrize(("name", "file", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
 def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
-    family, plain = catalog.load().find(name)
+    family, plain = catalog.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
     hold(prediction.kernel(family, plain, problem), before)
