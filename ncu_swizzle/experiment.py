@@ -76,7 +76,8 @@ def profile(
     engine = profiling.choose_engine(request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
-    with _meanwhile(family, kernel), runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
+    meanwhile = _meanwhile(family, kernel) if engine.name == "ncu" else contextlib.nullcontext()
+    with meanwhile, runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
         profiles: list[Profile] = []
         notes = _unchecked(catalog, names)
         for entry in names:

@@ -63,7 +63,7 @@ def ask(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], li
             codes[number] = code
             _keep(questions[number], code)
         if asked:
-            kept.save(known | told["units"], UNITS)
+            kept.save(known | dict.fromkeys(asked, "") | told["units"], UNITS)
     return units, [code or [] for code in codes]
 
 

@@ -6,11 +6,14 @@ The page is complete without JavaScript. The one script that may run is named by
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
@@ -99,10 +102,20 @@ def prepare(sources: Mapping[str, str]) -> None:
         _environment().get_template(name)
 
 
+class _Compiled(FileSystemBytecodeCache):
+    """Templates compiled before; where they cannot be kept, they are compiled again, that is all."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
+            super().dump_bytecode(bucket)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(paths.reports()),
+        bytecode_cache=_Compiled(str(paths.cache() / "templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from ncu_swizzle import gpu
 from ncu_swizzle.profile import Profile
+from tests import process
 from tests.gate_profiles import HOSTILE, lasting, measured, named
 from tests.test_check_outputs import validate
 
@@ -26,14 +27,7 @@ without_gpu = pytest.mark.skipif(not gpu.absent(), reason="this test is about ma
 
 
 def command(*arguments: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **more},
-    )
+    return process.run(*arguments, folder=folder, env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **more})
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +17,7 @@ from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
 from ncu_swizzle.profile import Profile
-from tests import corpus
+from tests import corpus, process
 
 ROOT = Path(__file__).resolve().parent.parent
 Recorded = Callable[[str], Profile]
@@ -87,14 +85,7 @@ def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> Non
     paths = [path for path in corpus.oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
     chosen = [path for path in paths if path.stem in ("loop", "pipe", "device")]
     for path in chosen:
-        done = subprocess.run(
-            [sys.executable, "-m", "ncu_swizzle", "compare", str(path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        done = process.run("compare", str(path))
         assert done.returncode == 2, (path, done.stderr)
         assert done.stderr.startswith("error: ")
         assert "Traceback" not in done.stderr

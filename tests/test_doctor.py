@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ncu_swizzle import gpu
 from ncu_swizzle.doctor import examination
 from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, Outcome, bad, good
 from ncu_swizzle.system import Ran, System
+from tests import process
 
 ROOT = Path(__file__).resolve().parent.parent
 H100 = ("NVIDIA H100 80GB HBM3", (9, 0))
@@ -246,14 +246,8 @@ def test_the_real_machine_answers_without_raising() -> None:
 @pytest.mark.skipif(not gpu.absent(), reason="this test is about machines without a GPU")
 def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(tmp_path: Path) -> None:
     def run(*more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ncu_swizzle", "doctor", *more],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
-        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        return process.run("doctor", *more, folder=tmp_path, env=environment)
 
     done = run()
     assert done.returncode == 3, done.stderr

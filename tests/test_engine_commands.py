@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, Unknown
 from ncu_swizzle.profile import DURATION, Instruction, Profile
 from ncu_swizzle.profiling import Engine, Request
 from ncu_swizzle.runfolder import load, load_profile
+from tests import process
 from tests.conftest import RECORDINGS
 from tests.engine_help import NEEDS_ALL
 
@@ -46,9 +46,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ncu_swizzle", *arguments]
-    environment = {**paths.child_environment(), "COLUMNS": "200"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return process.run(*arguments, env={**paths.child_environment(), "COLUMNS": "200"})
 
 
 def counts(profile: Profile) -> dict[int, tuple[int | None, ...]]:

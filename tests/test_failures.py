@@ -22,6 +22,7 @@ from ncu_swizzle.compare import SHARED_PIPE
 from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.failures import State
 from ncu_swizzle.profile import Profile
+from tests import process
 from tests.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.test_child import alive
 
@@ -45,15 +46,8 @@ class Fake:
         return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", "FAKE_NCU": scenario, **more}
 
     def run(self, scenario: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*(arguments or ("profile", "kernel2", *ALONE))),
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.work,
-            env=self.environment(scenario, **more),
-            timeout=120,
-        )
+        _, _, _, *words = self.command(*(arguments or ("profile", "kernel2", *ALONE)))
+        return process.run(*words, folder=self.work, env=self.environment(scenario, **more))
 
     def start(self, scenario: str, *arguments: str, **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -223,7 +217,7 @@ def test_a_signal_ends_the_whole_tree_and_leaves_nothing(
     whole = [*tree[:1], *family(tree[1:])]
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == status
+    assert process.returncode == status, said
     assert said == f"{word}: nothing was written\n"
     assert not [pid for pid in whole if alive(pid)]
     assert list(fake.work.iterdir()) == []

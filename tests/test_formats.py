@@ -64,7 +64,7 @@ def test_hostile_names_stay_names_in_markdown() -> None:
 
 
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
-    profile = recorded("kernel1")
+    profile = recorded("tma-none")
     many = [replace(profile, kernel=Kernel(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
     text = markdown.render(compare(many))
     assert len(text.encode()) < 65_536

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,6 +16,7 @@ from ncu_swizzle.emulate.engine import Settings
 from ncu_swizzle.emulate.run import Counts, Requests, Row
 from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
+from tests import process
 from tests.engine_help import NEEDS_ALL
 
 SOURCE = """
@@ -40,9 +40,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lint(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ncu_swizzle", "lint", *arguments]
-    environment = {**paths.child_environment(), "COLUMNS": "300"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return process.run("lint", *arguments, env={**paths.child_environment(), "COLUMNS": "300"})
 
 
 @NEEDS_ALL

@@ -18,6 +18,7 @@ from ncu_swizzle.commands import programs as options
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.ncu import Launches
 from ncu_swizzle.profile import Profile
+from tests import process
 from tests.reports import join
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,8 +59,7 @@ def shell(tmp_path: Path, work: Path, several: Path) -> Shell:
             **os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", "PATH": path,
             "FAKE_NCU": scenario, "FAKE_NCU_REPORT": str(several), **more,
         }  # fmt: skip
-        command = [sys.executable, "-m", "ncu_swizzle", *shlex.split(line)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=work, env=environment)
+        return process.run(*shlex.split(line), folder=work, env=environment)
 
     return run
 

@@ -31,6 +31,7 @@ from ncu_swizzle.profile import DURATION, Kernel, Profile
 from ncu_swizzle.profiling import Request
 from ncu_swizzle.sweep import folder, plan, running, scales, table, view
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from tests import process
 from tests.sweeps import transposes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -383,9 +384,7 @@ SWEEP = ("sweep", "kernel1", "kernel2", "--problem", "seq=1024,2048", "--engine"
 
 
 def command(*arguments: str, at: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *arguments], capture_output=True, text=True, check=False, cwd=at, env=env
-    )
+    return process.run(*arguments, folder=at, env=env)
 
 
 def launches(work: Path) -> int:

@@ -6,7 +6,10 @@ from rich.console import Console
 
 
 class Output(Console):
-    """A console that lets the command line handle a reader that has gone (head, less): that is no failure."""
+    """A console that colours only what it is told to, and lets a reader that has gone (head, less) be no failure."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError

@@ -46,13 +46,15 @@ class _Bars:
         from rich.progress import BarColumn, Progress, TextColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        console = Console(stderr=True)
-        return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
 def progress() -> Iterator[experiment.Progress]:
     """Yield a function that moves a bar per kernel through ncu's replay passes, on stderr if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda kernel, percent: None
+        return
     with _Bars() as bars:
         yield bars.move
 
