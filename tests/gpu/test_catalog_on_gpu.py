@@ -17,6 +17,7 @@ from ncu_swizzle import catalog, headers, paths, profiling
 from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.profiling import Request
 from tests import worked_example
+from tests.gpu.working import processes_in
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
 SMALLEST = {
@@ -211,5 +212,4 @@ def test_a_time_limit_ends_everything(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "was still running after 1 s" in done.stderr
     assert not list(tmp_path.iterdir())
-    left = subprocess.run(["pgrep", "-f", "ncu_swizzle.launch"], capture_output=True, text=True, check=False)
-    assert left.stdout == ""
+    assert not list(processes_in(tmp_path))

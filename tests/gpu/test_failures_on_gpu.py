@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu.working import processes_in
+
 SMALL = ("--problem", "n=64", "--baseline", "none", "--reference", "none")
 
 
@@ -70,18 +72,17 @@ def test_a_signal_ends_ncu_and_the_program(number: signal.Signals, status: int, 
         stderr=subprocess.PIPE,
         text=True,
     )
+
+    def launching() -> bool:
+        return any("ncu_swizzle.launch" in line for line in processes_in(tmp_path))
+
     deadline = time.monotonic() + 120
-    while not _launching() and time.monotonic() < deadline:
+    while not launching() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert _launching()
+    assert launching()
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == status, said
     time.sleep(1)
-    assert not _launching()
+    assert not list(processes_in(tmp_path))
     assert not list(tmp_path.iterdir())
-
-
-def _launching() -> bool:
-    found = subprocess.run(["pgrep", "-f", "ncu_swizzle.launch"], capture_output=True, text=True, check=False)
-    return bool(found.stdout)
