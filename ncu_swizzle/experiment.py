@@ -73,7 +73,7 @@ def profile(
     family, kernel = catalog.find(name)
     family.problem(request.problem)
     runfolder.refuse_to_overwrite(export, overwrite)
-    engine = profiling.choose_engine(request)
+    engine = profiling.engine_for(family, kernel, request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
     meanwhile = _meanwhile(family, kernel) if engine.name == "ncu" else contextlib.nullcontext()

@@ -28,6 +28,8 @@ READER = Path(__file__).with_name("reader.py")
 UNITS = b"units"  # under which they are kept, all together
 SAMPLED = "warp"  # of stalls: for those the reader guesses from the names, for one of them not always the same
 
+# Before 2026 the reader wrote the operands of LDGSTS the other way round: from where, to where.
+_TURNED = re.compile(r"(LDGSTS\S*) (desc\[\w+\]\[[^\]]*\]|\[R\d+\.64[^\]]*\]), (\[[^\]]*\])")
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")  # immediates of SASS have 32 bits at most
 _OFFSET = re.compile(r"\{([0-9a-f]+)\}")
 
@@ -59,7 +61,7 @@ def ask(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], li
         told = _told(report, order)
         units |= told["units"]
         for number, lines in zip(unknown, told["code"], strict=True):
-            code = [(text, tuple(at) if at else None) for text, at in lines]
+            code = [(_in_order(text), tuple(at) if at else None) for text, at in lines]
             codes[number] = code
             _keep(questions[number], code)
         if asked:
@@ -101,6 +103,11 @@ def _keep(question: Question, code: Sequence[Line]) -> None:
 
 def _named(result: Result) -> tuple[bytes, bytes]:
     return result.cubin, result.function.encode()
+
+
+def _in_order(text: str) -> str:
+    """Return a text as every version of the reader and nvdisasm write it: the operand that is written to first."""
+    return _TURNED.sub(r"\1 \3, \2", text)
 
 
 def _offsets(text: str, start: int, end: int) -> str | None:

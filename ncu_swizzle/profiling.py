@@ -63,6 +63,13 @@ def choose_engine(request: Request) -> Engine:
     return Engine(EMULATED, reason, beside=True)
 
 
+def engine_for(family: Family, kernel: Kernel, request: Request) -> Engine:
+    """Return the engine for one kernel: what is compiled already is not built and launched, but can be emulated."""
+    if request.engine == "auto" and not kernel.library and family.source(kernel).suffix in BINARIES:
+        return Engine(EMULATED, f"{kernel.file} is compiled already, only sources are built and launched")
+    return choose_engine(request)
+
+
 def _lacking(request: Request) -> str:
     if reason := gpu.absent():
         return reason

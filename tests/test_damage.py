@@ -287,6 +287,22 @@ def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> 
     assert nvreader._offsets("CALL 0x7fffff001000", start, start + 16) is None, "another function's address is not kept"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("LDGSTS.E.BYPASS.128 desc[UR10][R12.64], [R181]", "LDGSTS.E.BYPASS.128 [R181], desc[UR10][R12.64]"),
+        ("@!P1 LDGSTS.E.128 desc[UR6][R10.64+0x80], [R111+0x4000]",
+         "@!P1 LDGSTS.E.128 [R111+0x4000], desc[UR6][R10.64+0x80]"),
+        ("LDGSTS.E.BYPASS.128 [R12.64], [R181], P0", "LDGSTS.E.BYPASS.128 [R181], [R12.64], P0"),
+        ("LDGSTS.E.128 [R111], desc[UR6][R10.64]", "LDGSTS.E.128 [R111], desc[UR6][R10.64]"),
+        ("LDG.E R4, desc[UR4][R2.64]", "LDG.E R4, desc[UR4][R2.64]"),
+    ],
+)  # fmt: skip
+def test_older_readers_write_one_instruction_the_other_way_round(written: str, meant: str) -> None:
+    """As printed by the module of Nsight Compute 2025.3.1 and by that of 2026.3.1, of the same cubins."""
+    assert nvreader._in_order(written) == meant
+
+
 @pytest.mark.usefixtures("_own_cache")
 def test_what_is_kept_is_bounded() -> None:
     for number in range(kept.MOST + 5):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog, paths, profiling, repfile
+from ncu_swizzle import catalog, gpu, paths, profiling, repfile, userkernel
 from ncu_swizzle.emulate import engine
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.toolchain import Toolchain
@@ -18,6 +18,7 @@ from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, Unknown
 from ncu_swizzle.profile import DURATION, Instruction, Profile
 from ncu_swizzle.profiling import Engine, Request
 from ncu_swizzle.runfolder import load, load_profile
+from ncu_swizzle.userkernel import Asked
 from tests import process
 from tests.conftest import RECORDINGS
 from tests.engine_help import NEEDS_ALL
@@ -134,6 +135,21 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 
 
 @NEEDS_ALL
+def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "_lacking", lambda request: "")
+    asked = Asked(
+        entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
+    )
+    known, (name,) = userkernel.chosen(str(binary), asked, config="none")
+    family, kernel = known.find(name)
+    engine = profiling.engine_for(family, kernel, Request())
+    assert (engine.name, engine.beside) == ("emulated", False)
+    assert "own.cubin is compiled already" in engine.reason
+    assert profiling.engine_for(*catalog.shipped().find("kernel2"), Request()) == Engine("ncu")
+
+
+@NEEDS_ALL
+@pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")
 def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
     done = run("profile", "transpose-xor", "--export", "out")
     assert done.returncode == 0, done.stderr

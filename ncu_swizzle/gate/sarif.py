@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict, one_line
+from ncu_swizzle.system import System
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 IDS = list(CRITERIA)
@@ -32,11 +33,10 @@ def render(verdict: Verdict) -> str:
 
 
 def _driver() -> dict[str, Any]:
-    from importlib.metadata import version
-
+    version = System().package_version("ncu-swizzle")  # of a checkout that was not installed nobody knows it
     return {
         "name": "ncu-swizzle",
-        "semanticVersion": version("ncu-swizzle"),
+        **({"semanticVersion": version} if version else {}),
         "rules": [
             {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
             for name, text in CRITERIA.items()

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from importlib import metadata
 from pathlib import Path
 
 from ncu_swizzle import child, ncu, paths
@@ -15,6 +14,7 @@ from ncu_swizzle.catalog import Family
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.profiling import Request
 from ncu_swizzle.sweep.plan import Point
+from ncu_swizzle.system import System
 
 TIMEOUT_S = 20.0
 GPUS = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
@@ -35,7 +35,7 @@ def shared(family: Family, engine: str, request: Request) -> Fingerprint:
         "sources": _sha256(*(part for item in sorted(family.source_texts().items()) for part in item)),
         "description": _sha256(json.dumps(asdict(replace(family, folder=Path())), sort_keys=True, default=str)),
         "section": _sha256(*(file.read_text(encoding="utf-8") for file in sorted(paths.rules().glob("*.section")))),
-        "ncu-swizzle": _version(),
+        "ncu-swizzle": System().package_version("ncu-swizzle"),
     }
     if engine == "ncu":
         found["ncu"] = _last_line(_said([str(ncu.find(request.ncu)), "--version"]))
@@ -59,13 +59,6 @@ def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def _sha256(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
-
-
-def _version() -> str:
-    try:
-        return metadata.version("ncu-swizzle")
-    except metadata.PackageNotFoundError:  # run from a checkout that was not installed
-        return "unknown"
 
 
 def _gpus() -> str:
