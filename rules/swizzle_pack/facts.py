@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ EXECUTED = "inst_executed"
 DURATION = "gpu__time_duration.sum"
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+MOST = 1e30  # far beyond any count, size, time or rate
 MOST_PERCENT = 105.0  # clocks and passes differ a little
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st, _op_atom, + .sum
 
@@ -68,9 +68,9 @@ class Facts:
     instructions: tuple[Instruction, ...] = ()
 
     def number(self, name: str) -> float | None:
-        """Return a metric, or None where the report lacks it or it is no finite number."""
+        """Return a metric, or None where the report lacks it or it cannot be."""
         value = self.metrics.get(name)
-        return value if value is not None and math.isfinite(value) else None
+        return value if value is not None and abs(value) < MOST else None  # NaN is not less either
 
     def share(self, name: str) -> float | None:
         """Return a percentage of a peak as a share of 1; None where the report lacks it or it cannot be."""
