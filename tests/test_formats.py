@@ -104,4 +104,9 @@ def test_the_example_holds_what_was_recorded(recorded: Recorded) -> None:
     html = (Path(__file__).parent.parent / "docs" / "attention-report.html").read_text(encoding="utf-8")
     held = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html)
     names = ("kernel1", "kernel2", "kernel3", "reference-attention")
-    assert [Profile.from_json(text) for text in held] == [recorded(name) for name in names], "run make picture"
+
+    def numbers(profile: Profile) -> Profile:  # another version of NVIDIA's reader may write an instruction otherwise
+        return replace(profile, instructions=tuple(replace(i, sass="", opcode="") for i in profile.instructions))
+
+    found = [numbers(Profile.from_json(text)) for text in held]
+    assert found == [numbers(recorded(name)) for name in names], "run make picture"
