@@ -11,6 +11,7 @@ import pytest
 from ncu_swizzle import collecting, container, experiment, export, repfile
 from ncu_swizzle import page as report
 from ncu_swizzle.profile import Profile
+from ncu_swizzle.view import findings
 from tests.test_many_kernels import shown
 from tests.test_report import Page
 
@@ -102,3 +103,17 @@ def test_triton_s_kernels_carry_python_lines() -> None:
     profiles = read("triton")
     assert len(profiles) == 2
     assert any(i.file.endswith("triton_program.py") for i in profiles[0].instructions)
+
+
+def test_what_ncu_s_own_rules_said_is_readable() -> None:
+    first = experiment.reopen([str(PROGRAMS / "source-counters.ncu-rep")]).comparison
+    (said, *_) = findings.foreign(first)
+    assert (said.rule, said.kind) == ("UncoalescedSharedAccess", "to gain")
+    assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in said.message
+    assert "@" not in said.message
+    assert said.message in Page(report.render(first)).text
+
+
+def test_links_become_their_words() -> None:
+    message = "See @section:Occupancy:Occupancy@, @sass:4096:LDS@ at @source:/a b.cu:7:b.cu:7@; a@b stays."
+    assert findings.plain(message) == "See Occupancy, LDS at b.cu:7; a@b stays."

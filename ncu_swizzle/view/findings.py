@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 UNFOLDED = 2  # profiles whose findings are open at first
 KINDS = {"optimization": "to gain", "ok": "to know", "warning": "not known"}
-LINK = re.compile(r"@(?:sass:\d+|source:[^@]*:\d+):([^@]*)@")
+# Links as rules write them for ncu-ui: to an instruction, a source line, a section, or a web page.
+LINK = re.compile(r"@(?:sass:\d+|source:[^@]*:\d+|section:[^@:]*):([^@]*)@")
+WEB = re.compile(r"@url:([^@:]*):([^@\s]*)@")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def groups(comparison: Comparison) -> tuple[Group, ...]:
 def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
     """Return what other rules said; the pack's own, if it ran inside ncu, are the groups already."""
     return tuple(
-        Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, finding.message)
+        Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, plain(finding.message))
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
         for finding in profile.findings
         if not advisor.is_ours(finding.rule)
@@ -90,6 +92,11 @@ def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
 def gains(profile: Profile) -> tuple[Card, ...]:
     """Return the findings of which something is to be gained, or that say what is not known."""
     return tuple(card(finding) for finding in advisor.findings(profile) if finding.kind != "ok")
+
+
+def plain(message: str) -> str:
+    """Return a rule's message with the words of its links, and the addresses of web pages behind them."""
+    return WEB.sub(r"\1 (\2)", LINK.sub(r"\1", message))
 
 
 def card(finding: Finding) -> Card:
@@ -118,5 +125,5 @@ def _grid(table: Table) -> Grid:
 
 def _cell(value: str | int | float) -> str:
     if isinstance(value, str):
-        return LINK.sub(r"\1", value)
+        return plain(value)
     return text.count(value) if isinstance(value, int) else text.fixed(value, 2)
