@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle import catalog, commit, description, device, expectation, fills, headers, paths
+from ncu_swizzle import catalog, commit, description, device, expectation, fills, headers
 from ncu_swizzle.catalog import Catalog, Family, Kernel, Problem
 from ncu_swizzle.device import Buffers
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
@@ -129,14 +129,8 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
         "problem": problem,
         "commit": commit.of(family.folder),
         "sources": {} if kernel.library else family.source_texts(),
-        "source_roots": _roots(family),
+        "source_roots": [str(root) for root in headers.source_roots(family)],
     }
-
-
-def _roots(family: Family) -> list[str]:
-    """Return the folders that sources' paths are shortened by."""
-    ours = [] if family.shipped else [paths.data_root()]
-    return [str(root) for root in (family.root, *ours, *map(headers.locate, family.headers))]
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

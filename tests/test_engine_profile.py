@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import markdown, mix
+from ncu_swizzle import catalog, container, headers, markdown, mix
 from ncu_swizzle import page as report
 from ncu_swizzle.compare import compare
 from ncu_swizzle.emulate import engine
+from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy, Rule
@@ -165,3 +167,20 @@ def test_a_measured_baseline_says_nothing_of_computed_figures(recorded: Recorded
     verdict = judge([now], Policy(baseline=known.file), known)
     assert verdict.outcome is Outcome.inconclusive
     assert "none: computed" in str(verdict.checks[0])
+
+
+@pytest.mark.parametrize("name", ["cute-8x8-swizzled", "cute-columns-plain"])
+def test_what_was_compiled_elsewhere_needs_no_headers_here(
+    name: str, recorded: Recorded, recorded_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(header: str) -> Path:
+        raise EnvironmentLacking(f"{header} is not installed", "")
+
+    monkeypatch.setattr(headers, "locate", missing)
+    family, kernel = catalog.shipped().find(name)
+    assert family.headers
+    (result,) = container.inspect(recorded_file(name)).results
+    made = engine.of_cubin(family, kernel, family.problem(), result.cubin)
+    counted = {access: total for access, total in recorded(name).accesses.items() if total.wavefronts}
+    computed = {access: total for access, total in made.profile.accesses.items() if total.wavefronts}
+    assert {access: dataclasses.replace(total, samples=0) for access, total in counted.items()} == computed

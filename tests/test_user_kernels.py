@@ -21,6 +21,7 @@ from ncu_swizzle import (
     expectation,
     fills,
     gpu,
+    headers,
     includes,
     inlining,
     launch,
@@ -399,7 +400,7 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
     assert building.options(family, kernel) == (*building.OPTIONS, "-DX", "-DY")
     assert building.include_folders(family)[-1] == paths.kernels() / "common"
     assert {"mine/toy/all.cu", "kernels/common/ptx.cuh"} <= family.source_texts().keys()
-    assert [str(root) for root in launch._roots(family)] == [str(tmp_path), str(paths.data_root())]
+    assert [*headers.source_roots(family)] == [tmp_path, paths.data_root()]
 
 
 # ---------------------------------------------------------------------------------------------- references

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from ncu_swizzle import commit, headers, paths, symbols
+from ncu_swizzle import commit, headers, symbols
 from ncu_swizzle.catalog import Family, Problem
 from ncu_swizzle.catalog import Kernel as Variant
 from ncu_swizzle.emulate import faults, launching
@@ -107,8 +107,7 @@ def of_cubin(
     file = family.source(kernel)
     cubin = Cubin(code, kernel.name)
     symbol = symbols.find(code, kernel.entry, file.name) if kernel.entry else cubin.only()
-    ours = () if family.shipped else (str(paths.data_root()),)
-    roots = (str(family.root), *ours, *(str(headers.locate(name)) for name in family.headers))
+    roots = tuple(map(str, headers.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if file.suffix in BINARIES else family.source_texts())
     launch = launching.of_kernel(family, kernel, problem, cubin, symbol)
     counts = _run(binary, launch, settings or Settings(), on_progress)
