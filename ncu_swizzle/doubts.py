@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Instruction, Profile
+from ncu_swizzle.profile import DURATION, IDEAL, UNKNOWN, WAVEFRONTS, Instruction, Profile
 
 NOTE, TITLE = "ncu-swizzle.note", "What ncu warned of"  # the rule and the title of a finding that is a note
 MOST_PERCENT = 105.0  # a share of a peak; clocks and passes differ a little
@@ -21,7 +21,7 @@ LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, "inst_executed")
 def of(profile: Profile) -> list[str]:
     """Return every doubt about a profile as a sentence's end: "kernel2: …"."""
     told = [finding.message.rstrip(".") for finding in profile.findings if finding.rule == NOTE]
-    return [*told, *_measured(profile), *_uncollected(profile), *filter(None, [_lines(profile)])]
+    return [*told, *_measured(profile), *_uncollected(profile), *filter(None, [_texts(profile), _lines(profile)])]
 
 
 def _uncollected(profile: Profile) -> Iterator[str]:
@@ -68,6 +68,9 @@ def _absurd(profile: Profile, access: str) -> Iterator[str]:
         one, why = wrong[0]
         more = f" and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
         yield f"{one.sass} {why}{more}: its counts are not to be trusted"
+    nameless = sum(one.access == UNKNOWN for one in profile.instructions)
+    if access and nameless:
+        yield f"which accesses are {access} is not known: {nameless} have no SASS in the report"
     yield from _shares(profile)
 
 
@@ -90,6 +93,15 @@ def _shares(profile: Profile) -> Iterator[str]:
         share = profile.number(name) if SHARE in name else None
         if share is not None and not 0 <= share <= MOST_PERCENT:
             yield f"{name} is {share:,.1f} %: the passes of its measurement do not fit together"
+
+
+def _texts(profile: Profile) -> str:
+    """Say that instructions have no text: their report has no cubin, or one that NVIDIA's reader cannot read."""
+    textless = sum(not one.sass for one in profile.instructions)
+    if not textless:
+        return ""
+    count = "no instruction has" if textless == len(profile.instructions) else f"{textless:,} instructions have no"
+    return f"{count} SASS in the report: profile with ncu --import-sass yes, or pip install --upgrade ncu-report"
 
 
 def _lines(profile: Profile) -> str:

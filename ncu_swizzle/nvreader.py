@@ -89,8 +89,9 @@ def _recall(question: Question) -> list[Line] | None:
 
 
 def _keep(question: Question, code: Sequence[Line]) -> None:
+    """Keep the code, if it begins where the function does and has every text: of a damaged report it may not."""
     start = question.result.address
-    if not start or not question.result.cubin:
+    if not question.result.cubin or question.pcs[0] != start or not all(text for text, _ in code):
         return
     lines = {}
     for pc, (text, at) in zip(question.pcs, code, strict=True):
@@ -101,8 +102,8 @@ def _keep(question: Question, code: Sequence[Line]) -> None:
     kept.save(lines, *_named(question.result))
 
 
-def _named(result: Result) -> tuple[bytes, bytes]:
-    return result.cubin, result.function.encode()
+def _named(result: Result) -> tuple[bytes, ...]:
+    return result.cubin, result.function.encode(), str(result.source.target).encode()
 
 
 def _in_order(text: str) -> str:

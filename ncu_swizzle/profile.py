@@ -38,6 +38,7 @@ NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 
 EMULATED = "emulated"  # the engine that computes wavefronts; it knows no times
 
+UNKNOWN = "unknown"  # the kind of an access of which the report has no text
 NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
 
 # What moves when an instruction of this kind accesses shared memory.

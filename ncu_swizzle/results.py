@@ -24,7 +24,7 @@ _LOCKED = 2  # ProfilerClockStatusMessage
 # The other results: what it is, and the numbers of its metrics and of its rules' results
 OTHERS = {7: ("range", 4, 20), 8: ("command list", 4, 21), 9: ("graph", 4, 22)}
 # SourceData; SourceFile; RelocationSymbolEntry
-_REFERENCE, _BINARY, _FILES, _RELOCATIONS = 1, 4, 8, 9
+_REFERENCE, _BINARY, _TARGET, _FILES, _RELOCATIONS = 1, 4, (5, 6, 7), 8, 9
 _FILE_NAME, _FILE_TEXT = 1, 2
 _SYMBOL, _PLACE = 1, 2
 # ProfileMetricResult; ProfileMetricValue
@@ -47,12 +47,18 @@ class Source:
     """What a report carries of a module: its cubin, the files that were imported, and where its functions lay."""
 
     cubin: bytes = b""
+    target: tuple[int, ...] = ()  # what else tells a disassembler what the cubin is made of
     files: Mapping[str, str] = field(default_factory=dict)  # texts by path
     functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
 
     def updated(self, newer: Source) -> Source:
         """Return both together: for a later result of the same code, ncu writes only what is new."""
-        return Source(newer.cubin or self.cubin, {**self.files, **newer.files}, {**self.functions, **newer.functions})
+        return Source(
+            newer.cubin or self.cubin,
+            newer.target if newer.cubin else self.target,
+            {**self.files, **newer.files},
+            {**self.functions, **newer.functions},
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ def source(content: memoryview) -> tuple[int, Source]:
     files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
     told = {name: content for name, content in files.items() if content}
     functions = {one.text(_SYMBOL): one.number(_PLACE) for one in message.message(_RELOCATIONS).messages(1)}
-    return message.number(_REFERENCE), Source(bytes(message.bytes(_BINARY)), told, functions)
+    target = tuple(message.number(part) for part in _TARGET)
+    return message.number(_REFERENCE), Source(bytes(message.bytes(_BINARY)), target, told, functions)
 
 
 def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Source]) -> Result:

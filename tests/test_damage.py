@@ -304,6 +304,22 @@ def test_older_readers_write_one_instruction_the_other_way_round(written: str, m
 
 
 @pytest.mark.usefixtures("_own_cache")
+def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
+    """A report can be damaged where its container does not show it; the next one of that cubin is none the worse."""
+    (result,) = container.inspect(report_file).results
+    start = result.address
+    asked = nvreader.Question(result, [start, start + 16])
+    nvreader._keep(asked, [("", None), ("EXIT", None)])
+    assert nvreader._recall(asked) is None, "a text is missing"
+    shifted = nvreader.Question(result, [start + 16, start + 32])
+    nvreader._keep(shifted, [("NOP", None), ("EXIT", None)])
+    assert nvreader._recall(shifted) is None, "it does not begin where the function does"
+    other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
+    nvreader._keep(nvreader.Question(other, asked.pcs), [("NOP", None), ("EXIT", None)])
+    assert nvreader._recall(asked) is None, "it was disassembled as another GPU's"
+
+
+@pytest.mark.usefixtures("_own_cache")
 def test_what_is_kept_is_bounded() -> None:
     for number in range(kept.MOST + 5):
         kept.save(number, str(number).encode())

@@ -6,10 +6,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ncu_swizzle import catalog, launchfacts, nvreader, paths, repfile
+from ncu_swizzle import catalog, doubts, launchfacts, markdown, nvreader, paths, repfile
+from ncu_swizzle import page as report
+from ncu_swizzle.compare import compare
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.profile import Profile
 
@@ -129,6 +132,26 @@ def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_pa
     cut.write_bytes(data[: header + 4 + int.from_bytes(data[header : header + 4], "little")])
     with pytest.raises(BadFile, match="holds no kernel"):
         repfile.read(cut)
+
+
+def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
+    report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = nvreader.ask
+
+    def wordless(report: Path, questions: Any) -> Any:
+        units, codes = ask(report, questions)
+        return units, [[("", at) for _, at in code] for code in codes]
+
+    monkeypatch.setattr(nvreader, "ask", wordless)
+    (profile,) = repfile.read(report_file)
+    assert profile.accesses == {"unknown": recorded("kernel2").total}
+    assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(doubts.of(profile))
+    assert not doubts.about_counts(profile), "their sum is known"
+    assert "which accesses are LDSM is not known" in doubts.about_counts(profile, "LDSM")
+    comparison = compare([recorded("kernel1"), profile])
+    assert "unknown" in report.render(comparison)
+    assert "unknown" in markdown.render(comparison)
 
 
 def test_a_reader_that_crashes_or_hangs_is_told(

@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,8 @@ def test_a_function_begins_where_the_report_says(report_file: Path) -> None:
 
 
 def test_what_is_new_of_a_module_is_added() -> None:
-    first = Source(b"cubin", {"a.cu": "text"}, {"f": 16})
-    assert first.updated(Source(b"", {}, {"g": 32})) == Source(b"cubin", {"a.cu": "text"}, {"f": 16, "g": 32})
+    first = Source(b"cubin", (9, 90, 1), {"a.cu": "text"}, {"f": 16})
+    assert first.updated(Source(b"", (0, 0, 0), {}, {"g": 32})) == replace(first, functions={"f": 16, "g": 32})
 
 
 # ---------------------------------------------------------------------------------------------- elements of a metric

@@ -18,6 +18,7 @@ CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st
 
 # Instructions that access shared memory. Others (a generic LD, HGMMA) do where ncu counted wavefronts of them.
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
+UNKNOWN = "unknown"  # the kind of an access whose text is
 NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
 
 
@@ -127,7 +128,12 @@ def opcode(sass: str) -> str:
 
 
 def access(sass: str, wavefronts: int | None) -> str:
-    """Return the kind of shared-memory access (LDS, LDSM, …) of an instruction, empty where it is none."""
+    """Return the kind of shared-memory access (LDS, LDSM, …) of an instruction, empty where it is none.
+
+    A report without cubins has no texts; what has wavefronts is an access there too.
+    """
+    if not sass:
+        return UNKNOWN if wavefronts else ""
     kind = opcode(sass).split(".")[0]
     return kind if (kind in SHARED or wavefronts) and not sass.startswith(NEVER) else ""
 
