@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -216,6 +219,33 @@ def test_an_existing_run_is_kept(work: Path) -> None:
     assert "-f" in again.stderr
     assert (work / "out" / "run.json").stat().st_mtime_ns == before
     assert command("profile", "tma-128", "--engine", "recorded", "-o", "out", "-f", folder=work).returncode == 0
+
+
+def seen_on_a_terminal(code: str) -> str:
+    """Return what Python code writes to a terminal, without its control sequences."""
+    ours, its = pty.openpty()
+    env = environment(TERM="xterm", COLUMNS="80")
+    with subprocess.Popen([sys.executable, "-c", code], stdin=its, stdout=its, stderr=its, env=env):
+        os.close(its)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+            while part := os.read(ours, 4096):
+                shown += part
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
+def test_a_terminal_shows_how_far_ncu_is() -> None:
+    code = (
+        "from ncu_swizzle.commands import output\n"
+        "with output.progress() as move:\n"
+        "    for percent in (0, 40, 100): move('gemm [b]<1>', percent); move('other', percent / 2)\n"
+    )
+    shown = seen_on_a_terminal(code)
+    assert re.search(r"gemm \[b\]<1> \S+ 100 %", shown)
+    assert re.search(r"other +\S+ +50 %", shown)
+    nothing = "from ncu_swizzle.commands import output\nwith output.progress(): pass\n"
+    assert seen_on_a_terminal(nothing).strip() == ""
 
 
 def test_a_closed_pipe_is_no_error(work: Path) -> None:
