@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,22 @@ from ncu_swizzle import container, results
 from ncu_swizzle.profile import STALLED
 from ncu_swizzle.results import Source
 from tests.conftest import RECORDINGS
+from tests.reports import join
 
 PROGRAMS = Path(__file__).parent / "data" / "programs"
 REPORTS = [*sorted(PROGRAMS.glob("*.ncu-rep")), *sorted((RECORDINGS / "attention").glob("*.ncu-rep"))]
 NVIDIA_SAYS = Path(__file__).with_name("nvidia_says.py")
 
 
+def nvidia_says(reports: Sequence[Path]) -> dict[Path, list[dict[str, Any]]]:
+    """Return what NVIDIA's module says of each report."""
+    done = subprocess.run([sys.executable, NVIDIA_SAYS, *reports], capture_output=True, text=True, check=True)
+    return dict(zip(reports, json.loads(done.stdout), strict=True))
+
+
 @pytest.fixture(scope="module")
 def nvidia() -> dict[Path, list[dict[str, Any]]]:
-    """What NVIDIA's module says of each report."""
-    done = subprocess.run([sys.executable, NVIDIA_SAYS, *REPORTS], capture_output=True, text=True, check=True)
-    return dict(zip(REPORTS, json.loads(done.stdout), strict=True))
+    return nvidia_says(REPORTS)
 
 
 def same(one: object, other: object) -> bool:
@@ -53,6 +59,15 @@ def test_every_number_and_every_word_is_the_modules(report: Path, nvidia: dict[P
             assert {str(address): count for address, count in ours.per_instruction(name).items()} == counts
         assert dict(ours.source.files) == theirs["files"]
         assert [[one.rule, one.kind, one.title, one.message] for one in ours.findings] == theirs["findings"]
+
+
+def test_one_table_of_names_serves_the_whole_file(tmp_path: Path) -> None:
+    """Names are numbers into the tables of all blocks together, which only shows where two tables differ."""
+    joined = tmp_path / "joined.ncu-rep"
+    joined.write_bytes(join([RECORDINGS / "tma" / "tma-128.ncu-rep", PROGRAMS / "basic.ncu-rep"]))
+    (theirs,) = nvidia_says([joined]).values()
+    ours = container.inspect(joined).results
+    assert [one.metrics.keys() for one in ours] == [one["metrics"].keys() for one in theirs]
 
 
 def test_a_metric_has_one_unit_in_every_report(nvidia: dict[Path, list[dict[str, Any]]]) -> None:
