@@ -7,6 +7,7 @@ Every function raises errors of `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import catalog, experiment, ncu, nvccoptions, pairing, profiling, programs, runfolder, userkernel
+from ncu_swizzle import catalog, experiment, ncu, pairing, profiling, programs, runfolder, userkernel
 from ncu_swizzle.answers import Profiles, ProgramResult, Result
 from ncu_swizzle.compare import Comparison
 from ncu_swizzle.compare import compare as lay_out
@@ -30,12 +31,14 @@ from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.ncu import Launches
 from ncu_swizzle.profile import Profile
 from ncu_swizzle.profiling import Request
+from ncu_swizzle.texts import Texts, listed
 
 ENGINES = ("auto", "ncu", "recorded", "emulated")
 SILENT: Progress = lambda kernel, percent: None  # noqa: E731 - a typed name for what is passed on
 
 
 Entry = str | Path | Profile | Result | Sequence[Profile]
+OWN = tuple(inspect.signature(userkernel.asked).parameters)[1:]  # what describes a .cu file, beside its problem
 
 
 def profile(
@@ -62,7 +65,7 @@ def profile(
     """
     described = {name: options.pop(name) for name in OWN if name in options}
     request = _request(engine, problem, ncu, timeout, options, OWN)
-    asked = _asked(problem or {}, **described)
+    asked = userkernel.asked(problem or {}, **described)
     known, names = userkernel.chosen(str(kernel), asked, [Path(folder) for folder in catalog], config)
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, slug(names[-1]))
@@ -70,47 +73,6 @@ def profile(
     subject = next(one for one in found.comparison.profiles if one.kernel.name == names[-1])
     kept = found.folder if export is not None else None
     return Result(subject, found.comparison, found.engine.name, found.engine.reason, kept)
-
-
-Texts = str | Sequence[str]
-OWN = ("entry", "grid", "block", "shared", "args", "define", "include", "std", "nvcc_option", "before", "after")
-
-
-def _asked(
-    problem: Mapping[str, int],
-    entry: str = "",
-    grid: str | Sequence[str | int] = "",
-    block: str | Sequence[str | int] = "",
-    shared: str | int = "",
-    args: Texts = (),
-    define: Texts = (),
-    include: Texts = (),
-    std: str = "",
-    nvcc_option: Texts = (),
-    before: Texts = (),
-    after: Texts = (),
-) -> userkernel.Asked:
-    """Return the description of a .cu file: what the command line's options of these names say, a list for several."""
-    here = Path()
-    return userkernel.Asked(
-        entry=entry,
-        grid=_commas(grid),
-        block=_commas(block),
-        shared=str(shared),
-        args=_list(args),
-        problem=problem,
-        options=nvccoptions.options(_list(define), _list(include), _list(nvcc_option), std, here),
-        before=nvccoptions.split(_list(before), here),
-        after=nvccoptions.split(_list(after), here),
-    )
-
-
-def _commas(sizes: str | Sequence[str | int]) -> str:
-    return sizes if isinstance(sizes, str) else ",".join(map(str, sizes))
-
-
-def _list(texts: Texts) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(map(str, texts))
 
 
 def profile_program(
@@ -135,9 +97,9 @@ def profile_program(
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
     options = {"launch_count": programs.MOST_LAUNCHES, **options}
     request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
-    request = replace(request, options=replace(request.options, launches=_launches(filters)))
-    words = tuple(shlex.split(program)) if isinstance(program, str) else tuple(map(str, program))
-    forced = [pairing.parse(text) for text in _list(pairs)]
+    request = replace(request, options=replace(request.options, launches=Launches.of(**filters)))
+    words = listed(shlex.split(program) if isinstance(program, str) else program)
+    forced = [pairing.parse(text) for text in listed(pairs)]
     called = programs.Program(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, "run")
@@ -146,12 +108,6 @@ def profile_program(
         profiles = Profiles(runfolder.load(place).subjects)
     kept = found.folder if export is not None else None
     return ProgramResult(profiles, found.comparisons, found.notes, found.title, kept)
-
-
-def _launches(given: Mapping[str, Any]) -> Launches:
-    several = {field.name for field in fields(Launches) if isinstance(field.default, tuple)}
-    values: dict[str, Any] = {name: _list(value) if name in several else value for name, value in given.items()}
-    return Launches(**values)
 
 
 def read(path: str | Path) -> Profiles:
@@ -225,10 +181,8 @@ def check(
     return verdict
 
 
-def _texts(limit: Limit) -> list[str]:
-    if isinstance(limit, str):
-        return [limit]
-    return [str(limit)] if isinstance(limit, int | float) else list(limit)
+def _texts(limit: Limit) -> tuple[str, ...]:
+    return listed(str(limit) if isinstance(limit, int | float) else limit)
 
 
 def _gather(

@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,8 +76,9 @@ def profile(
     engine = profiling.engine_for(family, kernel, request)
     library = _library(family, kernel, engine)
     names = [*_companion(baseline, kernel.baseline), name, *_companion(reference, library)]
-    meanwhile = _meanwhile(family, kernel) if engine.name == "ncu" else contextlib.nullcontext()
-    with meanwhile, runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
+    sources = dict if kernel.library else family.source_texts
+    waiting = meanwhile(sources) if engine.name == "ncu" else contextlib.nullcontext()
+    with waiting, runfolder.staging(export or runfolder.DEFAULT / slug(name)) as staged:
         profiles: list[Profile] = []
         notes = _unchecked(catalog, names)
         for entry in names:
@@ -101,9 +102,12 @@ def profile(
 
 
 @contextlib.contextmanager
-def _meanwhile(family: Family, kernel: Kernel) -> Iterator[None]:
-    """Prepare for what comes after measuring while ncu measures; not where it fails at once."""
-    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (family, kernel))
+def meanwhile(sources: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+    """Prepare for what comes after measuring while ncu measures; not where it fails at once.
+
+    `sources` returns the texts that the page will show, by path, as far as they are known.
+    """
+    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
     warming.start()
     try:
         yield
@@ -112,12 +116,12 @@ def _meanwhile(family: Family, kernel: Kernel) -> Iterator[None]:
         warming.join()  # a thread that imports must not outlive the interpreter
 
 
-def _warm_up(family: Family, kernel: Kernel) -> None:
+def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
     """Load what reads a report, pandas, Jinja and the templates, which takes the better part of a second."""
     with contextlib.suppress(Exception):  # whoever needs it will run into the same
         from ncu_swizzle import page, repfile, terminal  # noqa: F401
 
-        page.prepare({} if kernel.library else family.source_texts())
+        page.prepare(sources())
 
 
 def _unchecked(catalog: Catalog, names: Sequence[str]) -> list[str]:

@@ -34,7 +34,6 @@ class Asked:
     described: Described = field(default_factory=Described)
     catalogs: tuple[Path, ...] = ()
     config: str = ""
-    problem: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ def _kernel(
     family: Family, kernel: Kernel, asked: Asked, settings: Settings, rules: Policy, on_progress: Progress
 ) -> tuple[list[Check], list[str]]:
     sizes = {one.name for one in family.parameters}
-    wanted = {name: size for name, size in asked.problem if name in sizes}
+    wanted = {name: size for name, size in asked.described.problem.items() if name in sizes}
     try:
         made = engine.of_kernel(
             family, kernel, family.problem(wanted), settings, lambda percent: on_progress(kernel.name, percent)

@@ -18,6 +18,7 @@ from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, TimeLimit
 from ncu_swizzle.failures import State
 from ncu_swizzle.installed import Installed
 from ncu_swizzle.system import System
+from ncu_swizzle.texts import listed
 
 SECTION = "SwizzleConflicts"
 WAITS_S = (1.0, 2.0, 4.0)  # before each further try where somebody else held the counters
@@ -43,6 +44,13 @@ class Launches:
     app_replay_match: str = ""
     profile_from_start: str = ""
     import_source: str = ""
+
+    @classmethod
+    def of(cls, **given: Any) -> Launches:
+        """Return those that were given, by field; several texts come as any sequence, or one alone."""
+        several = {one.name for one in fields(cls) if isinstance(one.default, tuple)}
+        values: dict[str, Any] = {name: listed(one) if name in several else one for name, one in given.items() if one}
+        return cls(**values)
 
     def argv(self) -> list[str]:
         """Return them as ncu takes them; NVTX is switched on where a filter needs it."""

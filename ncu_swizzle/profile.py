@@ -100,6 +100,12 @@ class Metric:
     unit: str = ""
 
 
+def stall_reason(metric: str) -> str:
+    """Return the stall reason that a metric counts the warp samples of; empty for any other metric."""
+    counts = metric.startswith(STALLED) and not metric.endswith("_not_issued")
+    return metric.removeprefix(STALLED) if counts else ""
+
+
 class Wavefronts:
     """The ratios of anything that has wavefronts, ideal wavefronts and executions."""
 
@@ -249,11 +255,7 @@ class Profile:
     @property
     def stalls(self) -> dict[str, int]:
         """Warp samples per stall reason, most first. "selected" is no stall: the warp issued."""
-        reasons = {
-            name.removeprefix(STALLED): int(self.number(name) or 0)
-            for name in self.metrics
-            if name.startswith(STALLED) and not name.endswith("_not_issued")
-        }
+        reasons = {reason: int(self.number(name) or 0) for name in self.metrics if (reason := stall_reason(name))}
         return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
     def shared(self) -> Iterator[Instruction]:

@@ -223,8 +223,13 @@ def compute(
     return made.profile
 
 
+def _recording(family: Family, kernel: Kernel) -> Path | None:
+    """Return the report that was recorded of a kernel of ours; None of others', whatever they are called."""
+    return paths.recording(family.name, kernel.name) if family.shipped else None
+
+
 def _was_recorded(family: Family, kernel: Kernel, problem: Mapping[str, int]) -> bool:
-    shipped = paths.recording(family.name, kernel.name) if family.shipped else None
+    shipped = _recording(family, kernel)
     return shipped is not None and dict(launchfacts.Facts.beside(shipped).content.get("problem", {})) == dict(problem)
 
 
@@ -236,7 +241,7 @@ def recall(family: Family, kernel: Kernel, sizes: Mapping[str, int], folder: Pat
     from ncu_swizzle import repfile
 
     problem = family.problem(sizes)
-    shipped = paths.recording(family.name, kernel.name) if family.shipped else None
+    shipped = _recording(family, kernel)
     if shipped is None:
         raise EnvironmentLacking(
             f"{kernel.name} was not recorded, and there is nothing here to measure it with",

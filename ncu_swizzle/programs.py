@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncu_swizzle import child, experiment, failures, gpu, launchfacts, names, ncu, page, repfile, runfolder, several
+from ncu_swizzle import child, experiment, failures, gpu, launchfacts, names, ncu, runfolder
 from ncu_swizzle.catalog import Catalog
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.experiment import AUTO, NONE, Progress, Result
@@ -62,9 +62,11 @@ def profile(
     runfolder.refuse_to_overwrite(export, overwrite)
     name = slug(program.name)
     engine = Engine("ncu")
-    with runfolder.staging(export or runfolder.DEFAULT / name) as staged:
+    with experiment.meanwhile(dict), runfolder.staging(export or runfolder.DEFAULT / name) as staged:
         reports = [*_baseline(catalog, baseline, request, engine, staged, on_progress)]
         reports.append(_measure(program, request, staged, lambda percent: on_progress(program.name, percent)))
+        from ncu_swizzle import page, several  # loaded while ncu measures
+
         if len(reports) > 1:
             rows, _ = experiment.arrange(reports, [], pairs)
             columns = several.columns([baseline, name])
@@ -131,6 +133,8 @@ def _measure(
     write_atomically(staged / LOG, own_words("".join(said)).encode())
     write_json(launchfacts.facts_path(file), {})
     launchfacts.seal(file, notes)
+    from ncu_swizzle import repfile
+
     return repfile.read(file)
 
 

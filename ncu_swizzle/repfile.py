@@ -22,7 +22,6 @@ from ncu_swizzle.nvreader import Line, Question
 from ncu_swizzle.profile import (
     EXECUTED,
     IDEAL,
-    STALLED,
     WAVEFRONTS,
     Finding,
     Instruction,
@@ -31,6 +30,7 @@ from ncu_swizzle.profile import (
     Machine,
     Metric,
     Profile,
+    stall_reason,
 )
 from ncu_swizzle.results import Result
 
@@ -160,11 +160,7 @@ class _Table:
     @classmethod
     def of(cls, result: Result) -> _Table:
         counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
-        stalls = {
-            name.removeprefix(STALLED): result.per_instruction(name)
-            for name in result.lists
-            if name.startswith(STALLED) and not name.endswith("_not_issued")
-        }
+        stalls = {reason: result.per_instruction(name) for name in result.lists if (reason := stall_reason(name))}
         return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
 
     def samples(self, pc: int) -> dict[str, int]:

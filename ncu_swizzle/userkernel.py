@@ -14,6 +14,7 @@ from ncu_swizzle.catalog import Catalog, Family, Parameter
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.kernelspec import Spec
 from ncu_swizzle.project import Project
+from ncu_swizzle.texts import Texts, listed
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,41 @@ class Asked:
             "--before": self.before, "--after": self.after,
         }  # fmt: skip
         return [name for name, value in named.items() if value]
+
+
+def asked(
+    problem: Mapping[str, int],
+    entry: str = "",
+    grid: str | Sequence[str | int] = "",
+    block: str | Sequence[str | int] = "",
+    shared: str | int = "",
+    args: Texts = (),
+    define: Texts = (),
+    include: Texts = (),
+    std: str = "",
+    nvcc_option: Texts = (),
+    before: Texts = (),
+    after: Texts = (),
+) -> Asked:
+    """Return the description that the options of these names give, paths taken from here. Raises UsageError."""
+    from ncu_swizzle import nvccoptions
+
+    here = Path()
+    return Asked(
+        entry=entry,
+        grid=_commas(grid),
+        block=_commas(block),
+        shared=str(shared),
+        args=listed(args),
+        problem=problem,
+        options=nvccoptions.options(listed(define), listed(include), listed(nvcc_option), std, here),
+        before=nvccoptions.split(listed(before), here),
+        after=nvccoptions.split(listed(after), here),
+    )
+
+
+def _commas(sizes: str | Sequence[str | int]) -> str:
+    return sizes if isinstance(sizes, str) else ",".join(map(str, sizes))
 
 
 def everything(folders: Sequence[Path] = (), config: str = "", start: Path | None = None) -> Catalog:

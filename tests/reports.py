@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ncu_swizzle import runfolder
 from ncu_swizzle.container import MAGIC
 from ncu_swizzle.profile import Launch, Profile
 
@@ -17,6 +18,15 @@ def join(reports: Sequence[Path]) -> bytes:
     data = [report.read_bytes() for report in reports]
     bodies = [start + 4 + int.from_bytes(one[start : start + 4], "little") for one in data]
     return data[0][: bodies[0]] + b"".join(one[body:] for one, body in zip(data, bodies, strict=True))
+
+
+def save_run(folder: Path, kernel: str, profiles: Sequence[Profile]) -> Path:
+    """Save profiles as the finished run of a kernel; return its folder, which is made."""
+    folder.mkdir()
+    for profile in profiles:
+        profile.save(folder / f"{profile.kernel.name}.json")
+    runfolder.finish(folder, kernel, [f"{profile.kernel.name}.json" for profile in profiles])
+    return folder
 
 
 def launched(profile: Profile, function: str, index: int = 0, grid: tuple[int, int, int] = (8, 1, 1)) -> Profile:

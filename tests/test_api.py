@@ -15,12 +15,12 @@ import pandas as pd
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle import catalog, frames, runfolder
+from ncu_swizzle import catalog, frames
 from ncu_swizzle.compare import compare as lay_out
 from ncu_swizzle.emulate.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.profile import Instruction, Kernel, Metric, Profile
-from tests.reports import join
+from tests.reports import join, save_run
 from tests.test_imports import HEAVY, imported_by
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,12 +32,7 @@ Recorded = Callable[[str], Profile]
 @pytest.fixture
 def run(tmp_path: Path, recorded: Recorded) -> Path:
     """Return the folder of a run of kernel2 beside kernel1."""
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for name in ("kernel1", "kernel2"):
-        recorded(name).save(folder / f"{name}.json")
-    runfolder.finish(folder, "kernel2", ["kernel1.json", "kernel2.json"])
-    return folder
+    return save_run(tmp_path / "run", "kernel2", [recorded("kernel1"), recorded("kernel2")])
 
 
 # ---------------------------------------------------------------------------------------------- the package

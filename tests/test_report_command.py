@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ncu_swizzle import cli, errors, runfolder
+from ncu_swizzle import cli, errors
 from ncu_swizzle.profile import Profile
+from tests.reports import save_run
 
 Recorded = Callable[[str], Profile]
 
@@ -18,12 +19,7 @@ Recorded = Callable[[str], Profile]
 def run(tmp_path: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a run of kernel2 beside kernel1, and go to the folder above it."""
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for name in ("kernel1", "kernel2"):
-        recorded(name).save(folder / f"{name}.json")
-    runfolder.finish(folder, "kernel2", ["kernel1.json", "kernel2.json"])
-    return folder
+    return save_run(tmp_path / "run", "kernel2", [recorded("kernel1"), recorded("kernel2")])
 
 
 def command(*arguments: str) -> Result:

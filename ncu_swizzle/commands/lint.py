@@ -49,16 +49,17 @@ def lint(
 
     Kernels are compiled and emulated, one launch each; no GPU is needed.
     """
-    from ncu_swizzle import linting
+    from ncu_swizzle import linting, userkernel
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.emulate.engine import Settings
     from ncu_swizzle.emulate.toolchain import Toolchain
     from ncu_swizzle.gate import checking
 
-    described = own.asked(entry, grid, block, shared, arg, problem, (define, include, nvcc_option, std), [], [])
-    sizes = tuple(options.sizes(problem).items())
-    asked = linting.Asked(tuple(files), tuple(max_degree), described, tuple(catalog), config, sizes)
+    described = userkernel.asked(
+        options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option
+    )
+    asked = linting.Asked(tuple(files), tuple(max_degree), described, tuple(catalog), config)
     with output.progress() as progress:
         verdict = linting.lint(asked, Settings(Toolchain(nvcc, timeout), exhaustive), progress)
     checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())

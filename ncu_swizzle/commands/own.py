@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from ncu_swizzle.userkernel import Asked
 
 EntryOption = Annotated[
     str, typer.Option("--kernel", metavar="FUNCTION", help="Of a .cu: its kernel, such as fn, ns::fn or 'fn<32>'.")
@@ -42,33 +39,3 @@ ConfigOption = Annotated[
 CatalogOption = Annotated[
     list[Path], typer.Option("--catalog", metavar="FOLDER", help="Families of your own; repeat it.")
 ]
-
-
-def asked(
-    entry: str,
-    grid: str,
-    block: str,
-    shared: str,
-    args: list[str],
-    problem: list[str],
-    compiled: tuple[list[str], list[str], list[str], str],
-    before: list[str],
-    after: list[str],
-) -> Asked:
-    """Return what describes the kernel; `compiled` are defines, includes, nvcc's options and the language standard."""
-    from ncu_swizzle import nvccoptions, userkernel
-    from ncu_swizzle.commands import options
-
-    here = Path()
-    defines, includes, more, standard = compiled
-    return userkernel.Asked(
-        entry=entry,
-        grid=grid,
-        block=block,
-        shared=shared,
-        args=tuple(args),
-        problem=options.sizes(problem),
-        options=nvccoptions.options(defines, includes, more, standard, here),
-        before=nvccoptions.split(before, here),
-        after=nvccoptions.split(after, here),
-    )

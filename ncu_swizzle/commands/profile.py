@@ -111,6 +111,7 @@ def profile(
         gpu.ask_ahead()
     from ncu_swizzle import experiment, userkernel
     from ncu_swizzle.commands import output
+    from ncu_swizzle.ncu import Launches
 
     rest = programs.after_dashes(context)
     if not kernel and not rest:
@@ -119,7 +120,7 @@ def profile(
             "ncu-swizzle profile kernel2, ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
     formats = output.Formats(json, markdown, csv)
-    filters = programs.launches(
+    filters = Launches.of(
         kernel_name=kernel_name,
         kernel_name_base=kernel_name_base,
         kernel_id=kernel_id,
@@ -148,8 +149,9 @@ def profile(
         nvcc=nvcc,
         exhaustive=exhaustive,
     )
-    compiled = (define, include, nvcc_option, std)
-    described = own.asked(entry, grid, block, shared, arg, problem, compiled, before, after)
+    described = userkernel.asked(
+        options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option, before, after
+    )
     with output.progress() as progress:
         if kernel:
             programs.refuse_filters(kernel, filters, pair)

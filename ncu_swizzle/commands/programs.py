@@ -110,14 +110,6 @@ SelectLaunchOption = Annotated[
 ]
 
 
-def launches(**given: str | int | bool | list[str] | None) -> Launches:
-    """Return the filters for a program's launches; what was not given is left to ncu."""
-    from ncu_swizzle.ncu import Launches
-
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return Launches(**{name: value for name, value in values.items() if value})
-
-
 def choice(kernel_name: str, launch: list[int], pair: list[str]) -> Choice:
     """Return which launches of reports are looked at, and which belong together."""
     from ncu_swizzle import pairing

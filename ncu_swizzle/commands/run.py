@@ -46,8 +46,9 @@ def run(
 
     request = Request(problem=options.sizes(problem), timeout_s=timeout)
     more = ["--repeats", str(repeats), *(["--seed", str(seed)] if seed is not None else [])]
-    compiled = (define, include, nvcc_option, std)
-    described = own.asked(entry, grid, block, shared, arg, problem, compiled, before, after)
+    described = userkernel.asked(
+        options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option, before, after
+    )
     known, names = userkernel.chosen_together(kernels, described, catalog, config)
     timing = experiment.time_kernels(known, names, request, reference, more)
     if json:
