@@ -22,12 +22,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import catalog, container, paths, repfile  # noqa: E402
-from ncu_swizzle.catalog import Family, Kernel  # noqa: E402
-from ncu_swizzle.emulate import engine  # noqa: E402
-from ncu_swizzle.emulate.toolchain import NVDISASM, Toolchain  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import container
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader  # noqa: E402
+from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
+from ncu_swizzle.engines import emulation  # noqa: E402
+from ncu_swizzle.build.toolchain import NVDISASM, Toolchain  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
-from ncu_swizzle.profile import Profile  # noqa: E402
+from ncu_swizzle.profiles.model import Profile  # noqa: E402
 
 STRESS = ROOT / "tests" / "data" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")
@@ -51,20 +54,20 @@ class Case:
 
 def cases(names: list[str]) -> Iterator[Case]:
     """Yield what was recorded: the catalogue's kernels, then the stress kernels."""
-    for family, kernel in catalog.shipped():
+    for family, kernel in collection.shipped():
         report = paths.recordings() / "h100" / family.name / f"{kernel.name}.ncu-rep"
         if report.is_file() and (not names or kernel.name in names):
             result = container.inspect(report).results[0]
-            yield Case(family, kernel, repfile.read(report)[0], result.function, result.cubin)
+            yield Case(family, kernel, reader.read(report)[0], result.function, result.cubin)
     packed = STRESS / "recorded" / "stress.ncu-rep.xz"
     if not packed.is_file():
         return
-    kernels = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
+    kernels = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
     facts = json.loads((packed.parent / "facts.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "stress.ncu-rep")
         report.write_bytes(lzma.decompress(packed.read_bytes()))
-        results = zip(facts["kernels"], container.inspect(report).results, repfile.read(report), strict=True)
+        results = zip(facts["kernels"], container.inspect(report).results, reader.read(report), strict=True)
         for name, result, profile in results:
             if not names or name in names:
                 yield Case(*kernels[name], profile, result.function, result.cubin)
@@ -81,7 +84,7 @@ def ours(case: Case) -> Degrees:
     if case.kernel.library:
         return {}
     try:
-        made = engine.of_cubin(case.family, case.kernel, case.family.problem(), case.cubin)
+        made = emulation.of_cubin(case.family, case.kernel, case.family.problem(), case.cubin)
     except NcuSwizzleError as error:
         print(f"{case.kernel.name}: {error}", file=sys.stderr)
         return {}

@@ -21,11 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import catalog, paths, repfile  # noqa: E402
-from ncu_swizzle.catalog import in_words  # noqa: E402
-from ncu_swizzle.emulate import engine  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader  # noqa: E402
+from ncu_swizzle.texts import in_words  # noqa: E402
+from ncu_swizzle.engines import emulation  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
-from ncu_swizzle.profile import Profile  # noqa: E402
+from ncu_swizzle.profiles.model import Profile  # noqa: E402
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)
@@ -57,10 +59,10 @@ def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
 
 def measure(name: str) -> dict[str, object]:
     """Emulate one kernel, in this process, and hold it against its recording."""
-    family, kernel = catalog.shipped().find(name)
-    recorded = repfile.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
+    family, kernel = collection.shipped().find(name)
+    recorded = reader.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
-    made = engine.of_kernel(family, kernel, family.problem())
+    made = emulation.of_kernel(family, kernel, family.problem())
     seconds = time.perf_counter() - start
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     ran = f"{made.counts.blocks_run:,} of {made.counts.blocks:,}"
@@ -93,7 +95,7 @@ def main() -> None:
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
         return
-    names = asked.kernels or [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
+    names = asked.kernels or [kernel.name for _, kernel in collection.shipped() if not kernel.library]
     lines = list(HEAD)
     print("\n".join(lines), flush=True)
     for name in names:

@@ -15,14 +15,16 @@ from typing import Any
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle import catalog, experiment, terminal
-from ncu_swizzle.catalog import Family, Kernel
-from ncu_swizzle.experiment import Timing
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.jobs import time_kernels
+from ncu_swizzle.render import terminal_times
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.profiles.result import Timing
+from ncu_swizzle.engines.context import Request
 
 
 def main() -> None:
-    found = catalog.shipped()
+    found = collection.shipped()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help="all of them by default")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
@@ -33,7 +35,7 @@ def main() -> None:
         if arguments.family and family.name not in arguments.family:
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-        timing = experiment.time_kernels(found, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
+        timing = time_kernels.time_kernels(found, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
         print(text := table(timing, arguments.repeats), flush=True)
         summary.append(summarise(timing))
         if arguments.write:
@@ -60,8 +62,8 @@ def worst(kernel: Kernel) -> str:
 def table(timing: Timing, repeats: int) -> str:
     """Return one family's table, under its heading."""
     family, problem, times = timing.family, timing.facts["problem"], medians(timing)
-    unit, amount = terminal.rate(family, problem)
-    reference = terminal.against(timing)
+    unit, amount = terminal_times.rate(family, problem)
+    reference = terminal_times.against(timing)
     columns = ["kernel", "degree", "time", unit, "times as fast as its baseline"]
     lines = [head(*columns, *([f"of {reference[0]}"] if reference else []))]
     for kernel in timing.kernels:
@@ -76,7 +78,7 @@ def table(timing: Timing, repeats: int) -> str:
 
 def summarise(timing: Timing) -> str:
     """Return one line: a family's first kernel, and the fastest of those that have it as their baseline."""
-    times, reference = medians(timing), terminal.against(timing)
+    times, reference = medians(timing), terminal_times.against(timing)
     chain = following(timing.family, timing.family.kernels[0])
     before, after = chain[0], min(chain[1:], key=lambda kernel: times[kernel.name])
     held = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""

@@ -14,8 +14,9 @@ from statistics import median
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle import catalog, profiling
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines import measured
+from ncu_swizzle.engines.context import Request
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -26,12 +27,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace the table in docs/ci.md")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     asked = parser.parse_args()
-    found = catalog.shipped()
+    found = collection.shipped()
     durations: dict[str, list[float]] = {name: [] for name in KERNELS}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(asked.repeats):
             for name, taken in durations.items():
-                profile = profiling.measure(*found.find(name), Request("ncu"), Path(folder), lambda percent: None)
+                profile = measured.measure(*found.find(name), Request("ncu"), Path(folder), lambda percent: None)
                 taken.append((profile.duration_ns or 0) / 1e6)
     text = table(durations)
     print(text)

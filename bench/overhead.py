@@ -19,8 +19,12 @@ from statistics import median
 
 from tables import head, row
 
-from ncu_swizzle import catalog, ncu, paths, profiling
-from ncu_swizzle.ncu import Options
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle import paths
+from ncu_swizzle.engines import measured
+from ncu_swizzle.ncu.options import Options
 
 ROUNDS = 5
 LIMIT_S = 600
@@ -52,14 +56,14 @@ def main() -> int:
 
 def commands(given: Path | None, name: str) -> dict[str, list[str]]:
     """Return the command lines; all profile the same child process."""
-    program = ncu.find(given)
-    family, kernel = catalog.shipped().find(name)
-    child = profiling.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
+    program = installed.find(given)
+    family, kernel = collection.shipped().find(name)
+    child = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     full = ["--profile-from-start", "off", "--set", "full", "--clock-control", "none", "--launch-count", "1"]
     alone = ["--baseline", "none", "--reference", "none", *(["--ncu", str(given)] if given else [])]
     return {
         OURS: [sys.executable, "-m", "ncu_swizzle", "profile", name, *alone, "-o", "out"],
-        SECTION: ncu.argv(program, "section.ncu-rep", child, Options()),
+        SECTION: profiler.argv(program, "section.ncu-rep", child, Options()),
         FULL: [str(program), *full, "--export", "full.ncu-rep", "--", *child],
     }
 

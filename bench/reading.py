@@ -20,7 +20,11 @@ from statistics import median
 
 from tables import head, row
 
-from ncu_swizzle import catalog, ncu, paths, profiling, repfile
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncu import installed
+from ncu_swizzle import paths
+from ncu_swizzle.engines import measured
+from ncu_swizzle.ncurep import reader
 
 ROUNDS = 7
 LIMIT_S = 600
@@ -35,11 +39,11 @@ def main() -> int:
     parser.add_argument("--ncu", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args()
-    program = ncu.find(arguments.ncu)
+    program = installed.find(arguments.ncu)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         report = arguments.file or make(program, Path(folder))
-        size, rows = report.stat().st_size / 1e6, sum(len(one.instructions) for one in repfile.read(report))
+        size, rows = report.stat().st_size / 1e6, sum(len(one.instructions) for one in reader.read(report))
         times = measure(program, report, Path(folder), arguments.rounds)
     medians = {name: median(samples) for name, samples in times.items()}
     lines = [head(f"{report.name}, {size:.1f} MB, {rows} instructions", "median", "times as fast as ncu")]
@@ -53,8 +57,8 @@ def main() -> int:
 def make(program: Path, folder: Path) -> Path:
     """Profile two of kernel2's launches with all sections and sources, as one would by hand."""
     report = folder / "full.ncu-rep"
-    family, kernel = catalog.shipped().find("kernel2")
-    child = profiling.launch_command(family, [kernel], family.problem(), "profile", "full.json")
+    family, kernel = collection.shipped().find("kernel2")
+    child = measured.launch_command(family, [kernel], family.problem(), "profile", "full.json")
     own = ["--kernel-name", "kernel2", "--launch-count", "2", "--set", "full", "--import-source", "yes"]
     command = [str(program), *own, "--clock-control", "none", "--export", str(report), "--", *child]
     subprocess.run(command, check=True, cwd=folder, env=paths.child_environment(), timeout=LIMIT_S, capture_output=True)
@@ -69,11 +73,11 @@ def measure(program: Path, report: Path, folder: Path, rounds: int) -> dict[str,
     def anew() -> None:
         for file in kept.glob("*"):
             file.unlink()
-        repfile.read(report)
+        reader.read(report)
 
     ways: dict[str, Callable[[], object]] = {
         "repfile.read, disassembling": anew,
-        AGAIN: lambda: repfile.read(report),
+        AGAIN: lambda: reader.read(report),
         "repfile.read in a process of its own": lambda: subprocess.run(
             [sys.executable, "-c", PROCESS, str(report)], check=True, env=paths.child_environment(), timeout=LIMIT_S
         ),

@@ -19,8 +19,15 @@ from statistics import median
 from tables import ROOT, head, replace, row
 from walls import read
 
-from ncu_swizzle import advisor, catalog, child, ncu, paths, profiling
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import child
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle import paths
+from ncu_swizzle.engines import measured as measured_
+from ncu_swizzle.profiles.model import Profile
 
 REPEATS = 7
 STOCK = ("SharedMemoryConflicts", "UncoalescedSharedAccess")
@@ -45,13 +52,13 @@ class Pair:
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
     """Yield every kernel of the catalogue that removes excess of its baseline."""
-    for _, kernel in catalog.shipped():
+    for _, kernel in collection.shipped():
         if not kernel.baseline:
             continue
         before, after = profile_of(kernel.baseline), profile_of(kernel.name)
         removed = (before.total.excessive or 0) - (after.total.excessive or 0)
         if removed > 0:
-            estimate = advisor.pack("cost").estimate(advisor.facts(before), removed)
+            estimate = bridge.pack("cost").estimate(bridge.facts(before), removed)
             measured = 1 - (after.duration_ns or 0) / (before.duration_ns or 1)
             values = (100 * value for value in (estimate.point, estimate.low, estimate.high, measured))
             yield Pair(kernel.baseline, kernel.name, *values)
@@ -70,16 +77,16 @@ def table(found: list[Pair]) -> str:
 
 def overhead() -> str:
     """Return how long ncu takes with the rules and without, for one launch of kernel1."""
-    family, kernel = catalog.shipped().find("kernel1")
-    launch = profiling.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
-    program, times = ncu.find(), {"yes": [], "no": []}
+    family, kernel = collection.shipped().find("kernel1")
+    launch = measured_.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
+    program, times = installed.find(), {"yes": [], "no": []}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(REPEATS):
             for rules, taken in times.items():
-                options = ncu.Options(extra=("--apply-rules", rules))
+                options = options_.Options(extra=("--apply-rules", rules))
                 start = time.perf_counter()
                 outcome = child.run(
-                    ncu.argv(program, "report", launch, options), 300, Path(folder), paths.child_environment()
+                    profiler.argv(program, "report", launch, options), 300, Path(folder), paths.child_environment()
                 )
                 taken.append(time.perf_counter() - start)
                 assert outcome.status == 0, outcome.log

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle import catalog, paths, repfile
-from ncu_swizzle.compare import METRICS
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.comparison import METRICS
+from ncu_swizzle.profiles.model import Profile
 
 CLOCK = "smsp__cycles_elapsed.avg.per_second"
 BUSY = "Shared pipe", "Tensor pipe", "L2", "DRAM", "Issue slots"
@@ -31,14 +33,14 @@ def main() -> None:
 
 
 def read(name: str) -> Profile:
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = collection.shipped().find(name)
     report = paths.recording(family.name, kernel.name)
     assert report is not None, f"{name} was not recorded"
-    return repfile.read(report)[0]
+    return reader.read(report)[0]
 
 
 def table(profile_of: Callable[[str], Profile]) -> str:
-    lines = [line(profile_of(kernel.name)) for _, kernel in catalog.shipped()]
+    lines = [line(profile_of(kernel.name)) for _, kernel in collection.shipped()]
     return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
 
 

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ncu_swizzle import catalog, experiment
-from ncu_swizzle import page as report
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.jobs import compare
+from ncu_swizzle.render import page as report
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.engines.context import Request
 
 WIDTH, HEIGHT = 1200, 1010
 PICTURE = Path(__file__).with_name("report.png")
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def page(kernels: tuple[str, ...]) -> bytes:
-    result = experiment.compare_all(catalog.shipped(), kernels, Request(engine="recorded"))
+    result = compare.compare_all(collection.shipped(), kernels, Request(engine="recorded"))
     return report.render(result.comparison).encode()
 
 

@@ -8,15 +8,13 @@
 ``docs/python.md`` describes what is offered here. It is imported when it is first used: the import alone stays fast.
 """
 
-import sys
-
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without the time that importing typing takes
 if TYPE_CHECKING:
     from ncu_swizzle.answers import Profiles, ProgramResult, Result
     from ncu_swizzle.api import check, compare, profile, profile_program, read, report
-    from ncu_swizzle.compare import Comparison
     from ncu_swizzle.errors import NcuSwizzleError
-    from ncu_swizzle.profile import Profile
+    from ncu_swizzle.profiles.comparison import Comparison
+    from ncu_swizzle.profiles.model import Profile
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
 __all__ = [
@@ -31,15 +29,16 @@ __all__ = [
     "check",
     "compare",
     "profile",
+    "profile_binary",
     "profile_program",
     "read",
     "report",
 ]
 
 _HOMES = {
-    "Comparison": "compare",
+    "Comparison": "answers",
     "NcuSwizzleError": "errors",
-    "Profile": "profile",
+    "Profile": "answers",
     "Profiles": "answers",
     "ProgramResult": "answers",
     "Result": "answers",
@@ -58,15 +57,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(type(sys)):  # type: ignore[misc]  # the type of modules
-    """The package: its functions `profile` and `compare` win over the modules of the same names."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # Importing ncu_swizzle.profile would bind it here. `from ncu_swizzle.profile import …` needs no such binding.
-        if name not in __all__:
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

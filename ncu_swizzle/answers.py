@@ -1,28 +1,94 @@
-"""What the functions of `api` return, for a notebook to show and for a test to look into."""
+"""What the functions of `api` return: data that shows itself in a notebook and writes its own report.
+
+`Profile` and `Comparison` are those of `profiles`, which know no screen, with the methods that notebooks and scripts
+ask for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import pandas as pd
 
-from ncu_swizzle import page
-from ncu_swizzle.compare import Comparison
-from ncu_swizzle.compare import compare as lay_out
 from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.frames import Kind
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles import comparison
+from ncu_swizzle.profiles import frames
+from ncu_swizzle.profiles import model
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.frames import Kind
+from ncu_swizzle.render import page
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    return {field.name: getattr(data, field.name) for field in fields(data)}
+
+
+@dataclass(frozen=True)
+class Profile(model.Profile):
+    """One profiled launch."""
+
+    @classmethod
+    def of(cls, profile: model.Profile) -> Profile:
+        """Return a profile as a notebook takes it."""
+        return profile if isinstance(profile, cls) else cls(**_fields(profile))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """Return the profile that `save` wrote; raise BadFile or DamagedFile."""
+        return cls.of(run_folder.load_profile(Path(path)))
+
+    def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
+        """Return a table as a DataFrame: instructions, lines, accesses, stalls or metrics; see `frames.COLUMNS`."""
+        return frames.of_profile(self, kind)
+
+    def html(self) -> str:
+        """Return the report of this profile alone, one HTML document."""
+        return page.render(comparison.compare([self]))
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report of this profile alone."""
+        write_atomically(Path(path), self.html().encode())
+
+    def _repr_html_(self) -> str:
+        return page.render_card([self])
+
+
+@dataclass(frozen=True)
+class Comparison(comparison.Comparison):
+    """Profiles side by side, the one before first."""
+
+    profiles: tuple[Profile, ...]
+
+    @classmethod
+    def of(cls, compared: comparison.Comparison) -> Comparison:
+        """Return a comparison as a notebook takes it."""
+        return cls(**{**_fields(compared), "profiles": tuple(map(Profile.of, compared.profiles))})
+
+    def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
+        """Return a table of all profiles, one below the other, with their labels; see `frames.of_comparison`."""
+        return frames.of_comparison(self, kind)
+
+    def html(self) -> str:
+        """Return the report, one HTML document."""
+        return page.render(self)
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report."""
+        write_atomically(Path(path), self.html().encode())
+
+    def _repr_html_(self) -> str:
+        return page.render_card(self.profiles, self)
 
 
 class Profiles(Sequence[Profile]):
     """The profiles of a file or a run, by number or by the kernel's name."""
 
-    def __init__(self, profiles: Iterable[Profile]) -> None:
-        self._profiles = tuple(profiles)
+    def __init__(self, profiles: Iterable[model.Profile]) -> None:
+        self._profiles = tuple(map(Profile.of, profiles))
 
     def __len__(self) -> int:
         return len(self._profiles)
@@ -40,12 +106,12 @@ class Profiles(Sequence[Profile]):
         return self._profiles[which] if isinstance(which, int) else self._named(which)
 
     def _named(self, name: str) -> Profile:
-        found = [one for one in self._profiles if name in (one.kernel.name, one.kernel.function)]
-        if len(found) == 1:
-            return found[0]
-        names = ", ".join(dict.fromkeys(one.kernel.name for one in self._profiles))
-        if found:
-            raise UsageError(f"{len(found)} profiles are of {name!r}", "take one by its number")
+        named = [profile for profile in self._profiles if name in (profile.kernel.name, profile.kernel.function)]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise UsageError(f"{len(named)} profiles are of {name!r}", "take one by its number")
+        names = ", ".join(dict.fromkeys(profile.kernel.name for profile in self._profiles))
         raise UnknownKernel(f"there is no profile of {name!r}", f"there are: {names}")
 
     def __eq__(self, other: object) -> bool:
@@ -61,7 +127,7 @@ class Profiles(Sequence[Profile]):
 
     def to_frame(self, kind: Kind = "accesses") -> pd.DataFrame:
         """Return a table of all profiles, one below the other; see `Comparison.to_frame`."""
-        return lay_out(self._profiles).to_frame(kind)
+        return frames.of_comparison(comparison.compare(self._profiles), kind)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the commands do, as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
 
 An entry is what the commands take: a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder;
-or what these functions return. Further keywords are ncu's own options, `ncu.Options`: ``clock_control="base"``.
+or what these functions return. Further keywords are ncu's own options, `ncu.options.Options`: ``clock_control="base"``.
 Every function raises errors of `errors.NcuSwizzleError`, with a `hint`.
 """
 
@@ -16,29 +16,39 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import catalog, experiment, ncu, pairing, profiling, programs, runfolder, userkernel
-from ncu_swizzle.answers import Profiles, ProgramResult, Result
-from ncu_swizzle.compare import Comparison
-from ncu_swizzle.compare import compare as lay_out
+import numpy as np
+
+from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.choice import choose_engine
+from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.experiment import AUTO, Progress
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
-from ncu_swizzle.gate import checking, policy
+from ncu_swizzle.gate import checking
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Verdict
-from ncu_swizzle.ncu import Launches
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.jobs import profile_kernel
+from ncu_swizzle.jobs import profile_program as program_job
+from ncu_swizzle.jobs.entries import gather, saved_profiles
+from ncu_swizzle.jobs.profile_kernel import AUTO
+from ncu_swizzle.ncu.options import Launches, Options
+from ncu_swizzle.profiles import comparison
+from ncu_swizzle.profiles import model
+from ncu_swizzle.profiles import pairing
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED
 from ncu_swizzle.texts import Texts, listed
 
-ENGINES = ("auto", "ncu", "recorded", "emulated")
-SILENT: Progress = lambda kernel, percent: None  # noqa: E731 - a typed name for what is passed on
+ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
-
-Entry = str | Path | Profile | Result | Sequence[Profile]
-OWN = tuple(inspect.signature(userkernel.asked).parameters)[1:]  # what describes a .cu file, beside its problem
+Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
+OWN = tuple(inspect.signature(user_kernels.asked).parameters)[1:]  # what describes a .cu file, beside its problem
 
 
 def profile(
@@ -52,7 +62,7 @@ def profile(
     overwrite: bool = False,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    on_progress: Progress = SILENT,
+    on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
     **options: Any,
@@ -65,14 +75,16 @@ def profile(
     """
     described = {name: options.pop(name) for name in OWN if name in options}
     request = _request(engine, problem, ncu, timeout, options, OWN)
-    asked = userkernel.asked(problem or {}, **described)
-    known, names = userkernel.chosen(str(kernel), asked, [Path(folder) for folder in catalog], config)
+    asked = user_kernels.asked(problem or {}, **described)
+    known, names = user_kernels.chosen(str(kernel), asked, [Path(folder) for folder in catalog], config)
+    target = known.target(names[-1], request.problem)
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, slug(names[-1]))
-        found = experiment.profile(known, names[-1], request, baseline, reference, place, overwrite, on_progress)
-    subject = next(one for one in found.comparison.profiles if one.kernel.name == names[-1])
-    kept = found.folder if export is not None else None
-    return Result(subject, found.comparison, found.engine.name, found.engine.reason, kept)
+        place = Path(export) if export is not None else Path(scratch, slug(target.name))
+        result = profile_kernel.profile(known, target, request, baseline, reference, place, overwrite, on_progress)
+    compared = Comparison.of(result.comparison)
+    subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
+    kept = result.folder if export is not None else None
+    return Result(subject, compared, result.engine.name, result.engine.reason, kept)
 
 
 def profile_program(
@@ -86,28 +98,53 @@ def profile_program(
     overwrite: bool = False,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    on_progress: Progress = SILENT,
+    on_progress: Progress = silent,
     **options: Any,
 ) -> ProgramResult:
     """Profile the kernels of any program, as ``ncu-swizzle profile -- PROGRAM`` does.
 
     `program` is its command line, which runs in `folder`; `baseline` a run, a report or a saved profile, `pairs`
-    texts ``A=B``. Further keywords are ncu's filters, `ncu.Launches` (``kernel_name="regex:softmax"``), and options.
+    texts ``A=B``. Further keywords are ncu's filters, `ncu.options.Launches` (``kernel_name="regex:softmax"``), and options.
     """
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
-    options = {"launch_count": programs.MOST_LAUNCHES, **options}
+    options = {"launch_count": program_job.MOST_LAUNCHES, **options}
     request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
     request = replace(request, options=replace(request.options, launches=Launches.of(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.parse(text) for text in listed(pairs)]
-    called = programs.Program(words, Path(folder).absolute())
+    program_ = program_job.Program(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, "run")
-        known = catalog.shipped()
-        found = programs.profile(known, called, request, str(baseline), forced, place, overwrite, on_progress)
-        profiles = Profiles(runfolder.load(place).subjects)
-    kept = found.folder if export is not None else None
-    return ProgramResult(profiles, found.comparisons, found.notes, found.title, kept)
+        result = program_job.profile(program_, request, str(baseline), forced, place, overwrite, on_progress)
+        profiles = Profiles(run_folder.load(place).subjects)
+    kept = result.folder if export is not None else None
+    return ProgramResult(profiles, tuple(map(Comparison.of, result.comparisons)), result.notes, result.title, kept)
+
+
+def profile_binary(
+    path: str | Path,
+    kernel: str = "",
+    *,
+    grid: Sequence[int],
+    block: Sequence[int],
+    shared: int = 0,
+    parameters: Sequence[bytes | np.ndarray] = (),
+    exhaustive: bool = False,
+    nvcc: str | Path | None = None,
+    on_progress: Progress = silent,
+) -> Profile:
+    """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
+
+    `kernel` is its plain or mangled name, empty for the only one; `shared` the bytes of dynamic shared memory;
+    `parameters` the kernel's, in order: a scalar's bytes, or an array for a pointer, whose content is then known.
+    Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
+    """
+    settings = emulation.Settings(Toolchain(Path(nvcc) if nvcc is not None else None), exhaustive)
+    name = kernel or Path(path).name
+    emulated = emulation.profile_binary(
+        Path(path), kernel, grid, block, shared, parameters, settings, lambda percent: on_progress(name, percent)
+    )
+    return Profile.of(emulated.profile)
 
 
 def read(path: str | Path) -> Profiles:
@@ -115,9 +152,8 @@ def read(path: str | Path) -> Profiles:
     if not Path(path).exists():
         raise BadFile(f"{path} does not exist", "give a .ncu-rep file, a saved profile or the folder of a run")
     if Path(path).is_dir():
-        return Profiles(runfolder.load(Path(path)).profiles)
-    nothing = catalog.Catalog(())  # for names, which cannot come here
-    return Profiles(experiment.gather(nothing, [str(Path(path))], Request(), profiling.Engine("recorded")))
+        return Profiles(run_folder.load(Path(path)).profiles)
+    return Profiles(saved_profiles(Path(path)))
 
 
 def compare(
@@ -126,14 +162,15 @@ def compare(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    on_progress: Progress = SILENT,
+    on_progress: Progress = silent,
     **options: Any,
 ) -> Comparison:
     """Lay profiles side by side, the one before first; raise NotComparable where there is none.
 
     A run stands for the kernel that it was made for; alone, for everything in it.
     """
-    return lay_out(_gather(entries, _request(engine, problem, ncu, timeout, options), on_progress)[0])
+    profiles, _ = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress)
+    return Comparison.of(comparison.compare(profiles))
 
 
 def report(*entries: Entry, out: str | Path | None = None, **how: Any) -> str:
@@ -160,7 +197,7 @@ def check(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    on_progress: Progress = SILENT,
+    on_progress: Progress = silent,
     **options: Any,
 ) -> Verdict:
     """Hold profiles against limits as ``ncu-swizzle check`` does, but for its settings files, which are not read.
@@ -187,27 +224,26 @@ def _texts(limit: Limit) -> tuple[str, ...]:
 
 def _gather(
     entries: Sequence[Entry], request: Request, on_progress: Progress, alone: bool = True
-) -> tuple[list[Profile], str]:
+) -> tuple[list[model.Profile], str]:
     """Return the profiles that the entries stand for, and why nothing is measured here.
 
     `alone` is whether a single run stands for all that is in it.
     """
-    engine = profiling.Engine("")
-    found: list[Profile] = []
+    engine = choose_engine(request) if any(isinstance(entry, str | Path) for entry in entries) else None
+    alone = alone and len(entries) == 1
+    profiles: list[model.Profile] = []
     for entry in entries:
-        if isinstance(entry, Profile):
-            found.append(entry)
+        if isinstance(entry, model.Profile):
+            profiles.append(entry)
         elif isinstance(entry, Result):
-            found += entry.profiles if alone and len(entries) == 1 else [entry.profile]
-        elif isinstance(entry, str | Path):
-            engine = engine if engine.name else profiling.choose_engine(request)
-            if alone and len(entries) == 1 and Path(entry).is_dir():
-                found += runfolder.load(Path(entry)).profiles
-            else:
-                found += experiment.gather(catalog.shipped(), [str(entry)], request, engine, on_progress)
-        else:
-            found += entry
-    return found, engine.reason
+            profiles += entry.profiles if alone else [entry.profile]
+        elif not isinstance(entry, str | Path):
+            profiles += entry
+        elif alone and Path(entry).is_dir():
+            profiles += run_folder.load(Path(entry)).profiles
+        elif engine:
+            profiles += gather(collection.shipped(), [str(entry)], request, engine, on_progress)
+    return profiles, engine.reason if engine else ""
 
 
 def _request(
@@ -224,7 +260,7 @@ def _request(
     """
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    known = [field.name for field in fields(ncu.Options)]
+    known = [field.name for field in fields(Options)]
     for name in options:
         if name not in known:
             there_are = [*known, *more]
@@ -232,7 +268,7 @@ def _request(
                 f"unknown option {name!r}{_near(name, there_are)}", f"options here: {', '.join(there_are)}"
             )
     at = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), ncu.Options(**options), at, timeout)
+    return Request(engine, dict(problem or {}), Options(**options), at, timeout)
 
 
 def _near(name: str, known: Iterable[str]) -> str:

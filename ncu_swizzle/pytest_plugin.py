@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ncu_swizzle.profile import Profile
+    from ncu_swizzle.answers import Profile
 
 MARKER = "gpu"
 SECTION = "ncu-swizzle"
@@ -60,9 +60,10 @@ def _marker_is_ours(config: pytest.Config) -> bool:
 
 def _lacking() -> str:
     """Return why nothing can be measured here; empty where it can."""
-    from ncu_swizzle import profiling
+    from ncu_swizzle.engines import choice
+    from ncu_swizzle.engines import context
 
-    engine = profiling.choose_engine(profiling.Request())
+    engine = choice.choose_engine(context.Request())
     return "" if engine.name == "ncu" else engine.reason or "nothing can be measured here"
 
 
@@ -79,7 +80,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     shared = (base.parent if hasattr(request.config, "workerinput") else base) / "ncu-swizzle"
     profiles: dict[str, Profile] = {}
 
-    from ncu_swizzle.kernelspec import FILES
+    from ncu_swizzle.catalog.family import FILES
 
     def get(entry: str | Path, **how: Any) -> Profile:
         __tracebackhide__ = True
@@ -101,11 +102,13 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def _only(path: Path) -> Profile:
     """Return the one profile of a file, or that of the kernel that a run was made for."""
-    from ncu_swizzle import api, runfolder
+    from ncu_swizzle import api
+    from ncu_swizzle.answers import Profile
     from ncu_swizzle.errors import UsageError
+    from ncu_swizzle.profiles import run_folder
 
     if path.is_dir():
-        return runfolder.load(path).subjects[0]
+        return Profile.of(run_folder.load(path).subjects[0])
     profiles = api.read(path)
     if len(profiles) > 1:
         raise UsageError(f"{path} holds {len(profiles)} kernels", f"ncu_swizzle.read({str(path)!r})[…] is one of them")
@@ -114,11 +117,13 @@ def _only(path: Path) -> Profile:
 
 def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
     """Profile into the folder, or return what another worker has left there."""
-    from ncu_swizzle import api, runfolder
+    from ncu_swizzle import api
+    from ncu_swizzle.answers import Profile
+    from ncu_swizzle.profiles import run_folder
 
     with _locked(folder.parent):
-        if (folder / runfolder.MANIFEST).is_file():
-            return runfolder.load(folder).subjects[0]
+        if (folder / run_folder.MANIFEST).is_file():
+            return Profile.of(run_folder.load(folder).subjects[0])
         return api.profile(kernel, **how, export=folder).profile
 
 
@@ -145,13 +150,14 @@ def pytest_runtest_makereport(
 
 def _keep(place: Path, test: str, profile: Profile) -> str:
     """Write the report of a profile that a test failed on, and say where."""
+    from ncu_swizzle.answers import Profile
     from ncu_swizzle.errors import NotWritable
     from ncu_swizzle.files import slug
 
     digest = hashlib.sha256(test.encode()).hexdigest()[:8]
     file = place / f"{slug(test.rpartition('/')[2])}-{digest}.html"
     try:
-        profile.to_html(file)
+        Profile.of(profile).to_html(file)
     except NotWritable as error:
         return str(error)
     return f"report: {file}"

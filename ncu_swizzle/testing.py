@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ncu_swizzle import blame
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles import attribution
+from ncu_swizzle.profiles.model import Profile
 
 if TYPE_CHECKING:
     from ncu_swizzle.answers import Result
@@ -73,7 +73,7 @@ def explain(profile: Profile, check: Check) -> str:
 
 
 def _worst(profile: Profile, access: str) -> list[str]:
-    places = {one.pc: f"{file}:{line}" for one, (file, line) in blame.sites(profile)}
+    places = {one.pc: f"{file}:{line}" for one, (file, line) in attribution.sites(profile)}
     found = [one for one in profile.shared() if access in ("", one.access) and one.excessive]
     found.sort(key=lambda one: -(one.excessive or 0))
     rows = [

@@ -26,15 +26,20 @@ HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its r
 COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import catalog, commit, headers, launchfacts, profiling  # noqa: E402
-from ncu_swizzle.catalog import Catalog, Family  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import commit
+from ncu_swizzle.build import headers
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.engines import measured as measured_  # noqa: E402
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.family import Family  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
-from ncu_swizzle.profiling import Request  # noqa: E402
+from ncu_swizzle.engines.context import Request  # noqa: E402
 
 
 def main(names: list[str]) -> None:
     """Record the kernels named, all of them by default."""
-    found = catalog.shipped()
+    found = collection.shipped()
     names = names or [kernel.name for _, kernel in found]
     if HOME in os.environ:
         compile_all(found, names)
@@ -83,16 +88,16 @@ def record(found: Catalog, name: str, home: Path) -> None:
     family, kernel = found.find(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
-    measured = profiling.measure(family, kernel, Request("ncu"), folder, lambda percent: None)
+    measured = measured_.measure(family, kernel, Request("ncu"), folder, lambda percent: None)
     report = folder / measured.report
     place = home / gpu_name(measured.machine.gpu) / family.name
     place.mkdir(parents=True, exist_ok=True)
     shutil.copy(report, place)
-    facts = json.loads(launchfacts.facts_path(report).read_text(encoding="utf-8"))
+    facts = json.loads(launch_facts.facts_path(report).read_text(encoding="utf-8"))
     del facts["digest"]
     told = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
-    write_json(place / launchfacts.facts_path(report).name, told)
-    launchfacts.seal(place / report.name, facts.get("notes", ()))
+    write_json(place / launch_facts.facts_path(report).name, told)
+    launch_facts.seal(place / report.name, facts.get("notes", ()))
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 

@@ -15,7 +15,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle import catalog, child, ncu, paths, profiling  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family as catalog
+from ncu_swizzle import child
+from ncu_swizzle.ncu import installed
+from ncu_swizzle import paths
+from ncu_swizzle.engines import measured  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
 
 # The sections that the stock rules about shared memory need; neither is in ncu's default set.
@@ -26,10 +31,10 @@ TIMEOUT_S = 300.0
 
 def main() -> None:
     """Record all kernels that are some other kernel's baseline and have a degree above 1."""
-    found = catalog.shipped()
+    found = collection.shipped()
     names = sorted({kernel.baseline for _, kernel in found if kernel.baseline})
     conflicting = [name for name in names if max(found.find(name)[1].degree.values(), default=1) > 1]
-    program = ncu.find()
+    program = installed.find()
     promises: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in conflicting:
@@ -43,7 +48,7 @@ def main() -> None:
 def promise(program: Path, family: catalog.Family, kernel: catalog.Kernel, folder: Path) -> dict[str, list[float]]:
     """Return the estimated speed-ups that each rule states for one launch, in percent."""
     report = folder / f"{kernel.name}.ncu-rep"
-    launch = profiling.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
+    launch = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     sections = [part for section in SECTIONS for part in ("--section", section)]
     command = [str(program), "--profile-from-start", "off", "--clock-control", "none", *sections]
     command += ["--export", str(report), "--force-overwrite", "--", *launch]

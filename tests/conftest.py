@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, paths, repfile
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.model import Profile
 
 pytest_plugins = ("pytester",)
 
@@ -40,7 +42,7 @@ def recorded(
         saved = shared / f"{name}.profile.json"
         if saved.is_file():
             return Profile.from_json(saved.read_text(encoding="utf-8"))
-        (profile,) = repfile.read(recorded_file(name))
+        (profile,) = reader.read(recorded_file(name))
         if "PYTEST_XDIST_WORKER" in os.environ:  # without workers the folder outlives the run
             profile.save(saved)
         return profile
@@ -51,7 +53,7 @@ def recorded(
 @pytest.fixture(scope="session")
 def recorded_file() -> Callable[[str], Path]:
     """Return a function that finds a recorded .ncu-rep by the kernel's name."""
-    return lambda name: RECORDINGS / catalog.shipped().find(name)[0].name / f"{name}.ncu-rep"
+    return lambda name: RECORDINGS / collection.shipped().find(name)[0].name / f"{name}.ncu-rep"
 
 
 @pytest.fixture

@@ -21,12 +21,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import catalog, launchfacts, listing, page, paths, repfile, runfolder
-from ncu_swizzle.compare import compare
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.render import listing
+from ncu_swizzle.render import page
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.gate import baseline, config, judge, policy
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate import config
+from ncu_swizzle.gate import judge
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.policy import Policy
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 
 SLOWEST_S = 180.0  # longer is a hang: the reader's own limit is below
 REFUSED, READ = "refused", "read"
@@ -86,7 +95,7 @@ def _show(profiles: Any) -> None:
         assert Profile.from_json(one.to_json()) is not None
 
 
-def _plan(found: catalog.Catalog) -> None:
+def _plan(found: collection.Catalog) -> None:
     """Do with a catalogue what commands do before anything is launched."""
     json.dumps(listing.data(found))
     listing.markdown(found)
@@ -102,18 +111,18 @@ def _check(settings: config.Settings) -> None:
     judge.judge([saved("tma/tma-128")], Policy(settings.rules, None, True))
 
 
-def _run(folder: Path) -> runfolder.Run:
-    return runfolder.load(folder)
+def _run(folder: Path) -> run_folder.Run:
+    return run_folder.load(folder)
 
 
 KINDS = (
-    Kind("report of ours", "k.ncu-rep", 380, repfile.read, sealed=True, beside="facts"),
-    Kind("facts", "k.facts.json", 220, lambda file: repfile.read(file.with_name("k.ncu-rep")), _show, True, "report"),
-    Kind("foreign report", "k.ncu-rep", 130, repfile.read, _show),
-    Kind("saved profile", "k.json", 400, runfolder.load_profile, lambda found: _show([found]), sealed=True),
+    Kind("report of ours", "k.ncu-rep", 380, reader.read, sealed=True, beside="facts"),
+    Kind("facts", "k.facts.json", 220, lambda file: reader.read(file.with_name("k.ncu-rep")), _show, True, "report"),
+    Kind("foreign report", "k.ncu-rep", 130, reader.read, _show),
+    Kind("saved profile", "k.json", 400, run_folder.load_profile, lambda found: _show([found]), sealed=True),
     Kind("baseline", "baseline.json", 270, baseline.load, sealed=True),
     Kind("run.json", "run.json", 200, lambda file: _run(file.parent), lambda run: _show(run.subjects), beside="run"),
-    Kind("family.toml", "family.toml", 160, lambda file: catalog.load(file.parent.parent), _plan),
+    Kind("family.toml", "family.toml", 160, lambda file: collection.load(file.parent.parent), _plan),
     Kind("ncu-swizzle.toml", "ncu-swizzle.toml", 120, config.read, _check),
     Kind("pyproject.toml", "pyproject.toml", 120, config.read, _check),
 )
@@ -137,7 +146,7 @@ max-excessive = 4096
 
 @cache
 def saved(source: str) -> Profile:
-    return repfile.read(paths.recordings() / "h100" / f"{source}.ncu-rep")[0]
+    return reader.read(paths.recordings() / "h100" / f"{source}.ncu-rep")[0]
 
 
 @cache
@@ -149,7 +158,7 @@ def original(kind: str, source: str) -> bytes:
     makers: dict[str, Callable[[], bytes]] = {
         "report of ours": recording.read_bytes,
         "foreign report": recording.read_bytes,
-        "facts": lambda: _sealed(json.loads(launchfacts.facts_path(recording).read_text(encoding="utf-8"))),
+        "facts": lambda: _sealed(json.loads(launch_facts.facts_path(recording).read_text(encoding="utf-8"))),
         "saved profile": lambda: saved(source).to_json().encode(),
         "baseline": lambda: baseline.Baseline((baseline.entry([saved(source)]),)).to_json().encode(),
         "run.json": json.dumps(run, indent=1).encode,
@@ -161,7 +170,7 @@ def original(kind: str, source: str) -> bytes:
 
 
 def _sealed(facts: dict[str, Any]) -> bytes:
-    return json.dumps({**facts, "digest": launchfacts.facts_digest(facts)}).encode()
+    return json.dumps({**facts, "digest": launch_facts.facts_digest(facts)}).encode()
 
 
 def _beside(kind: Kind, source: str) -> dict[str, bytes]:

@@ -21,16 +21,20 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
-from ncu_swizzle import catalog, container, parameters
-from ncu_swizzle.emulate import code, run
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.cubin import parameters
+from ncu_swizzle.emulate import code
+from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.accesses import Log
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import Launch
+from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.schedule import Schedule
-from ncu_swizzle.expressions import evaluate
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.profiles.model import Profile
 
 DATA = Path(__file__).parent / "data" / "emulate"
 OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
@@ -74,7 +78,7 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
     machine.log = Log(program.instructions, size)
     machine.keep_contents()
     machine.stores = []
-    Schedule(program, machine, 10**7).run()
+    Schedule(program, machine, 10**7, HANDLERS).run()
     count = int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:
@@ -89,7 +93,7 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
 
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
-    family, variant = catalog.shipped().find(name)
+    family, variant = collection.shipped().find(name)
     (result,) = container.inspect(report).results
     elf = ELFFile(io.BytesIO(result.cubin))
     values = bytearray()

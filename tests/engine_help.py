@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.emulate.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
 
 
 def needs(*tools: str) -> pytest.MarkDecorator:

@@ -447,15 +447,16 @@ def _busy_twice() -> str:
 
 def _own(program: list[str], export: Path) -> int:
     """Stand in for a user's kernel: a recorded report, beside the facts that the child would have written."""
-    from ncu_swizzle import description, launch
+    from ncu_swizzle.catalog import family_json
+    from ncu_swizzle.launch import __main__
 
-    family = description.read(Path(program[program.index("--description") + 1]))
+    family = family_json.read(Path(program[program.index("--description") + 1]))
     (kernel,) = (one for one in family.kernels if one.name == program[-1])
     recorded = "kernel2" if kernel.baseline else "kernel1"
     shutil.copy(RECORDINGS / f"{recorded}.ncu-rep", export)
     known = json.loads((RECORDINGS / f"{recorded}.facts.json").read_text(encoding="utf-8"))
     errors = {kernel.name: {"y": 0.0}} if family.reference else {}
-    facts = {**launch.what_runs(family, kernel, family.problem()), "machine": known["machine"], "errors": errors}
+    facts = {**__main__.what_runs(family, kernel, family.problem()), "machine": known["machine"], "errors": errors}
     Path(program[program.index("--facts") + 1]).write_text(json.dumps(facts), encoding="utf-8")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ncu_swizzle.profile import DURATION, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, Metric, Profile
 
 HOSTILE = "</script>\n::error file=x::|`<b>&\x00\u202e]]>%0A##[error]"
 

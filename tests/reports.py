@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ncu_swizzle import runfolder
-from ncu_swizzle.container import MAGIC
-from ncu_swizzle.profile import Launch, Profile
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.ncurep.container import MAGIC
+from ncu_swizzle.profiles.model import Launch, Profile
 
 
 def join(reports: Sequence[Path]) -> bytes:
@@ -25,7 +25,7 @@ def save_run(folder: Path, kernel: str, profiles: Sequence[Profile]) -> Path:
     folder.mkdir()
     for profile in profiles:
         profile.save(folder / f"{profile.kernel.name}.json")
-    runfolder.finish(folder, kernel, [f"{profile.kernel.name}.json" for profile in profiles])
+    run_folder.finish(folder, kernel, [f"{profile.kernel.name}.json" for profile in profiles])
     return folder
 
 

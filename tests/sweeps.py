@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ncu_swizzle import catalog
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import NcuSwizzleError, WrongOutput
-from ncu_swizzle.profile import DURATION, Instruction, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, Metric, Profile
+from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.sweep import plan
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
 
@@ -39,7 +40,7 @@ def transposes(
     """Return a sweep of the transpose family; `failing` says which points ended with an error."""
     wrong = {("transpose-xor", 1024): WrongOutput("out differs by 0.5 of its size", "read it as it was written")}
     failing = wrong if failing is None else failing
-    planned = plan.make(catalog.shipped(), ["transpose"], variants, {"n": sizes})
+    planned = plan.make(collection.shipped(), ["transpose"], variants, {"n": sizes})
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))

@@ -15,11 +15,13 @@ import pandas as pd
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle import catalog, frames
-from ncu_swizzle.compare import compare as lay_out
-from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.profiles import frames
+from ncu_swizzle.profiles.comparison import compare as lay_out
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
-from ncu_swizzle.profile import Instruction, Kernel, Metric, Profile
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.model import Kernel, Metric, Profile
 from tests.reports import join, save_run
 from tests.test_imports import HEAVY, imported_by
 
@@ -143,7 +145,7 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
     assert project.profile.accesses["LDS"].degree == 1
     family = tmp_path / "mine"
     shutil.copytree(ROOT / "tests" / "data" / "stress" / "rotate", family)
-    known = catalog.load(tmp_path)
+    known = collection.load(tmp_path)
     (kernel,) = known.families[0].kernels
     assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
 

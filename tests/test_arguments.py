@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import arguments, fills, geometry
-from ncu_swizzle.catalog import Argument
+from ncu_swizzle.catalog import argument_syntax
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.catalog.family import Argument
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.geometry import Limits
+from ncu_swizzle.catalog.launch_limits import Limits
 
 N = {"n": 12}
 HERE = Path()
 
 
 def one(text: str, problem: dict[str, int] | None = None) -> Argument:
-    (found,) = arguments.parse([text], HERE, problem or N)
+    (found,) = argument_syntax.parse([text], HERE, problem or N)
     return found
 
 
@@ -123,40 +125,40 @@ def test_random_integers_take_all_values() -> None:
 def test_a_file_is_taken_as_it_is_or_refused(tmp_path: Path) -> None:
     saved = np.arange(6, dtype=np.int16).reshape(2, 3)
     np.save(tmp_path / "a b.npy", saved)
-    (short,) = arguments.parse(["x=a b.npy"], tmp_path, {})
-    (long,) = arguments.parse(["x=int16[2,n]:a b.npy:out"], tmp_path, {"n": 3})
+    (short,) = argument_syntax.parse(["x=a b.npy"], tmp_path, {})
+    (long,) = argument_syntax.parse(["x=int16[2,n]:a b.npy:out"], tmp_path, {"n": 3})
     assert (short.dtype, short.shape, short.output) == ("int16", ("2", "3"), False)
     assert long.output
     for argument in (short, long):
         assert fills.array(argument, {"n": 3}).tolist() == saved.tolist()
     with pytest.raises(UsageError, match=r"holds int16\[2, 3\], not int16\[3, 2\]"):
-        arguments.parse(["x=int16[3,2]:a b.npy"], tmp_path, {})
+        argument_syntax.parse(["x=int16[3,2]:a b.npy"], tmp_path, {})
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(UsageError, match="cannot be read"):
-        arguments.parse(["x=objects.npy"], tmp_path, {})
+        argument_syntax.parse(["x=objects.npy"], tmp_path, {})
 
 
 def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:
     with pytest.raises(UsageError, match="two arguments are called 'x'"):
-        arguments.parse(["x=1", "x=2"], HERE, N)
-    (found,) = arguments.parse(["y=float32[n]:out"], HERE, N, {"y": 0.25})
+        argument_syntax.parse(["x=1", "x=2"], HERE, N)
+    (found,) = argument_syntax.parse(["y=float32[n]:out"], HERE, N, {"y": 0.25})
     assert found.tolerance == 0.25
     with pytest.raises(UsageError, match="'x' is no output"):
-        arguments.parse(["y=float32[n]:out"], HERE, N, {"x": 0.25})
+        argument_syntax.parse(["y=float32[n]:out"], HERE, N, {"x": 0.25})
 
 
 # ---------------------------------------------------------------------------------------------- grid and block
 
 
 def test_sizes_left_away_are_one() -> None:
-    assert geometry.three("n//32, 8", "grid") == ("n//32", "8", "1")
-    assert geometry.three([8], "block") == ("8", "1", "1")
+    assert launch_limits.three("n//32, 8", "grid") == ("n//32", "8", "1")
+    assert launch_limits.three([8], "block") == ("8", "1", "1")
 
 
 @pytest.mark.parametrize("text", ["", "1,2,3,4", "1,,2", ","])
 def test_too_few_or_many_sizes_are_told(text: str) -> None:
     with pytest.raises(UsageError, match="one to three sizes"):
-        geometry.three(text, "grid")
+        launch_limits.three(text, "grid")
 
 
 @pytest.mark.parametrize(
@@ -171,14 +173,14 @@ def test_too_few_or_many_sizes_are_told(text: str) -> None:
 )
 def test_sizes_that_no_gpu_takes_are_told(sizes: tuple[str, ...], what: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as wrong:
-        geometry.check(sizes, what, N)
+        launch_limits.check(sizes, what, N)
     assert f"--{what}" in wrong.value.hint or "--problem" in wrong.value.hint
 
 
 def test_a_launch_beyond_the_limits_is_told() -> None:
     limits = Limits(threads=512, shared=101376, static=4096)
-    geometry.refuse("fn", (32, 16, 1), 97280, limits)
+    launch_limits.refuse("fn", (32, 16, 1), 97280, limits)
     with pytest.raises(UsageError, match=r"32 x 32 x 1 is 1,024 threads; the kernel can be launched with 512"):
-        geometry.refuse("fn", (32, 32, 1), 0, limits)
+        launch_limits.refuse("fn", (32, 32, 1), 0, limits)
     with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory beside its 4,096 bytes of static"):
-        geometry.refuse("fn", (32, 1, 1), 97281, limits)
+        launch_limits.refuse("fn", (32, 1, 1), 97281, limits)

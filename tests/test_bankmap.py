@@ -12,17 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import compare
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.model import terminal
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.smem import access, bankmap, fragments, layout, mapping, pictures
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.smem import access
+from ncu_swizzle.smem import bankmap
+from ncu_swizzle.smem import fragments
+from ncu_swizzle.smem import layout
+from ncu_swizzle.smem import mapping
+from ncu_swizzle.smem import pictures
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.wavefronts import wavefronts
-from ncu_swizzle.view import banks as view
+from ncu_swizzle.render.view import banks as view
 
 # Article 001, both of its maps.
 PLAIN_001 = """

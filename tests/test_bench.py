@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.profiles.model import Profile
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,7 +24,7 @@ def test_the_walls_are_those_of_the_recordings(
     shown = re.search(r"written by bench/walls.py -->\n(.*?)<!-- end of walls -->", page, re.DOTALL)
     assert shown
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in shown[1].splitlines()[2:]}
-    assert list(lines) == [kernel.name for _, kernel in catalog.shipped()]
+    assert list(lines) == [kernel.name for _, kernel in collection.shipped()]
     for name in ("kernel1", "kernel2", "gemm-pipelined", "transpose-plain", "tma-128"):  # reading all takes long
         assert lines[name] == walls.line(recorded(name)), "python3 bench/walls.py --write"
 

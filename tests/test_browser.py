@@ -13,10 +13,10 @@ pytest.importorskip("selenium", reason="needs selenium")
 
 from selenium.webdriver.common.keys import Keys
 
-from ncu_swizzle import page as report
-from ncu_swizzle import several
-from ncu_swizzle.compare import compare
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import Profile
 from tests.browser import Browser, chromium
 from tests.reports import launched
 
@@ -353,7 +353,7 @@ def many(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> P
     before, after, _ = profiles
     rows = [(launched(before, f"f<{number}>()", number), launched(after, f"f<{number}>()", number))
             for number in range(3)]  # fmt: skip
-    comparisons, notes = several.lay_out(rows, ("old", "new"))
+    comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
     file = tmp_path_factory.mktemp("report") / "many.html"
     file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
     return file

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import catalog
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family as catalog
 from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
-from ncu_swizzle.expressions import evaluate
+from ncu_swizzle.catalog.expressions import evaluate
 
 FAMILY = """
 [family]
@@ -40,7 +41,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
-    found = catalog.shipped()
+    found = collection.shipped()
     family, kernel = found.find("kernel2")
     assert family.name == "attention"
     assert kernel.baseline == "kernel1"
@@ -52,7 +53,7 @@ def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
 
 
 def test_every_baseline_and_source_exists() -> None:
-    found = catalog.shipped()
+    found = collection.shipped()
     for family, kernel in found:
         if kernel.baseline:
             assert found.find(kernel.baseline)[0] is family
@@ -63,11 +64,11 @@ def test_every_baseline_and_source_exists() -> None:
 
 @pytest.mark.parametrize(
     ("family", "kernel"),
-    [(family, kernel) for family, kernel in catalog.shipped() if kernel.baseline],
+    [(family, kernel) for family, kernel in collection.shipped() if kernel.baseline],
     ids=lambda item: item.name,
 )
 def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: catalog.Kernel) -> None:
-    _, baseline = catalog.shipped().find(kernel.baseline)
+    _, baseline = collection.shipped().find(kernel.baseline)
     before = family.source(baseline).read_text(encoding="utf-8").replace(baseline.entry, kernel.entry)
     after = family.source(kernel).read_text(encoding="utf-8")
     changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
@@ -78,9 +79,9 @@ def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: cat
 
 def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     with pytest.raises(UnknownKernel, match="did you mean 'kernel2'"):
-        catalog.shipped().find("kernl2")
+        collection.shipped().find("kernl2")
     with pytest.raises(UnknownKernel) as far:
-        catalog.shipped().find("zzzzzz")
+        collection.shipped().find("zzzzzz")
     assert "did you mean" not in str(far.value)
     assert far.value.hint == "ncu-swizzle list shows all kernels"
 
@@ -95,14 +96,14 @@ def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
     ],
 )
 def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) -> None:
-    family, _ = catalog.shipped().find("kernel2")
+    family, _ = collection.shipped().find("kernel2")
     with pytest.raises(BadProblem, match=said):
         family.problem(sizes)
 
 
 def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
     write(tmp_path, "toy", FAMILY)
-    family, kernel = catalog.load(tmp_path).find("toy-plain")
+    family, kernel = collection.load(tmp_path).find("toy-plain")
     assert family.geometry(family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
     assert not kernel.library
 
@@ -111,14 +112,14 @@ def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", FAMILY)
     write(tmp_path, "two", FAMILY.replace('name = "toy"', 'name = "other"'))
     with pytest.raises(BadCatalog, match="two kernels are called 'toy-plain'"):
-        catalog.load(tmp_path)
+        collection.load(tmp_path)
 
 
 def test_two_families_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "one", FAMILY)
     write(tmp_path, "two", FAMILY.replace("toy-plain", "toy-other"))
     with pytest.raises(BadCatalog, match="two families are called 'toy'"):
-        catalog.load(tmp_path)
+        collection.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_two_families_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_family_that_cannot_be_used_is_named(text: str, tmp_path: Path) -> None:
     write(tmp_path, "bad", text)
     with pytest.raises(BadCatalog, match=r"bad/family\.toml cannot be used"):
-        catalog.load(tmp_path)
+        collection.load(tmp_path)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NotComparable, UsageError
-from ncu_swizzle.gate import baseline, checking, policy
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate import checking
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.profile import DURATION, IDEAL, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, IDEAL, Metric, Profile
 from tests.gate_profiles import HOSTILE, lasting, measured, named
 
 Recorded = Callable[[str], Profile]

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 from ruamel.yaml import YAML
 
-from ncu_swizzle import gpu
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.profiles.model import Profile
 from tests import process
 from tests.gate_profiles import HOSTILE, lasting, measured, named
 from tests.test_check_outputs import validate

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
-from ncu_swizzle.gate import checking, config, policy
+from ncu_swizzle.gate import checking
+from ncu_swizzle.gate import config
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.checking import Asked
 from ncu_swizzle.gate.policy import Rule
 

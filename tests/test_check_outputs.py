@@ -17,11 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.gate import checking, github, junit, places, sarif
+from ncu_swizzle.gate import checking
+from ncu_swizzle.gate import github
+from ncu_swizzle.gate import junit
+from ncu_swizzle.gate import places
+from ncu_swizzle.gate import sarif
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 from tests.gate_profiles import HOSTILE, measured, named
 
 Recorded = Callable[[str], Profile]

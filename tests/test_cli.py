@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ncu_swizzle import __main__, cli, gpu
-from ncu_swizzle.profile import Profile
+from ncu_swizzle import __main__
+from ncu_swizzle import cli
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.profiles.model import Profile
 from tests import process
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import collecting, paths
-from ncu_swizzle.profile import Kernel, Launch, Profile
+from ncu_swizzle.profiles import recollect
+from ncu_swizzle import paths
+from ncu_swizzle.profiles.model import Kernel, Launch, Profile
 from tests.test_report import EMPTY
 
 Recorded = Callable[[str], Profile]
@@ -23,7 +24,7 @@ FIRST = Launch()
 
 def words(command: str, launch: Launch = FIRST, kernel: Kernel = FOREIGN) -> list[str]:
     profile = dataclasses.replace(EMPTY, command=command, launch=launch, kernel=kernel)
-    return shlex.split(collecting.command(profile))
+    return shlex.split(recollect.command(profile))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def words(command: str, launch: Launch = FIRST, kernel: Kernel = FOREIGN) -> lis
     ],
 )
 def test_the_program_is_found_behind_ncu_s_options(command: str, program: str) -> None:
-    assert collecting.parse(command).program == program
+    assert recollect.parse(command).program == program
 
 
 def test_it_names_section_kernel_and_program() -> None:
@@ -80,11 +81,11 @@ def test_the_kernels_of_a_range_are_replayed_one_by_one() -> None:
 
 def test_the_command_for_all_keeps_the_filters() -> None:
     profile = dataclasses.replace(EMPTY, command="ncu --set basic -k regex:s.* -c 5 -o x ./app", kernel=FOREIGN)
-    assert "-k 'regex:s.*' -c 5 --import-source yes" in collecting.command_for_all(profile)
+    assert "-k 'regex:s.*' -c 5 --import-source yes" in recollect.command_for_all(profile)
 
 
 def test_a_recording_s_own_command_can_be_repeated(recorded: Recorded) -> None:
-    command = collecting.command(recorded("kernel2"))
+    command = recollect.command(recorded("kernel2"))
     assert "--profile-from-start off" in command
     assert command.split(" -- ")[1].startswith("python3")
     assert command.endswith(" kernel2")
@@ -93,5 +94,5 @@ def test_a_recording_s_own_command_can_be_repeated(recorded: Recorded) -> None:
 @given(st.text(), st.text(), st.text())
 def test_any_report_gets_a_command(command: str, function: str, mangled: str) -> None:
     profile = dataclasses.replace(EMPTY, command=command, kernel=Kernel(function, function, mangled=mangled))
-    assert collecting.SECTION in collecting.command(profile)
-    assert collecting.SECTION in collecting.command_for_all(profile)
+    assert recollect.SECTION in recollect.command(profile)
+    assert recollect.SECTION in recollect.command_for_all(profile)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from ncu_swizzle import paths
-from ncu_swizzle.compare import compare
+from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.errors import NotComparable
-from ncu_swizzle.profile import DURATION, STALLED, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, STALLED, Metric, Profile
 
 Recorded = Callable[[str], Profile]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import container
+from ncu_swizzle.ncurep import container
 from ncu_swizzle.errors import BadFile, DamagedFile
 
 

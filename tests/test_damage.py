@@ -12,11 +12,20 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import container, doubts, kept, launchfacts, nvreader, paths, repfile, runfolder, shape
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.profiles import sanity
+from ncu_swizzle.ncurep import disassembly_cache
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.ncurep import disassembly
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle import validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
-from ncu_swizzle.gate import baseline, config
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate import config
+from ncu_swizzle.profiles.model import Profile
 from tests import corpus, process
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +75,7 @@ def test_a_crash_and_a_silent_change_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "read", [repfile.read, runfolder.load_profile, baseline.load, config.read, container.inspect, read_toml]
+    "read", [reader.read, run_folder.load_profile, baseline.load, config.read, container.inspect, read_toml]
 )
 def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], tmp_path: Path) -> None:
     start = time.monotonic()
@@ -99,7 +108,7 @@ def rewritten(profile: Profile, change: Callable[[dict[str, Any]], Any]) -> str:
     content = json.loads(profile.to_json())
     del content["digest"]
     change(content)
-    from ncu_swizzle.profile import _digest
+    from ncu_swizzle.profiles.model import _digest
 
     return json.dumps({**content, "digest": _digest(content)})
 
@@ -126,12 +135,12 @@ def test_a_right_digest_over_wrong_content_is_refused(
     file = tmp_path / "k.json"
     file.write_text(rewritten(recorded("tma-128"), change), encoding="utf-8")
     with pytest.raises(DamagedFile, match="is damaged: ") as refused:
-        runfolder.load_profile(file)
+        run_folder.load_profile(file)
     assert said in str(refused.value)
 
 
 def test_every_recording_has_the_shape_that_its_classes_declare(recorded: Recorded) -> None:
-    assert shape.mismatch(recorded("kernel2")) == ""
+    assert validate.mismatch(recorded("kernel2")) == ""
 
 
 @pytest.mark.parametrize(
@@ -151,15 +160,15 @@ def test_a_manifest_that_makes_no_sense_is_refused(
     recorded("tma-128").save(tmp_path / "k.json")
     (tmp_path / "run.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(DamagedFile, match=said):
-        runfolder.load(tmp_path)
+        run_folder.load(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------- facts
 
 
 def facts(beside: Path, **changes: Any) -> None:
-    content = json.loads(launchfacts.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
-    launchfacts.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
+    content = json.loads(launch_facts.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
+    launch_facts.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +187,7 @@ def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
     report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
     facts(report, **changes)
     with pytest.raises(DamagedFile, match="is not whole") as refused:
-        repfile.read(report)
+        reader.read(report)
     assert said in str(refused.value)
 
 
@@ -186,14 +195,14 @@ def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
     report = tmp_path / "tma-128.ncu-rep"
     report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
     facts(report)
-    launchfacts.seal(report, ["ncu could not read 3 metrics: a, b, c."])
-    (profile,) = repfile.read(report)
-    notes = [finding.message for finding in profile.findings if finding.rule == doubts.NOTE]
+    launch_facts.seal(report, ["ncu could not read 3 metrics: a, b, c."])
+    (profile,) = reader.read(report)
+    notes = [finding.message for finding in profile.findings if finding.rule == sanity.NOTE]
     assert notes == ["ncu could not read 3 metrics: a, b, c."]
-    content = launchfacts.facts_path(report).read_text(encoding="utf-8")
-    launchfacts.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
+    content = launch_facts.facts_path(report).read_text(encoding="utf-8")
+    launch_facts.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
     with pytest.raises(DamagedFile, match="was altered"):
-        repfile.read(report)
+        reader.read(report)
 
 
 # ---------------------------------------------------------------------------------------------- the reader's limits
@@ -223,14 +232,14 @@ def test_a_hostile_report_cannot_eat_the_machine(
 ) -> None:
     other_reader(tmp_path, code, monkeypatch)
     with pytest.raises(error, match=said):
-        repfile.read(report_file)
+        reader.read(report_file)
 
 
 @pytest.mark.usefixtures("_own_cache")
 def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvreader, "ANSWER", 1000)
+    monkeypatch.setattr(disassembly, "ANSWER", 1000)
     with pytest.raises(NcuSwizzleError, match="cannot be read"):
-        repfile.read(report_file)
+        reader.read(report_file)
 
 
 # ---------------------------------------------------------------------------------------------- kept answers
@@ -246,17 +255,17 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_reading_says_the_same_and_asks_nothing(
     name: str, recorded_file: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = repfile.read(recorded_file(name))
+    first = reader.read(recorded_file(name))
     asked: list[dict[str, Any]] = []
-    told = nvreader._told
-    monkeypatch.setattr(nvreader, "_told", lambda report, order: asked.append(order) or told(report, order))
-    assert repfile.read(recorded_file(name)) == first
+    told = disassembly._told
+    monkeypatch.setattr(disassembly, "_told", lambda report, order: asked.append(order) or told(report, order))
+    assert reader.read(recorded_file(name)) == first
     assert not asked
     for file in (tmp_path / "cache" / "ncu-swizzle" / "reader").iterdir():
         file.write_text(
             file.read_text(encoding="utf-8").replace("LDS", "STS").replace("warp", "wrap"), encoding="utf-8"
         )
-    assert repfile.read(recorded_file(name)) == first
+    assert reader.read(recorded_file(name)) == first
     (order,) = asked
     assert order["units"], "the units that were kept are damaged, and not believed"
     assert order["code"], "nor the texts"
@@ -265,7 +274,7 @@ def test_a_second_reading_says_the_same_and_asks_nothing(
 @pytest.mark.usefixtures("_own_cache")
 def test_one_that_cannot_be_kept_is_asked_again(report_file: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder", encoding="utf-8")
-    assert repfile.read(report_file) == repfile.read(report_file)
+    assert reader.read(report_file) == reader.read(report_file)
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -273,18 +282,18 @@ def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> 
     (result,) = container.inspect(report_file).results
     start = result.address
 
-    def moved(to: int) -> nvreader.Question:
+    def moved(to: int) -> disassembly.Question:
         source = replace(result.source, functions={result.function: to})
-        return nvreader.Question(replace(result, source=source), [to, to + 16])
+        return disassembly.Question(replace(result, source=source), [to, to + 16])
 
-    code: list[nvreader.Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
-    nvreader._keep(moved(start), code)
-    assert nvreader._recall(moved(start)) == code
-    assert nvreader._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
-    assert nvreader._recall(moved(0)) is None, "the report does not tell where it lies"
-    unknown = nvreader.Question(result, [start, start + 32])
-    assert nvreader._recall(unknown) is None, "an instruction that is not known"
-    assert nvreader._offsets("CALL 0x7fffff001000", start, start + 16) is None, "another function's address is not kept"
+    code: list[disassembly.Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
+    disassembly._keep(moved(start), code)
+    assert disassembly._recall(moved(start)) == code
+    assert disassembly._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
+    assert disassembly._recall(moved(0)) is None, "the report does not tell where it lies"
+    unknown = disassembly.Question(result, [start, start + 32])
+    assert disassembly._recall(unknown) is None, "an instruction that is not known"
+    assert disassembly._offsets("CALL 0x7fffff001000", start, start + 16) is None, "another function's address is not kept"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +309,7 @@ def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> 
 )  # fmt: skip
 def test_older_readers_write_one_instruction_the_other_way_round(written: str, meant: str) -> None:
     """As printed by the module of Nsight Compute 2025.3.1 and by that of 2026.3.1, of the same cubins."""
-    assert nvreader._in_order(written) == meant
+    assert disassembly._in_order(written) == meant
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -308,21 +317,21 @@ def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
     """A report can be damaged where its container does not show it; the next one of that cubin is none the worse."""
     (result,) = container.inspect(report_file).results
     start = result.address
-    asked = nvreader.Question(result, [start, start + 16])
-    nvreader._keep(asked, [("", None), ("EXIT", None)])
-    assert nvreader._recall(asked) is None, "a text is missing"
-    shifted = nvreader.Question(result, [start + 16, start + 32])
-    nvreader._keep(shifted, [("NOP", None), ("EXIT", None)])
-    assert nvreader._recall(shifted) is None, "it does not begin where the function does"
+    asked = disassembly.Question(result, [start, start + 16])
+    disassembly._keep(asked, [("", None), ("EXIT", None)])
+    assert disassembly._recall(asked) is None, "a text is missing"
+    shifted = disassembly.Question(result, [start + 16, start + 32])
+    disassembly._keep(shifted, [("NOP", None), ("EXIT", None)])
+    assert disassembly._recall(shifted) is None, "it does not begin where the function does"
     other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
-    nvreader._keep(nvreader.Question(other, asked.pcs), [("NOP", None), ("EXIT", None)])
-    assert nvreader._recall(asked) is None, "it was disassembled as another GPU's"
+    disassembly._keep(disassembly.Question(other, asked.pcs), [("NOP", None), ("EXIT", None)])
+    assert disassembly._recall(asked) is None, "it was disassembled as another GPU's"
 
 
 @pytest.mark.usefixtures("_own_cache")
 def test_what_is_kept_is_bounded() -> None:
-    for number in range(kept.MOST + 5):
-        kept.save(number, str(number).encode())
+    for number in range(disassembly_cache.MOST + 5):
+        disassembly_cache.save(number, str(number).encode())
     folder = paths.cache() / "reader"
-    assert len(list(folder.iterdir())) == kept.MOST
-    assert kept.load(str(kept.MOST + 4).encode()) == kept.MOST + 4
+    assert len(list(folder.iterdir())) == disassembly_cache.MOST
+    assert disassembly_cache.load(str(disassembly_cache.MOST + 4).encode()) == disassembly_cache.MOST + 4

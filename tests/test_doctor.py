@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.doctor import examination
 from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, Outcome, bad, good
-from ncu_swizzle.system import Ran, System
+from ncu_swizzle.ncu.system import Ran, System
 from tests import process
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import doubts
-from ncu_swizzle.compare import SHARED_PIPE, compare
-from ncu_swizzle.gate import judge, policy
+from ncu_swizzle.profiles import sanity
+from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
+from ncu_swizzle.gate import judge
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Outcome
-from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Finding, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, Metric, Profile
 from tests.gate_profiles import measured
 
 Recorded = Callable[[str], Profile]
@@ -49,7 +50,7 @@ def test_absurd_counts_are_told_and_never_judged(
     change: Callable[[Profile], Profile], said: str, recorded: Recorded
 ) -> None:
     profile = change(measured(recorded("kernel2")))
-    assert any(said in doubt for doubt in doubts.of(profile)), doubts.of(profile)
+    assert any(said in doubt for doubt in sanity.of(profile)), sanity.of(profile)
     warnings = compare([profile]).warnings
     assert any(warning.startswith("kernel2: ") and said in warning for warning in warnings)
     rules = Policy((policy.parse("max-excessive", "0"), policy.parse("max-degree", "LDSM=1")))
@@ -59,15 +60,15 @@ def test_absurd_counts_are_told_and_never_judged(
 
 def test_doubts_about_one_access_do_not_touch_another(recorded: Recorded) -> None:
     profile = counted(measured(recorded("kernel2")), executed=0)
-    assert doubts.about_counts(profile, "STS") == ""
-    assert doubts.about_counts(profile, "LDSM")
+    assert sanity.about_counts(profile, "STS") == ""
+    assert sanity.about_counts(profile, "LDSM")
 
 
 @pytest.mark.parametrize("duration", [0.0, -7.0])
 def test_a_time_that_cannot_be_is_told(duration: float, recorded: Recorded) -> None:
     profile = metric(recorded("kernel2"), DURATION, duration)
-    assert doubts.about_time(profile)
-    assert any(DURATION in doubt for doubt in doubts.of(profile))
+    assert sanity.about_time(profile)
+    assert any(DURATION in doubt for doubt in sanity.of(profile))
 
 
 def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded) -> None:
@@ -75,17 +76,17 @@ def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded)
         instructions = tuple(dataclasses.replace(one, stack=()) for one in profile.instructions)
         return dataclasses.replace(profile, instructions=instructions, **changes)
 
-    assert doubts.of(bare(recorded("kernel2"))) == ["no instruction has a source line: compile with -lineinfo"]
-    assert doubts.about_counts(bare(recorded("kernel2"))) == "", "its counts are as good as any"
-    assert doubts.of(bare(recorded("kernel2"), sources={})) == []
+    assert sanity.of(bare(recorded("kernel2"))) == ["no instruction has a source line: compile with -lineinfo"]
+    assert sanity.about_counts(bare(recorded("kernel2"))) == "", "its counts are as good as any"
+    assert sanity.of(bare(recorded("kernel2"), sources={})) == []
 
 
 def test_what_ncu_warned_of_is_a_doubt(recorded: Recorded) -> None:
-    note = Finding(doubts.NOTE, "warning", doubts.TITLE, "ncu could not read 3 metrics: a, b, c.")
+    note = Finding(sanity.NOTE, "warning", sanity.TITLE, "ncu could not read 3 metrics: a, b, c.")
     profile = dataclasses.replace(recorded("kernel2"), findings=(note,))
     assert compare([profile]).warnings == ("kernel2: ncu could not read 3 metrics: a, b, c.",)
 
 
 @pytest.mark.parametrize("name", ["kernel1", "kernel2", "tma-128", "reference-attention"])
 def test_what_was_really_measured_raises_none(name: str, recorded: Recorded) -> None:
-    assert doubts.of(recorded(name)) == []
+    assert sanity.of(recorded(name)) == []

@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, Instruction, Operand, parse
 from ncu_swizzle.errors import BadFile, UnknownKernel
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 from tests.emulated import facts, kernel, text
 
 DISASSEMBLY = """

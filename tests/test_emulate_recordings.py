@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.emulate.run import Counts, emulate
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 from tests.emulated import recorded_launch
 
-OWN = [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
+OWN = [kernel.name for _, kernel in collection.shipped() if not kernel.library]
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -10,15 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog, gpu, paths, profiling, repfile, userkernel
-from ncu_swizzle.emulate import engine
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle import paths
+from ncu_swizzle.engines import choice
+from ncu_swizzle.engines import computed
+from ncu_swizzle.engines import obtain
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.engines import emulation
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
-from ncu_swizzle.profile import DURATION, Instruction, Profile
-from ncu_swizzle.profiling import Engine, Request
-from ncu_swizzle.runfolder import load, load_profile
-from ncu_swizzle.userkernel import Asked
+from ncu_swizzle.profiles.model import DURATION, Profile
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.profiles.run_folder import load, load_profile
+from ncu_swizzle.catalog.user_kernels import Asked
 from tests import process
 from tests.conftest import RECORDINGS
 from tests.engine_help import NEEDS_ALL
@@ -77,25 +86,25 @@ TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.p
 
 
 def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "_lacking", lambda request: "")
-    assert profiling.choose_engine(Request()) == Engine("ncu")
-    monkeypatch.setattr(profiling, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
+    assert choice.choose_engine(Request()) == Engine("ncu")
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "no GPU")
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
-    assert profiling.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
+    assert choice.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
-    chosen = profiling.choose_engine(Request())
+    chosen = choice.choose_engine(Request())
     assert chosen.name == "recorded"
     assert "no GPU" in chosen.reason
     assert "nvdisasm was not found" in chosen.reason
     assert "ncu-swizzle[nvcc]" in chosen.reason
-    assert profiling.choose_engine(Request("emulated")) == Engine("emulated")
+    assert choice.choose_engine(Request("emulated")) == Engine("emulated")
 
 
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
-    family, kernel = catalog.shipped().find("reference-gemm")
+    family, kernel = collection.shipped().find("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
-        engine.of_kernel(family, kernel, family.problem())
-    recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+        emulation.of_kernel(family, kernel, family.problem())
+    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
     assert recalled.engine == "recorded"
 
 
@@ -106,14 +115,14 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
         raise EnvironmentLacking("nvcc needs a C++ compiler beside it", "apt-get install g++")
 
     monkeypatch.setattr(Toolchain, "compile", lacking)
-    family, kernel = catalog.shipped().find("transpose-plain")
-    recalled = profiling.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+    family, kernel = collection.shipped().find("transpose-plain")
+    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
     assert recalled.engine == "recorded"
     assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
     with pytest.raises(EnvironmentLacking):
-        profiling.compute(family, kernel, Request(), Engine("emulated"), work)
+        computed.compute(family, kernel, Request(), Engine("emulated"), work)
     with pytest.raises(EnvironmentLacking):  # recorded at another size
-        profiling.compute(family, kernel, Request(problem={"n": 64}), Engine("emulated", beside=True), work)
+        computed.compute(family, kernel, Request(problem={"n": 64}), Engine("emulated", beside=True), work)
 
 
 # ---------------------------------------------------------------------------------------------- profiles
@@ -123,9 +132,9 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 @NEEDS_ALL
 @pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
 def test_every_count_is_the_recorded_one(name: str) -> None:
-    family, kernel = catalog.shipped().find(name)
-    made = engine.of_kernel(family, kernel, family.problem())
-    recorded = repfile.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
+    family, kernel = collection.shipped().find(name)
+    made = emulation.of_kernel(family, kernel, family.problem())
+    recorded = reader.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
     assert counts(made.profile) == counts(recorded)
     for metric in ("launch__grid_size", "launch__block_size", "launch__registers_per_thread", "launch__thread_count"):
         assert made.profile.metrics[metric] == recorded.metrics[metric]
@@ -136,16 +145,16 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "_lacking", lambda request: "")
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
     asked = Asked(
         entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
     )
-    known, (name,) = userkernel.chosen(str(binary), asked, config="none")
+    known, (name,) = user_kernels.chosen(str(binary), asked, config="none")
     family, kernel = known.find(name)
-    engine = profiling.engine_for(family, kernel, Request())
+    engine = choice.engine_for(family, kernel, Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is compiled already" in engine.reason
-    assert profiling.engine_for(*catalog.shipped().find("kernel2"), Request()) == Engine("ncu")
+    assert choice.engine_for(*collection.shipped().find("kernel2"), Request()) == Engine("ncu")
 
 
 @NEEDS_ALL
@@ -161,7 +170,7 @@ def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) ->
     assert all(one.beside.startswith("recorded on NVIDIA H100") for one in found.profiles)
     names = {file.name for file in (work / "out").iterdir()}
     assert {"transpose-xor.cubin", "transpose-xor.ncu-rep", "transpose-xor.facts.json", "report.html"} <= names
-    assert repfile.read(work / "out" / "transpose-xor.ncu-rep")[0].engine == "recorded"
+    assert reader.read(work / "out" / "transpose-xor.ncu-rep")[0].engine == "recorded"
 
 
 @NEEDS_ALL
@@ -183,10 +192,10 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 @pytest.mark.usefixtures("work")
 @NEEDS_ALL
 def test_exhaustive_says_the_same() -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = collection.shipped().find("transpose-plain")
     problem = family.problem({"n": 100})
-    some = engine.of_kernel(family, kernel, problem)
-    every = engine.of_kernel(family, kernel, problem, engine.Settings(exhaustive=True))
+    some = emulation.of_kernel(family, kernel, problem)
+    every = emulation.of_kernel(family, kernel, problem, emulation.Settings(exhaustive=True))
     assert every.counts.blocks_run == every.counts.blocks == 16
     assert counts(every.profile) == counts(some.profile)
 
@@ -214,7 +223,7 @@ def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
 
 @NEEDS_ALL
 def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
-    made = engine.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN)
+    made = emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN)
     total = made.profile.accesses
     # 32 warps in each of 2 blocks: a store goes down a column of 32 rows, the load along one.
     assert (total["STS"].executed, total["STS"].wavefronts, total["STS"].ideal) == (64, 2048, 64)
@@ -227,8 +236,8 @@ def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
 def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
     nvcc = str(Toolchain().find("nvcc"))
     subprocess.run([nvcc, "--ptx", "-arch=sm_90", "-lineinfo", "own.cu", "-o", "own.ptx"], check=True, cwd=work)
-    made = engine.profile_binary(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
-    assert counts(made.profile) == counts(engine.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN).profile)
+    made = emulation.profile_binary(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
+    assert counts(made.profile) == counts(emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN).profile)
 
 
 @NEEDS_ALL
@@ -237,24 +246,24 @@ def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None
     (work / "cut.cubin").write_bytes(content[: len(content) // 2])
     (work / "text.cubin").write_text("no code")
     with pytest.raises(DamagedFile, match="is damaged"):
-        engine.profile_binary(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
+        emulation.profile_binary(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(BadFile, match="neither a cubin nor PTX"):
-        engine.profile_binary(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
+        emulation.profile_binary(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(BadFile, match="does not exist"):
-        engine.profile_binary(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
+        emulation.profile_binary(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(UnknownKernel, match=r"turned"):
-        engine.profile_binary(binary, "turned", (1,), (32, 32), 0, TURN)
+        emulation.profile_binary(binary, "turned", (1,), (32, 32), 0, TURN)
     with pytest.raises(UnknownKernel, match="holds 2 kernels"):
-        engine.profile_binary(binary, "", (1,), (32, 32), 0, TURN)
+        emulation.profile_binary(binary, "", (1,), (32, 32), 0, TURN)
     with pytest.raises(UsageError, match="do not fit turn"):
-        engine.profile_binary(binary, "turn", (1,), (32, 32), 0, TURN[:2])
+        emulation.profile_binary(binary, "turn", (1,), (32, 32), 0, TURN[:2])
 
 
 @NEEDS_ALL
 def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside of the block's .*thread \(.*\) of block \(0, 0, 0\)"):
-        engine.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
-    engine.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
+        emulation.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
+    emulation.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
 
 
 LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out",

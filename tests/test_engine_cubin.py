@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import container, symbols
-from ncu_swizzle.emulate.cubin import Cubin
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import BadFile, DamagedFile, UnknownKernel
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 from tests.conftest import RECORDINGS
 
 REPORTS = sorted(RECORDINGS.glob("*/*.ncu-rep"))

@@ -9,18 +9,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog
-from ncu_swizzle.emulate import launching
-from ncu_swizzle.emulate.cubin import Cubin
-from ncu_swizzle.emulate.launching import ALIGNMENT, APART, GLOBALS
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.errors import UsageError
 from tests.test_engine_cubin import embedded
 
 
-def prepared(name: str) -> tuple[Cubin, launching.Launch]:
-    family, kernel = catalog.shipped().find(name)
+def prepared(name: str) -> tuple[Cubin, emulated_launch.Launch]:
+    family, kernel = collection.shipped().find(name)
     cubin = embedded(name)
-    return cubin, launching.of_kernel(family, kernel, family.problem(), cubin, cubin.only())
+    return cubin, emulated_launch.of_kernel(family, kernel, family.problem(), cubin, cubin.only())
 
 
 def test_a_catalogue_kernel_is_launched_as_it_was_recorded() -> None:
@@ -51,28 +51,28 @@ def test_random_inputs_are_unknown_and_a_table_of_the_module_is_known() -> None:
 
 def test_the_constants_hold_the_tables_address() -> None:
     cubin = embedded("transpose-sudoku")
-    constants = launching._constants(cubin, "transpose_sudoku")
+    constants = emulated_launch._constants(cubin, "transpose_sudoku")
     assert struct.unpack("<Q", constants[4]) == (GLOBALS,)
 
 
 def test_what_the_family_says_a_buffer_holds_is_known() -> None:
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = collection.shipped().find("transpose-plain")
     source, *others = family.arguments
     filled = replace(family, arguments=(replace(source, fill="iota%7"), *others))
     cubin = embedded("transpose-plain")
-    launch = launching.of_kernel(filled, kernel, family.problem({"n": 64}), cubin, "transpose_plain")
+    launch = emulated_launch.of_kernel(filled, kernel, family.problem({"n": 64}), cubin, "transpose_plain")
     (content,) = (content for address, content in launch.memory.items() if address != GLOBALS)
     assert np.array_equal(np.frombuffer(content, np.float32), np.arange(64 * 64) % 7)
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
-    values = launching.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32)])
+    values = emulated_launch.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32)])
     with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes, and was given \[8, 8\]"):
-        launching.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
-    values = launching.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)])
+        emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
+    values = emulated_launch.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)])
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
-        launching.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
+        emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,6 @@ def test_what_cuda_would_refuse_is_refused(
     grid: tuple[int, ...], block: tuple[int, ...], shared: int, said: str
 ) -> None:
     cubin = embedded("transpose-plain")
-    values = launching.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)])
+    values = emulated_launch.of_arguments([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)])
     with pytest.raises(UsageError, match=said):
-        launching.launch(cubin, "transpose_plain", grid, block, shared, values)
+        emulated_launch.launch(cubin, "transpose_plain", grid, block, shared, values)

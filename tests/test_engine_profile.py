@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, container, headers, markdown, mix
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import compare
-from ncu_swizzle.emulate import engine
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.build import headers
+from ncu_swizzle.render import markdown
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.engines import emulation
 from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_REGRESSION, Outcome
-from ncu_swizzle.profile import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Machine, Profile
+from ncu_swizzle.profiles.model import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Machine, Profile
 
 Recorded = Callable[[str], Profile]
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
@@ -94,7 +98,7 @@ def test_the_page_says_computed_and_unknown(recorded: Recorded) -> None:
 
 
 def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
-    pair = [engine.beside(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
+    pair = [emulation.beside(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
     for one, name in zip(pair, ("kernel1", "kernel2"), strict=True):
         assert one.engine == EMULATED
         assert one.beside == "recorded on NVIDIA H100 80GB HBM3, 2026-11-22"
@@ -110,7 +114,7 @@ def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
 
 
 def test_counts_are_never_taken_from_the_recording(recorded: Recorded) -> None:
-    one = engine.beside(without(emulated(recorded("kernel1")), "LDSM"), recorded("kernel1"))
+    one = emulation.beside(without(emulated(recorded("kernel1")), "LDSM"), recorded("kernel1"))
     assert one.total.wavefronts is None
     assert not {WAVEFRONTS, IDEAL} & one.metrics.keys()
     assert DURATION in one.metrics
@@ -119,17 +123,17 @@ def test_counts_are_never_taken_from_the_recording(recorded: Recorded) -> None:
 
 def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Recorded) -> None:
     other = emulated(recorded("transpose-xor"))
-    one = engine.beside(other, recorded("transpose-plain"))
+    one = emulation.beside(other, recorded("transpose-plain"))
     assert not any(i.samples for i in one.instructions)
     assert any("other code than was recorded" in note for note in one.notes)
     older = dataclasses.replace(other, machine=dataclasses.replace(other.machine, cuda="12.8 (V12.8.93)"))
-    assert any("compiled by CUDA 12.8" in note for note in engine.beside(older, recorded("transpose-xor")).notes)
+    assert any("compiled by CUDA 12.8" in note for note in emulation.beside(older, recorded("transpose-xor")).notes)
 
 
 def test_the_mix_is_unknown_where_some_count_is(recorded: Recorded) -> None:
     whole = emulated(recorded("kernel2"))
-    assert mix.count(whole) == mix.count(recorded("kernel2"))
-    assert not mix.count(without(whole, "STS", executed=None)).known
+    assert instruction_mix.count(whole) == instruction_mix.count(recorded("kernel2"))
+    assert not instruction_mix.count(without(whole, "STS", executed=None)).known
 
 
 # ---------------------------------------------------------------------------------------------- gates
@@ -177,10 +181,10 @@ def test_what_was_compiled_elsewhere_needs_no_headers_here(
         raise EnvironmentLacking(f"{header} is not installed", "")
 
     monkeypatch.setattr(headers, "locate", missing)
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = collection.shipped().find(name)
     assert family.headers
     (result,) = container.inspect(recorded_file(name)).results
-    made = engine.of_cubin(family, kernel, family.problem(), result.cubin)
+    made = emulation.of_cubin(family, kernel, family.problem(), result.cubin)
     counted = {access: total for access, total in recorded(name).accesses.items() if total.wavefronts}
     computed = {access: total for access, total in made.profile.accesses.items() if total.wavefronts}
     assert {access: dataclasses.replace(total, samples=0) for access, total in counted.items()} == computed

@@ -15,18 +15,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog, container, expectation, fills, repfile, symbols
-from ncu_swizzle.container import Result
-from ncu_swizzle.emulate import launching
-from ncu_swizzle.emulate.cubin import Cubin
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.ncurep.container import Result
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.emulate.toolchain import Toolchain
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.profiles.model import Profile
 from tests.engine_help import NEEDS_ALL
 
 STRESS = Path(__file__).parent / "data" / "stress"
 PACKED = STRESS / "recorded" / "stress.ncu-rep.xz"
-KERNELS = {kernel.name: (family, kernel) for family, kernel in catalog.load(STRESS)}
+KERNELS = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
 # How often the loops of the first go round is the hardware's; no rule is known for zeros that cp.async fills in.
 UNKNOWN = {"atomics-spin", "cp-async-sizes"}
 NEEDS_RECORDING = pytest.mark.skipif(
@@ -41,7 +46,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prof
     report = tmp_path_factory.mktemp("stress") / "stress.ncu-rep"
     report.write_bytes(lzma.decompress(PACKED.read_bytes()))
     assert hashlib.sha256(report.read_bytes()).hexdigest() == facts["report"]["sha256"]
-    results = zip(facts["kernels"].items(), repfile.read(report), container.inspect(report).results, strict=True)
+    results = zip(facts["kernels"].items(), reader.read(report), container.inspect(report).results, strict=True)
     return {name: (profile, result, known) for (name, known), profile, result in results}
 
 
@@ -50,7 +55,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
     for family, kernel in KERNELS.values():
         problem, rng = family.problem(), np.random.default_rng(0)
         assert family.source(kernel).is_file()
-        expected = expectation.of(family, problem, fills.inputs(family, problem, rng), rng)
+        expected = expected_output.of(family, problem, fills.inputs(family, problem, rng), rng)
         assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
 
 
@@ -70,8 +75,8 @@ def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile,
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)
     first = profile.instructions[0].pc
-    code = launching.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
-    launch = launching.of_kernel(family, kernel, family.problem(), cubin, result.function)
+    code = emulated_launch.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
+    launch = emulated_launch.of_kernel(family, kernel, family.problem(), cubin, result.function)
     rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
     different = []
     for one in profile.instructions:
@@ -100,8 +105,8 @@ def disassembled(name: str) -> tuple[Cubin, str, str]:
 def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
     family, kernel = KERNELS[name]
     cubin, symbol, text = disassembled(name)
-    launch = launching.of_kernel(family, kernel, family.problem(), cubin, symbol)
-    counts = emulate(launching.code(cubin, symbol, text), launch)
+    launch = emulated_launch.of_kernel(family, kernel, family.problem(), cubin, symbol)
+    counts = emulate(emulated_launch.code(cubin, symbol, text), launch)
     touched = [row for row in counts.rows if row.access]
     assert touched
     if name in UNKNOWN:

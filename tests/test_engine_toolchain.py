@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, container
-from ncu_swizzle.emulate import toolchain
-from ncu_swizzle.emulate.cubin import Cubin
-from ncu_swizzle.emulate.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.build import toolchain
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
 from tests.conftest import RECORDINGS
 from tests.engine_help import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
@@ -101,7 +102,7 @@ def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
     said = "echo 'gcc: No such file or directory'; echo 'nvcc fatal   : Failed to preprocess host compiler properties.'"
     program(bare, NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
     with pytest.raises(EnvironmentLacking, match=r"C\+\+ compiler") as caught:
-        Toolchain().compile(*catalog.shipped().find("transpose-plain"))
+        Toolchain().compile(*collection.shipped().find("transpose-plain"))
     assert "g++" in caught.value.hint
 
 
@@ -113,10 +114,10 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
         'while [ "$1" != -o ]; do shift; done; printf cubin > "$2"'
     )
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = collection.shipped().find("transpose-plain")
     assert Toolchain().compile(family, kernel) == Toolchain().compile(family, kernel) == b"cubin"
     assert counter.read_text().split() == ["once"]
-    Toolchain().compile(family, catalog.shipped().find("transpose-xor")[1])
+    Toolchain().compile(family, collection.shipped().find("transpose-xor")[1])
     assert counter.read_text().split() == ["once", "once"]
 
 
@@ -127,7 +128,7 @@ def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch:
     if tools.version() != "13.0 (V13.0.88)":
         pytest.skip(f"another compiler than that of the recordings: {tools.version()}")
     for name in ("transpose-sudoku", "kernel2", "tma-128"):
-        family, kernel = catalog.shipped().find(name)
+        family, kernel = collection.shipped().find(name)
         recorded = container.inspect(RECORDINGS / family.name / f"{name}.ncu-rep").results[0]
         section = f".text.{recorded.function}"
         here, there = (Cubin(data, name).section(section) for data in (tools.compile(family, kernel), recorded.cubin))
@@ -139,7 +140,7 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    family, kernel = catalog.shipped().find("transpose-plain")
+    family, kernel = collection.shipped().find("transpose-plain")
     (tmp_path / "kernels" / "wrong").mkdir(parents=True)
     (tmp_path / "kernels" / "wrong" / "plain.cu").write_text("__global__ void transpose_plain() { undeclared = 1; }")
     wrong = replace(family, folder=tmp_path / "kernels" / "wrong")

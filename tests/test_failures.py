@@ -17,11 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import failures, ncu
-from ncu_swizzle.compare import SHARED_PIPE
+from ncu_swizzle.ncu import diagnosis
+from ncu_swizzle.ncu import failures
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.profiles.comparison import SHARED_PIPE
 from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
-from ncu_swizzle.failures import State
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.ncu.failures import State
+from ncu_swizzle.profiles.model import Profile
 from tests import process
 from tests.fake_ncu import GAVE_UP, PATCHED, SCENARIOS, WARNED
 from tests.test_child import alive
@@ -87,7 +89,7 @@ def test_every_failure_is_explained_with_its_cure(name: str, fake: Fake) -> None
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(fake.work.iterdir()) == [], "nothing half-written is left"
-    assert done.stderr.count("trying again in") == (len(ncu.WAITS_S) if name == "busy" else 0)
+    assert done.stderr.count("trying again in") == (len(profiler.WAITS_S) if name == "busy" else 0)
 
 
 def test_the_page_of_failures_has_every_one_of_them() -> None:
@@ -123,35 +125,35 @@ def _report(fake: Fake, saved: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_program_that_speaks_as_ncu_is_not_believed() -> None:
     log = "bad allocation\nNo kernels were profiled\n==ERROR== The application returned an error code (3).\n"
-    assert "ended with exit code 3" in str(failures.diagnose(log, 3))
+    assert "ended with exit code 3" in str(diagnosis.diagnose(log, 3))
 
 
 def test_the_cause_wins_over_what_ncu_says_after_it() -> None:
     for scenario in SCENARIOS.values():
         if scenario.ending == "exit" and scenario.report == "none" and scenario.number not in (6, 12, 13, 16, 23):
-            error = failures.diagnose(scenario.prints + GAVE_UP, 9)
+            error = diagnosis.diagnose(scenario.prints + GAVE_UP, 9)
             expected = "could not profile the kernel" if scenario.number == 20 else scenario.said
             assert expected in str(error)
 
 
 def test_what_lies_around_explains_a_silent_ncu() -> None:
-    assert "lock file /tmp/x belongs to another user" in str(failures.diagnose("", 9, State(lock="/tmp/x")))
-    assert "home folder" in str(failures.diagnose("", 1, State(home_writable=False)))
-    full = failures.diagnose("==WARNING== No kernels were profiled.", 1, State(free_bytes=100))
+    assert "lock file /tmp/x belongs to another user" in str(diagnosis.diagnose("", 9, State(lock="/tmp/x")))
+    assert "home folder" in str(diagnosis.diagnose("", 1, State(home_writable=False)))
+    full = diagnosis.diagnose("==WARNING== No kernels were profiled.", 1, State(free_bytes=100))
     assert isinstance(full, EnvironmentLacking)
     assert "the disk is full" in str(full)
-    told = failures.diagnose("==ERROR== ERR_NVGPUCTRPERM", 1, State(free_bytes=100, home_writable=False))
+    told = diagnosis.diagnose("==ERROR== ERR_NVGPUCTRPERM", 1, State(free_bytes=100, home_writable=False))
     assert "ERR_NVGPUCTRPERM" in str(told)
 
 
 @given(st.text(), st.integers(-64, 255))
 def test_whatever_ncu_prints_there_is_an_error_to_raise(log: str, status: int) -> None:
-    assert str(failures.diagnose(log, status))
-    failures.notes(log)
+    assert str(diagnosis.diagnose(log, status))
+    diagnosis.notes(log)
 
 
 def test_an_unknown_failure_keeps_ncu_s_last_words() -> None:
-    error = failures.diagnose("one\n==ERROR== Something new\n", -11)
+    error = diagnosis.diagnose("one\n==ERROR== Something new\n", -11)
     assert type(error) is ProgramFailed
     assert "was ended by signal 11" in str(error)
     assert "==ERROR== Something new" in str(error)

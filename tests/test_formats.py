@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import markdown, mix, table
-from ncu_swizzle.compare import compare
-from ncu_swizzle.profile import Kernel, Profile
+from ncu_swizzle.render import markdown
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.render import csv_
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import Kernel, Profile
 
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
 
@@ -73,7 +75,7 @@ def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> No
 
 def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
     profiles = [recorded("kernel1"), recorded("kernel2")]
-    rows = list(csv.DictReader(io.StringIO(table.to_csv(compare(profiles)))))
+    rows = list(csv.DictReader(io.StringIO(csv_.to_csv(compare(profiles)))))
     assert len(rows) == sum(len(profile.instructions) for profile in profiles)
     for label, profile in zip(("kernel1", "kernel2"), profiles, strict=True):
         own = [row for row in rows if row["profile"] == label]
@@ -85,7 +87,7 @@ def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
         assert {row["engine"] for row in own} == {"recorded"}
         assert own[0]["offset"] == "0"
         classes: Counter[str] = Counter()
-        for (name, _), executed in mix.count(profile).classes.items():
+        for (name, _), executed in instruction_mix.count(profile).classes.items():
             classes[name] += executed
         for row in own:
             classes[row["class"]] -= int(row["executed"] or 0)
@@ -96,7 +98,7 @@ def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
 def test_an_unknown_count_is_empty_in_csv(recorded: Recorded, count: str) -> None:
     profile = recorded("kernel1")
     bare = replace(profile, instructions=(replace(profile.instructions[0], **{count: None}),))
-    (row,) = csv.DictReader(io.StringIO(table.to_csv(compare([bare]))))
+    (row,) = csv.DictReader(io.StringIO(csv_.to_csv(compare([bare]))))
     assert row[count] == ""
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, headers, prediction
-from ncu_swizzle.catalog import Family, Kernel
-from ncu_swizzle.device import OPTIONS
+from ncu_swizzle.catalog import family as catalog
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.build import headers
+from ncu_swizzle.model import prediction
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.launch.device import OPTIONS
 from ncu_swizzle.errors import EnvironmentLacking
 from tests import worked_example
 
@@ -22,7 +25,7 @@ SLOW = {"cute-8x8-plain", "cute-8x8-swizzled", "cute-128x32-plain", "cute-128x32
 
 
 def own_kernels() -> Iterator[tuple[Family, Kernel]]:
-    return ((family, kernel) for family, kernel in catalog.shipped() if not kernel.library)
+    return ((family, kernel) for family, kernel in collection.shipped() if not kernel.library)
 
 
 KERNELS = [(family, kernel) for family, kernel in own_kernels() if kernel.name not in SLOW]

@@ -14,7 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import container, gpu, headers, launch, parameters, tensormap
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.build import headers
+from ncu_swizzle.launch import __main__
+from ncu_swizzle.cubin import parameters
+from ncu_swizzle.build import tensor_map as tensormap
 from ncu_swizzle.errors import BadCatalog, EnvironmentLacking, ProgramFailed
 
 
@@ -23,12 +28,12 @@ def test_one_wrong_row_counts_in_full(error: float, seed: int) -> None:
     reference = np.random.default_rng(seed).standard_normal((50, 16))
     out = reference.copy()
     out[7] *= 1 + error
-    assert launch.row_error(out, reference) == pytest.approx(error, rel=1e-6)
+    assert __main__.row_error(out, reference) == pytest.approx(error, rel=1e-6)
 
 
 def test_the_right_output_has_no_error() -> None:
     reference = np.ones((3, 4))
-    assert launch.row_error(reference, reference) == 0
+    assert __main__.row_error(reference, reference) == 0
 
 
 def test_without_a_gpu_the_facts_say_so(tmp_path: Path) -> None:

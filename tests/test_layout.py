@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 
 from ncu_swizzle import paths
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import access, gf2, layout, mapping, swizzle
+from ncu_swizzle.smem import access
+from ncu_swizzle.smem import gf2
+from ncu_swizzle.smem import layout
+from ncu_swizzle.smem import mapping
+from ncu_swizzle.smem import swizzle
 from ncu_swizzle.smem.layout import IntTuple, Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table, XorMatrix

@@ -10,11 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ncu_swizzle import linting, paths
+from ncu_swizzle.gate import linting
+from ncu_swizzle import paths
 from ncu_swizzle.emulate import advice
-from ncu_swizzle.emulate.engine import Settings
+from ncu_swizzle.engines.emulation import Settings
 from ncu_swizzle.emulate.run import Counts, Requests, Row
-from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from tests import process
 from tests.engine_help import NEEDS_ALL

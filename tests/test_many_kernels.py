@@ -17,13 +17,23 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
-from ncu_swizzle import cli, container, experiment, export, markdown, pairing, repfile, several, table, terminal
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import Comparison, compare
-from ncu_swizzle.experiment import Result
-from ncu_swizzle.profile import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, Launch, Metric, Profile
-from ncu_swizzle.profiling import Engine
-from ncu_swizzle.view import kernels
+from ncu_swizzle import cli
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.jobs import profile_kernel
+from ncu_swizzle.jobs import compare
+from ncu_swizzle.render import json_
+from ncu_swizzle.render import markdown
+from ncu_swizzle.profiles import pairing
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.render import csv_
+from ncu_swizzle.render import terminal
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import Comparison, compare
+from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, Launch, Metric, Profile
+from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.render.view import kernels
 from tests.reports import join, launched, without
 from tests.test_report import EMPTY, HOSTILE, Page
 
@@ -47,7 +57,7 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
 
 def laid_out(*reports: Sequence[Profile]) -> Result:
     columns = [f"run{number}" for number in range(len(reports))]
-    comparisons, notes = several.lay_out(pairing.rows(reports), columns)
+    comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
     return Result(comparisons, ENGINE, notes=notes, title="a program")
 
 
@@ -63,19 +73,19 @@ def shown(result: Result, width: int = 80) -> str:
 def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     result = laid_out(program(recorded))
     assert [one.title for one in result.comparisons] == ["rows<float>", "tile", "rows<double>", "copy"]
-    assert [several.excessive(one) for one in result.comparisons] == [16_252_928, 0, 16_252_928, 0]
-    assert several.verdict(result.comparisons) == (
+    assert [many_launches.excessive(one) for one in result.comparisons] == [16_252_928, 0, 16_252_928, 0]
+    assert many_launches.verdict(result.comparisons) == (
         "2 of 4 launches have excessive shared-memory wavefronts; most has rows<float>: 16,252,928 (degree 16.50)."
     )
-    assert several.worst(result.comparisons, 9) == [0, 2, 1, 3]
-    assert several.worst(result.comparisons, 1) == [0]
+    assert many_launches.worst(result.comparisons, 9) == [0, 2, 1, 3]
+    assert many_launches.worst(result.comparisons, 1) == [0]
 
 
 def test_of_the_launches_of_one_kernel_the_worst_is_shown(recorded: Recorded) -> None:
     result = laid_out(program(recorded, times=50))
     assert len(result.comparisons) == 200
     assert result.comparisons[4].title == "rows<float> #2"
-    assert len(several.worst(result.comparisons, 9)) == 4
+    assert len(many_launches.worst(result.comparisons, 9)) == 4
 
 
 def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
@@ -84,22 +94,22 @@ def test_pairs_are_compared_one_by_one(recorded: Recorded) -> None:
     result = laid_out(before, after)
     assert [one.labels for one in result.comparisons] == [("run0", "run1")] * 4
     assert result.comparisons[0].verdict.startswith("run1 removes all 16,252,928 excessive wavefronts of run0")
-    assert several.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
+    assert many_launches.verdict(result.comparisons).startswith("4 pairs, excessive wavefronts 32,505,856 → 0, ")
     assert result.notes == ()
 
 
 def test_reports_are_called_after_their_files() -> None:
-    assert several.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
-    assert several.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
-    assert several.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
+    assert many_launches.columns(["old.ncu-rep", "x/new.json"]) == ("old", "new")
+    assert many_launches.columns(["a/report.ncu-rep", "b/report.ncu-rep"]) == ("before", "after")
+    assert many_launches.columns(["a/x", "b/x", "c/y"]) == ("x #1", "x #2", "y")
 
 
 def test_nothing_that_is_unknown_is_added_up(recorded: Recorded) -> None:
     before = program(recorded)
     after = [without(one, IDEAL, DURATION) for one in before]
-    assert several.verdict(laid_out(before, after).comparisons) == "4 pairs."
-    assert several.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
-    assert several.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
+    assert many_launches.verdict(laid_out(before, after).comparisons) == "4 pairs."
+    assert many_launches.verdict(laid_out(after).comparisons) == "None of the 4 launches can be judged."
+    assert many_launches.verdict(laid_out([*after[:1], *before[1:2]]).comparisons) == (
         "None of 2 launches has excessive shared-memory wavefronts; 1 cannot be judged."
     )
 
@@ -119,7 +129,7 @@ def test_the_page_lists_all_and_shows_the_worst(recorded: Recorded) -> None:
     for text in ("All 120 launches", "A note.", "rows<float> #30", "60 of 120 launches have"):
         assert text in page.text
     assert html == report.render_all(result.comparisons, ["A note."], "a program")
-    assert page.values("type").count("application/json") == len(several.worst(result.comparisons, 8)) == 4
+    assert page.values("type").count("application/json") == len(many_launches.worst(result.comparisons, 8)) == 4
     assert len(set(page.values("data-label"))) == 4
 
 
@@ -127,7 +137,7 @@ def test_one_comparison_is_the_page_that_it_always_was(recorded: Recorded) -> No
     one = compare([recorded("kernel1"), recorded("kernel2")])
     assert report.render_all([one]) == report.render(one)
     assert markdown.render_all([one]) == markdown.render(one)
-    assert table.to_csv(one).splitlines()[1].startswith("kernel1,")
+    assert csv_.to_csv(one).splitlines()[1].startswith("kernel1,")
 
 
 def test_the_terminal_shows_a_list_then_the_worst(recorded: Recorded) -> None:
@@ -146,10 +156,10 @@ def test_markdown_json_and_csv_have_every_launch(recorded: Recorded) -> None:
     text = markdown.render_all(result.comparisons, result.notes, result.title)
     assert "| 0 | rows&lt;float&gt; | 8 | 32x8 | 16,252,928 → 16,252,928 |" in text
     assert "Only in run0, not paired: 3 copy." in text
-    data = json.loads(export.to_json(result))
+    data = json.loads(json_.to_json(result))
     assert [one["launch"] for one in data["kernels"]] == [[0, 0], [1, 1], [2, 2], [3]]
     assert [len(one["profiles"]) for one in data["comparisons"]] == [2, 2, 2, 1]
-    rows = list(csv.DictReader(io.StringIO(table.to_csv(*result.comparisons))))
+    rows = list(csv.DictReader(io.StringIO(csv_.to_csv(*result.comparisons))))
     assert len(rows) == sum(len(p.instructions) for one in result.comparisons for p in one.profiles)
     assert {row["profile"] for row in rows} >= {"rows<float>: run0", "rows<float>: run1", "copy: run0"}
     many = markdown.render_all(laid_out(program(recorded, times=100)).comparisons)
@@ -178,8 +188,8 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
         assert "Not in the report" in page.text
         assert "--section SwizzleConflicts" in " ".join(shown(result, 1000).split())
         markdown.render_all(result.comparisons, result.notes)
-        json.loads(export.to_json(result))
-        table.to_csv(*result.comparisons)
+        json.loads(json_.to_json(result))
+        csv_.to_csv(*result.comparisons)
     if workload != "kernel":
         assert f"it is a {workload}" in laid_out([bare]).comparison.warnings[0]
 
@@ -213,8 +223,8 @@ def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
         assert name in " ".join(shown(result, 2000).split())
     for text in (page.text, shown(result), markdown.render(comparison)):
         assert not re.search(r"\bnan\b", text, re.IGNORECASE)
-    json.loads(export.to_json(result))
-    table.to_csv(comparison)
+    json.loads(json_.to_json(result))
+    csv_.to_csv(comparison)
 
 
 def _show_everywhere_together(result: Result) -> None:
@@ -286,7 +296,7 @@ def test_a_narrowed_report_is_one_kernel() -> None:
 def test_a_report_knows_the_sizes_of_its_launches(files: Path) -> None:
     found = container.inspect(files / "new.ncu-rep").results
     assert [(one.workload, one.grid, one.block) for one in found] == [
-        ("kernel", profile.grid, profile.block) for profile in repfile.read(files / "new.ncu-rep")
+        ("kernel", profile.grid, profile.block) for profile in reader.read(files / "new.ncu-rep")
     ]
 
 
@@ -294,12 +304,12 @@ def test_a_run_s_rows_are_checked(files: Path) -> None:
     run = files / "run"
     run.mkdir()
     (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
-    with pytest.raises(experiment.NcuSwizzleError, match="is not whole"):
-        experiment.reopen([str(run)])
+    with pytest.raises(profile_kernel.NcuSwizzleError, match="is not whole"):
+        compare.reopen([str(run)])
 
 
 def test_saved_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
-    from ncu_swizzle.profile import _digest
+    from ncu_swizzle.profiles.model import _digest
 
     content = json.loads(recorded("kernel1").to_json())
     del content["digest"], content["launch"], content["kernel"]["mangled"]

@@ -8,14 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import ncu, paths
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import progress as progress_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import installed
+from ncu_swizzle import paths
 from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.system import System
+from ncu_swizzle.ncu.system import System
 
 
 def test_the_command_line_says_everything_explicitly() -> None:
-    options = ncu.Options(extra=("--sampling-interval", "0"))
-    assert ncu.argv(Path("/opt/ncu"), "k.ncu-rep", ["python3", "-m", "x"], options) == [
+    options = options_.Options(extra=("--sampling-interval", "0"))
+    assert profiler.argv(Path("/opt/ncu"), "k.ncu-rep", ["python3", "-m", "x"], options) == [
         *("/opt/ncu", "--target-processes", "application-only", "--profile-from-start", "off"),
         *("--section-folder", str(paths.rules()), "--section", "SwizzleConflicts"),
         *("--clock-control", "none", "--cache-control", "all", "--replay-mode", "kernel", "--launch-count", "1"),
@@ -24,13 +28,13 @@ def test_the_command_line_says_everything_explicitly() -> None:
 
 
 def test_the_section_exists_under_its_name() -> None:
-    text = (paths.rules() / f"{ncu.SECTION}.section").read_text(encoding="utf-8")
-    assert f'Identifier: "{ncu.SECTION}"' in text
+    text = (paths.rules() / f"{options_.SECTION}.section").read_text(encoding="utf-8")
+    assert f'Identifier: "{options_.SECTION}"' in text
 
 
 def test_progress_follows_the_replay_passes() -> None:
     seen: list[float] = []
-    progress = ncu.Progress(seen.append)
+    progress = progress_.Progress(seen.append)
     # As it arrived from a real one.
     for text in (
         '==PROF== Profiling "kernel1" - 0: ',
@@ -51,7 +55,7 @@ def test_progress_follows_the_replay_passes() -> None:
 @given(st.text(alphabet='=PROF 0159%.:"k\n', max_size=80))
 def test_progress_stays_within_its_bounds(text: str) -> None:
     seen: list[float] = []
-    progress = ncu.Progress(seen.append)
+    progress = progress_.Progress(seen.append)
     for letter in text:
         progress.feed(letter)
     assert all(0 <= percent <= 100 for percent in seen)
@@ -85,28 +89,28 @@ class Elsewhere(System):
 def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
     here = Elsewhere(tmp_path)
     with pytest.raises(EnvironmentLacking, match="was not found") as lacking:
-        ncu.find(system=here)
+        installed.find(system=here)
     assert "--engine recorded" in lacking.value.hint
     old = program(tmp_path / "opt/nvidia/nsight-compute/2024.3.2/ncu", "1.0")
-    assert ncu.find(system=here) == old
+    assert installed.find(system=here) == old
     on_path = program(tmp_path / "bin/ncu", "2024.3.2.0")
-    assert ncu.find(system=here) == on_path, "2024.3.2.0 is no older than 2024.3.2, and PATH comes first"
+    assert installed.find(system=here) == on_path, "2024.3.2.0 is no older than 2024.3.2, and PATH comes first"
     newest = program(tmp_path / "opt/nvidia/nsight-compute/2025.10.1/ncu", "1.0")
     program(tmp_path / "opt/nvidia/nsight-compute/2025.9.0/ncu", "1.0")
-    assert ncu.find(system=here) == newest, "10 is more than 9"
+    assert installed.find(system=here) == newest, "10 is more than 9"
     toolkit = program(tmp_path / "usr/local/cuda-13.1/bin/ncu", "2026.1.0.0")
-    assert ncu.find(system=here) == toolkit, "the toolkit's is asked for its version"
+    assert installed.find(system=here) == toolkit, "the toolkit's is asked for its version"
     (tmp_path / "cuda/bin").mkdir(parents=True)
     (tmp_path / "cuda/bin/ncu").symlink_to(toolkit)
-    assert ncu.find(system=here).resolve() == toolkit
-    assert ncu.find(old, here) == old
+    assert installed.find(system=here).resolve() == toolkit
+    assert installed.find(old, here) == old
     with pytest.raises(EnvironmentLacking, match="is no program"):
-        ncu.find(tmp_path, here)
+        installed.find(tmp_path, here)
 
 
 def test_an_ncu_that_does_not_tell_its_version_comes_last(tmp_path: Path) -> None:
     here = Elsewhere(tmp_path)
     silent = program(tmp_path / "bin/ncu", "unknown")
-    assert ncu.find(system=here) == silent
+    assert installed.find(system=here) == silent
     telling = program(tmp_path / "usr/local/cuda/bin/ncu", "2023.1.0.0")
-    assert ncu.find(system=here) == telling
+    assert installed.find(system=here) == telling

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import pairing
+from ncu_swizzle.profiles import pairing
 from ncu_swizzle.errors import NotComparable, UsageError
-from ncu_swizzle.pairing import Choice, Forced
-from ncu_swizzle.profile import Launch, Profile
+from ncu_swizzle.profiles.pairing import Choice, Forced
+from ncu_swizzle.profiles.model import Launch, Profile
 from tests.reports import launched
 from tests.test_report import EMPTY
 

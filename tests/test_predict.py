@@ -11,18 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import catalog, paths, prediction, tiles
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.model import prediction
+from ncu_swizzle.tiles import lookup
+from ncu_swizzle.tiles import declaration
 from ncu_swizzle.errors import BadFile, BadProblem, UsageError
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.smem import expression, lanes
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.smem import expression
+from ncu_swizzle.smem import lanes
 from ncu_swizzle.smem.wavefronts import wavefronts
 
 Recorded = Callable[[str], Profile]
-CATALOG = catalog.shipped()
+CATALOG = collection.shipped()
 OWN = [
     kernel.name
     for family, kernel in CATALOG
-    if not kernel.library and (Path(tiles.__file__).parent / f"{family.name}.py").is_file()
+    if not kernel.library and (Path(declaration.__file__).parent / f"{family.name}.py").is_file()
 ]
 
 
@@ -72,8 +77,8 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     (kernels / "attention" / "rotated.cu").write_text(rotated, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[variant]]\nname = "rotated"\ntitle = "By addition"\nlesson = "Rotates."\n')
-    family, kernel = catalog.load(kernels).find("rotated")
-    (tile,) = tiles.of(family, kernel, family.problem())
+    family, kernel = collection.load(kernels).find("rotated")
+    (tile,) = lookup.tiles_of(family, kernel, family.problem())
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
     costly = {one.access for one in prediction.kernel(family, kernel, family.problem()) if one.excessive}
     assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
@@ -82,14 +87,14 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
 def test_what_is_not_declared_is_refused() -> None:
     family, library = CATALOG.find("reference-attention")
     with pytest.raises(UsageError, match="library's kernel"):
-        tiles.of(family, library, family.problem())
+        lookup.tiles_of(family, library, family.problem())
     _, kernel = CATALOG.find("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
-        tiles.of(replace(family, name="other"), kernel, family.problem())
+        lookup.tiles_of(replace(family, name="other"), kernel, family.problem())
     with pytest.raises(UsageError, match="names no layout policy"):
-        _ = tiles.Source("nothing").policy
+        _ = declaration.Source("nothing").policy
     with pytest.raises(UsageError, match="sum_rows"):
-        tiles.Source("nothing").argument("sum_rows")
+        declaration.Source("nothing").argument("sum_rows")
 
 
 # ---------------------------------------------------------------------------------------------- patterns

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.profile import Finding, Instruction, Kernel, Machine, Metric, Profile, Total
+from ncu_swizzle.profiles.model import Finding, Kernel, Machine, Metric, Profile
+from ncu_swizzle.profiles.counts import Instruction, Total
 
 Recorded = Callable[[str], Profile]
 

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import collecting, container, experiment, export, repfile
-from ncu_swizzle import page as report
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.view import findings
+from ncu_swizzle.profiles import recollect
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.jobs import compare
+from ncu_swizzle.render import json_
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.view import findings
 from tests.test_many_kernels import shown
 from tests.test_report import Page
 
@@ -27,14 +31,14 @@ def read(name: str) -> list[Profile]:
     file = PROGRAMS / f"{name}.ncu-rep"
     if not file.is_file():
         pytest.skip(f"{name} is not recorded")
-    return repfile.read(file)
+    return reader.read(file)
 
 
 @pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.stem)
 def test_it_is_shown_and_what_it_lacks_is_named(file: Path) -> None:
-    result = experiment.reopen([str(file)])
+    result = compare.reopen([str(file)])
     page = Page(report.render_all(result.comparisons, result.notes, result.title))
-    json.loads(export.to_json(result))
+    json.loads(json_.to_json(result))
     assert max(map(len, shown(result).splitlines())) <= 80
     missing = {name for one in result.comparisons for p in one.profiles for name in p.missing}
     for name in missing:
@@ -56,7 +60,7 @@ def test_a_program_s_kernels_are_told_apart() -> None:
     assert [one.grid for one in profiles[:3]] == [(16, 16, 1), (8, 8, 1), (16, 16, 1)]
     assert [one.launch.grid for one in profiles] == [one.grid for one in profiles]
     assert [one.total.excessive for one in profiles[:3]] == [8192 * 31, 2048 * 31, 8192 * 31]
-    result = experiment.reopen([str(PROGRAMS / "several.ncu-rep")])
+    result = compare.reopen([str(PROGRAMS / "several.ncu-rep")])
     titles = [one.title for one in result.comparisons]
     assert titles == [
         "turn<float, 0> #1",
@@ -71,7 +75,7 @@ def test_a_program_s_kernels_are_told_apart() -> None:
 def test_the_padded_program_is_paired_with_the_plain_one() -> None:
     read("several")
     read("several-pad")
-    result = experiment.reopen([str(PROGRAMS / f"{name}.ncu-rep") for name in ("several", "several-pad")])
+    result = compare.reopen([str(PROGRAMS / f"{name}.ncu-rep") for name in ("several", "several-pad")])
     assert [len(one.profiles) for one in result.comparisons] == [2] * 6
     for one in result.comparisons[:3]:
         assert one.profiles[1].total.excessive == 0
@@ -83,7 +87,7 @@ def test_other_section_sets_say_what_would_complete_them(name: str, workload: st
     profiles = read(name)
     assert {one.launch.workload for one in profiles} == {workload}
     assert all(one.missing for one in profiles)
-    command = collecting.command(profiles[-1])
+    command = recollect.command(profiles[-1])
     assert "./several --size 512" in command
     assert ("--kernel-name" in command) == (workload == "kernel")
 
@@ -106,7 +110,7 @@ def test_triton_s_kernels_carry_python_lines() -> None:
 
 
 def test_what_ncu_s_own_rules_said_is_readable() -> None:
-    first = experiment.reopen([str(PROGRAMS / "source-counters.ncu-rep")]).comparison
+    first = compare.reopen([str(PROGRAMS / "source-counters.ncu-rep")]).comparison
     (said, *_) = findings.foreign(first)
     assert (said.rule, said.kind) == ("UncoalescedSharedAccess", "to gain")
     assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in said.message

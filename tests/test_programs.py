@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import ncu, programs, repfile, runfolder
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import progress as progress_
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.jobs import profile_program
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.commands import programs as options
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.ncu import Launches
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.ncu.options import Launches
+from ncu_swizzle.profiles.model import Profile
 from tests import process
 from tests.reports import join
 
@@ -78,8 +83,8 @@ def test_every_kernel_of_a_program_is_kept_and_listed(work: Path, shell: Shell) 
     assert (folder / "program.log").read_text(encoding="utf-8") == f"in {work} with --size 4096\ndone\n"
     profile = Profile.from_json((folder / "002-transpose_plain.json").read_text(encoding="utf-8"))
     assert (profile.launch.index, profile.launch.occurrence) == (2, 1)
-    assert profile == repfile.read(folder / "report.ncu-rep")[2]
-    assert [one.kernel.name for one in runfolder.load(folder).subjects] == [name.replace("-", "_") for name in KERNELS]
+    assert profile == reader.read(folder / "report.ncu-rep")[2]
+    assert [one.kernel.name for one in run_folder.load(folder).subjects] == [name.replace("-", "_") for name in KERNELS]
 
 
 def test_a_saved_run_of_a_program_is_shown_again(work: Path, shell: Shell) -> None:
@@ -126,7 +131,7 @@ def test_a_baseline_is_paired_by_kernel(
     )
     pairs = [(one["title"], one["launch"]) for one in json.loads(forced.stdout)["kernels"]]
     assert ("vectors_4_stride → gemm_plain", [3, 2]) in pairs
-    run = runfolder.load(work / "swizzle-out" / "app")
+    run = run_folder.load(work / "swizzle-out" / "app")
     assert run.columns == ("old", "app")
     assert len(run.subjects) == 3
     again = shell("report swizzle-out/app --json -")
@@ -145,7 +150,7 @@ def test_the_limit_that_nobody_asked_for_is_said(
     shell: Shell, tmp_path: Path, recorded_file: Callable[[str], Path]
 ) -> None:
     many = tmp_path / "many.ncu-rep"
-    many.write_bytes(join([recorded_file("tma-32")] * programs.MOST_LAUNCHES))
+    many.write_bytes(join([recorded_file("tma-32")] * profile_program.MOST_LAUNCHES))
     done = shell("profile --engine ncu -- ./app", FAKE_NCU_REPORT=str(many))
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
@@ -218,7 +223,7 @@ def test_ncu_gets_its_own_options() -> None:
         kernel_name="regex:soft", kernel_name_base=options.NameBase.demangled, launch_skip=2, nvtx=False,
         nvtx_include=["a/", "b/"], filter_mode=options.FilterMode.configuration, target_processes_filter="",
     )  # fmt: skip
-    command = ncu.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], ncu.Options(launch_count=32, launches=launches))
+    command = profiler.argv(Path("ncu"), "r.ncu-rep", ["./app", "-x"], options_.Options(launch_count=32, launches=launches))
     assert command[1:14] == [
         *("--kernel-name", "regex:soft", "--kernel-name-base", "demangled", "--launch-skip", "2"),
         *("--filter-mode", "per-launch-config", "--nvtx-include", "a/", "--nvtx-include", "b/", "--nvtx"),
@@ -230,13 +235,13 @@ def test_ncu_gets_its_own_options() -> None:
 
 def test_progress_counts_launches() -> None:
     seen: list[float] = []
-    progress = ncu.Progress(seen.append, 4)
+    progress = progress_.Progress(seen.append, 4)
     progress.feed('==PROF== Profiling "a" - 0: 0%....50%....100% - 6 passes\n==PROF== Profiling "b: c" - 1: 0%....50%')
     assert seen == [37.5]
 
 
 def test_the_program_s_words_are_told_from_ncu_s() -> None:
     log = "==PROF== Connected to process 1 (/x)\none\n==WARNING== Note\ntwo == three\n==PROF== Disconnected"
-    assert programs.own_words(log) == "one\ntwo == three\n"
+    assert profile_program.own_words(log) == "one\ntwo == three\n"
     with pytest.raises(UsageError):
         options.words(["'"])

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import assert_degree, assert_no_excess, gpu
-from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle import assert_degree, assert_no_excess
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.profile import IDEAL, WAVEFRONTS, Metric, Profile
+from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Metric, Profile
 from ncu_swizzle.testing import WORST_SHOWN, ConflictError
 from tests.test_api import snippets
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle.references import attention, gemm
+from ncu_swizzle.launch.references import attention
+from ncu_swizzle.launch.references import gemm
 
 
 def naive(q: Any, k: Any, v: Any) -> Any:

@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import catalog, doubts, launchfacts, markdown, nvreader, paths, repfile
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import compare
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.profiles import sanity
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.render import markdown
+from ncu_swizzle.ncurep import disassembly
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 
 Recorded = Callable[[str], Profile]
-ALL = [kernel.name for _, kernel in catalog.shipped()]
-OWN = [kernel.name for _, kernel in catalog.shipped() if not kernel.library]
+ALL = [kernel.name for _, kernel in collection.shipped()]
+OWN = [kernel.name for _, kernel in collection.shipped() if not kernel.library]
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_degrees_are_exactly_what_the_catalogue_states(name: str, recorded: Recorded) -> None:
-    _, kernel = catalog.shipped().find(name)
+    _, kernel = collection.shipped().find(name)
     counted = {access: total.degree for access, total in recorded(name).accesses.items() if total.wavefronts}
     assert counted == dict(kernel.degree)
 
@@ -65,7 +71,7 @@ def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_recorded_sources_are_those_of_today(name: str, recorded: Recorded) -> None:
-    family, kernel = catalog.shipped().find(name)
+    family, kernel = collection.shipped().find(name)
     sources = recorded(name).sources
     assert f"kernels/{family.name}/{family.source(kernel).name}" in sources
     for path, text in sources.items():
@@ -96,7 +102,7 @@ def test_the_reference_ran_flash_attention(recorded: Recorded) -> None:
 def test_a_report_of_other_origin_reads_without_facts(report_file: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.ncu-rep"
     shutil.copy(report_file, foreign)
-    (profile,) = repfile.read(foreign)
+    (profile,) = reader.read(foreign)
     assert profile.kernel.name == "kernel2"
     assert profile.problem == {}
     assert profile.total.wavefronts == 337_641_472
@@ -104,25 +110,25 @@ def test_a_report_of_other_origin_reads_without_facts(report_file: Path, tmp_pat
 
 def test_a_flipped_bit_is_noticed_where_facts_are(report_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / report_file.name
-    shutil.copy(launchfacts.facts_path(report_file), tmp_path)
+    shutil.copy(launch_facts.facts_path(report_file), tmp_path)
     data = bytearray(report_file.read_bytes())
     data[200_000] ^= 1
     copy.write_bytes(data)
     with pytest.raises(DamagedFile, match="SHA-256"):
-        repfile.read(copy)
+        reader.read(copy)
 
 
 def test_damaged_facts_are_noticed(report_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / report_file.name
     shutil.copy(report_file, copy)
-    launchfacts.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
+    launch_facts.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
     with pytest.raises(DamagedFile, match="is not whole"):
-        repfile.read(copy)
+        reader.read(copy)
 
 
 def test_facts_hold_the_report_s_digest(report_file: Path) -> None:
-    facts = json.loads(launchfacts.facts_path(report_file).read_text(encoding="utf-8"))
-    assert facts["report"] == {"sha256": launchfacts.sha256(report_file), "bytes": report_file.stat().st_size}
+    facts = json.loads(launch_facts.facts_path(report_file).read_text(encoding="utf-8"))
+    assert facts["report"] == {"sha256": launch_facts.sha256(report_file), "bytes": report_file.stat().st_size}
 
 
 def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_path: Path) -> None:
@@ -131,24 +137,24 @@ def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_pa
     cut = tmp_path / "cut.ncu-rep"
     cut.write_bytes(data[: header + 4 + int.from_bytes(data[header : header + 4], "little")])
     with pytest.raises(BadFile, match="holds no kernel"):
-        repfile.read(cut)
+        reader.read(cut)
 
 
 def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = nvreader.ask
+    ask = disassembly.ask
 
     def wordless(report: Path, questions: Any) -> Any:
         units, codes = ask(report, questions)
         return units, [[("", at) for _, at in code] for code in codes]
 
-    monkeypatch.setattr(nvreader, "ask", wordless)
-    (profile,) = repfile.read(report_file)
+    monkeypatch.setattr(disassembly, "ask", wordless)
+    (profile,) = reader.read(report_file)
     assert profile.accesses == {"unknown": recorded("kernel2").total}
-    assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(doubts.of(profile))
-    assert not doubts.about_counts(profile), "their sum is known"
-    assert "which accesses are LDSM is not known" in doubts.about_counts(profile, "LDSM")
+    assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(sanity.of(profile))
+    assert not sanity.about_counts(profile), "their sum is known"
+    assert "which accesses are LDSM is not known" in sanity.about_counts(profile, "LDSM")
     comparison = compare([recorded("kernel1"), profile])
     assert "unknown" in report.render(comparison)
     assert "unknown" in markdown.render(comparison)
@@ -162,11 +168,11 @@ def test_a_reader_that_crashes_or_hangs_is_told(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     module.write_text("def load_report(path):\n    import os\n    os.abort()\n", encoding="utf-8")
     with pytest.raises(DamagedFile, match=r"makes NVIDIA's reader crash \(signal 6\)"):
-        repfile.read(report_file)
+        reader.read(report_file)
     module.write_text("def load_report(path):\n    raise RuntimeError('Failed to open')\n", encoding="utf-8")
     with pytest.raises(BadFile, match="cannot be read: RuntimeError: Failed to open"):
-        repfile.read(report_file)
+        reader.read(report_file)
     module.write_text("def load_report(path):\n    import time\n    time.sleep(60)\n", encoding="utf-8")
-    monkeypatch.setattr(nvreader, "TIMEOUT_S", 1)
+    monkeypatch.setattr(disassembly, "TIMEOUT_S", 1)
     with pytest.raises(DamagedFile, match="could not be read within 1 s"):
-        repfile.read(report_file)
+        reader.read(report_file)

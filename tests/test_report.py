@@ -13,12 +13,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ncu_swizzle import advisor, view
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import SHARED_PIPE, compare
-from ncu_swizzle.profile import DURATION, IDEAL, WAVEFRONTS, Finding, Kernel, Machine, Metric, Profile
-from ncu_swizzle.view import text
-from ncu_swizzle.view.source import Token
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.render.view import document
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
+from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, Kernel, Machine, Metric, Profile
+from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view.source import Token
 
 KERNELS = ("kernel1", "kernel2", "reference-attention")
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -87,8 +88,8 @@ def page(html: str) -> Page:
     return Page(html)
 
 
-def shown(*profiles: Profile) -> view.Report:
-    return view.build(compare(profiles), report.highlight)
+def shown(*profiles: Profile) -> document.Report:
+    return document.build(compare(profiles), report.highlight)
 
 
 def rendered(*profiles: Profile) -> Page:
@@ -419,9 +420,9 @@ def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> 
     profiles = [recorded("kernel1"), recorded("kernel2")]
     page = rendered(*profiles)
     for profile in profiles:
-        for finding in advisor.findings(profile):
+        for finding in bridge.findings(profile):
             assert finding.message in page.text
-    cost = next(one for one in advisor.findings(profiles[0]) if one.rule == "ConflictCost")
+    cost = next(one for one in bridge.findings(profiles[0]) if one.rule == "ConflictCost")
     assert f"{cost.saving:.1f} % of the duration, {cost.low:.1f} % to {cost.high:.1f} %" in page.text
     assert "@source:" not in page.text
     inside = Finding("SharedExcess", "optimization", "As ncu ran it", "Said twice")

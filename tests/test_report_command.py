@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ncu_swizzle import cli, errors
-from ncu_swizzle.profile import Profile
+from ncu_swizzle import cli
+from ncu_swizzle import errors
+from ncu_swizzle.profiles.model import Profile
 from tests.reports import save_run
 
 Recorded = Callable[[str], Profile]

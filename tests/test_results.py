@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ncu_swizzle import container, results
-from ncu_swizzle.profile import STALLED
-from ncu_swizzle.results import Source
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.ncurep import results
+from ncu_swizzle.profiles.model import STALLED
+from ncu_swizzle.ncurep.results import Source
 from tests.conftest import RECORDINGS
 from tests.reports import join
 

@@ -18,19 +18,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import advisor, catalog, packfolder, paths
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.pack import installation
+from ncu_swizzle import paths
+from ncu_swizzle.profiles.model import Profile
 
 Recorded = Callable[[str], Profile]
-facts, rules, shapes = (advisor.pack(name) for name in ("facts", "rules", "shapes"))
+facts, rules, shapes = (bridge.pack(name) for name in ("facts", "rules", "shapes"))
 
-KERNELS = [kernel.name for _, kernel in catalog.shipped()]
+KERNELS = [kernel.name for _, kernel in collection.shipped()]
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 ALARMS = ("optimization", "warning")
 
 
 def said(profile: Profile) -> dict[str, Any]:
-    return {finding.rule: finding for finding in advisor.findings(profile)}
+    return {finding.rule: finding for finding in bridge.findings(profile)}
 
 
 def access(sass: str = "LDS R1, [R2]", pc: int = 16, **counts: int) -> Any:
@@ -49,7 +52,7 @@ def launch(*instructions: Any, **metrics: float) -> Any:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_rules_say_what_the_catalogue_expects(name: str, recorded: Recorded) -> None:
-    profile, kernel = recorded(name), catalog.shipped().find(name)[1]
+    profile, kernel = recorded(name), collection.shipped().find(name)[1]
     found = said(profile)
     conflicting = {kind for kind, degree in kernel.degree.items() if degree > 1}
     alarms = {rule for rule, finding in found.items() if finding.kind in ALARMS}
@@ -121,14 +124,14 @@ def test_advice_fits_the_width_and_the_hardware(recorded: Recorded) -> None:
 def test_an_action_and_a_profile_say_the_same(name: str, recorded: Recorded, recorded_file: Any) -> None:
     action = ncu_report.load_report(str(recorded_file(name))).range_by_idx(0).action_by_idx(0)
     from_action = rules.decide_all(facts.from_action(action))
-    assert [_plain(one) for one in from_action] == [_plain(one) for one in advisor.findings(recorded(name))]
+    assert [_plain(one) for one in from_action] == [_plain(one) for one in bridge.findings(recorded(name))]
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_ncu_recorded_of_the_pack_is_what_it_says_here(name: str, recorded: Recorded) -> None:
     profile = recorded(name)
-    inside = {f.rule: (f.title, f.message) for f in profile.findings if advisor.is_ours(f.rule)}
-    assert inside == {finding.rule: (finding.title, finding.message) for finding in advisor.findings(profile)}
+    inside = {f.rule: (f.title, f.message) for f in profile.findings if bridge.is_ours(f.rule)}
+    assert inside == {finding.rule: (finding.title, finding.message) for finding in bridge.findings(profile)}
     assert inside
 
 
@@ -344,11 +347,11 @@ def test_the_pack_needs_nothing_but_python() -> None:
 
 
 def test_every_rule_belongs_to_a_section_and_is_named_after_its_file() -> None:
-    for rule in packfolder.rules():
+    for rule in installation.rules():
         assert (paths.rules() / f"{rule.name}.py").is_file()
-        assert rule.section in packfolder.sections()
+        assert rule.section in installation.sections()
         assert rule.description.endswith(".")
-    for section in packfolder.sections():
+    for section in installation.sections():
         assert f'Identifier: "{section}"' in (paths.rules() / f"{section}.section").read_text(encoding="utf-8")
 
 

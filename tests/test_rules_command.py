@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ncu_swizzle import advisor, packfolder, paths
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.pack import installation
+from ncu_swizzle import paths
 from ncu_swizzle.cli import app
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NcuSwizzleError, NotWritable
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 
 
 def rules(*arguments: object) -> Result:
@@ -26,7 +28,7 @@ def everything_in(folder: Path) -> dict[str, bytes]:
 def test_path_and_list() -> None:
     assert rules("path").output.strip() == str(paths.rules())
     listed = rules("list").output
-    for rule in packfolder.rules():
+    for rule in installation.rules():
         assert rule.name in listed
 
 
@@ -35,7 +37,7 @@ def test_a_copy_is_whole_and_goes_without_a_trace(tmp_path: Path) -> None:
     before = everything_in(tmp_path)
     assert rules("install", "--dest", tmp_path).exit_code == 0
     there = everything_in(tmp_path)
-    assert {name: there[name] for name in packfolder.contents()} == packfolder.contents()
+    assert {name: there[name] for name in installation.contents()} == installation.contents()
     assert "swizzle_pack/cost.py" in there
     compiled = tmp_path / "swizzle_pack" / "__pycache__" / "cost.cpython-312.pyc"
     compiled.parent.mkdir()
@@ -46,14 +48,14 @@ def test_a_copy_is_whole_and_goes_without_a_trace(tmp_path: Path) -> None:
 
 
 def test_installing_twice_and_over_an_older_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = {**packfolder.contents(), "StallShift.py": b"older", "Dropped.py": b"since dropped"}
+    older = {**installation.contents(), "StallShift.py": b"older", "Dropped.py": b"since dropped"}
     with monkeypatch.context() as patch:
-        patch.setattr(packfolder, "contents", lambda: older)
-        packfolder.install(tmp_path)
-    packfolder.install(tmp_path)
-    packfolder.install(tmp_path)
-    assert everything_in(tmp_path).keys() - {packfolder.MANIFEST} == packfolder.contents().keys()
-    assert (tmp_path / "StallShift.py").read_bytes() == packfolder.contents()["StallShift.py"]
+        patch.setattr(installation, "contents", lambda: older)
+        installation.install(tmp_path)
+    installation.install(tmp_path)
+    installation.install(tmp_path)
+    assert everything_in(tmp_path).keys() - {installation.MANIFEST} == installation.contents().keys()
+    assert (tmp_path / "StallShift.py").read_bytes() == installation.contents()["StallShift.py"]
 
 
 @pytest.mark.parametrize("name", ["StallShift.py", "swizzle_pack/facts.py"])
@@ -61,25 +63,25 @@ def test_a_file_of_another_origin_is_never_replaced(name: str, tmp_path: Path) -
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("somebody's own")
     with pytest.raises(NotWritable, match=name):
-        packfolder.install(tmp_path)
+        installation.install(tmp_path)
     assert everything_in(tmp_path) == {name: b"somebody's own"}
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.py"
-    elsewhere.write_bytes(packfolder.contents()["StallShift.py"])
+    elsewhere.write_bytes(installation.contents()["StallShift.py"])
     folder = tmp_path / "Sections"
     folder.mkdir()
     (folder / "StallShift.py").symlink_to(elsewhere)
     with pytest.raises(NotWritable):
-        packfolder.install(folder)
+        installation.install(folder)
 
 
 def test_what_was_changed_is_kept(tmp_path: Path) -> None:
-    packfolder.install(tmp_path)
+    installation.install(tmp_path)
     (tmp_path / "StallShift.py").write_text("my own thresholds")
     with pytest.raises(NotWritable, match=r"StallShift\.py"):
-        packfolder.install(tmp_path)
+        installation.install(tmp_path)
     result = rules("uninstall", "--dest", tmp_path)
     assert result.exit_code == 0
     assert "kept, because it was changed: StallShift.py" in result.output
@@ -88,21 +90,21 @@ def test_what_was_changed_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"files": 3}', '{"files": {"../../etc/passwd": "0"}}'])
 def test_a_damaged_manifest_removes_nothing(content: str, tmp_path: Path) -> None:
-    (tmp_path / packfolder.MANIFEST).write_text(content)
+    (tmp_path / installation.MANIFEST).write_text(content)
     with pytest.raises(DamagedFile):
-        packfolder.uninstall(tmp_path)
-    assert everything_in(tmp_path).keys() == {packfolder.MANIFEST}
+        installation.uninstall(tmp_path)
+    assert everything_in(tmp_path).keys() == {installation.MANIFEST}
 
 
 def test_every_version_of_ncu_gets_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(EnvironmentLacking, match="no folder of sections"):
-        packfolder.destinations(None)
+        installation.destinations(None)
     versions = [tmp_path / "Documents" / "NVIDIA Nsight Compute" / v / "Sections" for v in ("2025.3.1", "2026.1.0")]
     for folder in versions:
         folder.mkdir(parents=True)
     assert rules("install").output.count("files written to") == 2
-    assert packfolder.destinations(None) == versions
+    assert installation.destinations(None) == versions
     assert rules("uninstall").output.count("files removed from") == 2
     last = CliRunner().invoke(app, ["rules", "uninstall"])
     assert isinstance(last.exception, BadFile)
@@ -111,7 +113,7 @@ def test_every_version_of_ncu_gets_its_copy(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NcuSwizzleError) as caught:
-        packfolder.install(tmp_path / "file" / "Sections")
+        installation.install(tmp_path / "file" / "Sections")
     assert caught.value.exit_code == 2
 
 
@@ -129,7 +131,7 @@ def stand_in(folder: Path, names: list[str], status: int = 0) -> Path:
 
 
 def everything_listed() -> list[str]:
-    return [*packfolder.sections(), *(rule.name for rule in packfolder.rules())]
+    return [*installation.sections(), *(rule.name for rule in installation.rules())]
 
 
 def test_check_passes_where_ncu_lists_the_pack(tmp_path: Path) -> None:
@@ -159,10 +161,10 @@ def test_apply_prints_what_the_pack_says(recorded: Callable[[str], Profile], tmp
     recorded("kernel1").save(saved)
     result = rules("apply", saved)
     assert result.exit_code == 0
-    for finding in advisor.findings(recorded("kernel1")):
+    for finding in bridge.findings(recorded("kernel1")):
         assert finding.title in result.output
     content = json.loads(rules("apply", saved, "--json", "-").output)["findings"]
-    assert [one["rule"] for one in content] == [one.rule for one in advisor.findings(recorded("kernel1"))]
+    assert [one["rule"] for one in content] == [one.rule for one in bridge.findings(recorded("kernel1"))]
     assert next(one["saving"] for one in content if one["rule"] == "ConflictCost") > 70
 
 

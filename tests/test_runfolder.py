@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import runfolder
+from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 
 Recorded = Callable[[str], Profile]
 
@@ -17,7 +17,7 @@ Recorded = Callable[[str], Profile]
 def make(folder: Path, recorded: Recorded) -> None:
     for name in ("kernel1", "kernel2"):
         recorded(name).save(folder / f"{name}.json")
-    runfolder.finish(folder, "kernel2", ["kernel1.json", "kernel2.json"])
+    run_folder.finish(folder, "kernel2", ["kernel1.json", "kernel2.json"])
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +26,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_loads_back(recorded: Recorded) -> None:
-    with runfolder.staging(Path("out")) as staged:
+    with run_folder.staging(Path("out")) as staged:
         make(staged, recorded)
-        place = runfolder.publish(staged, "kernel2", Path("out"), overwrite=False)
-    run = runfolder.load(place)
+        place = run_folder.publish(staged, "kernel2", Path("out"), overwrite=False)
+    run = run_folder.load(place)
     assert run.profiles == (recorded("kernel1"), recorded("kernel2"))
     assert run.subjects == (recorded("kernel2"),)
 
@@ -37,17 +37,17 @@ def test_a_run_loads_back(recorded: Recorded) -> None:
 def test_runs_are_numbered_and_none_is_lost(recorded: Recorded) -> None:
     places = []
     for _ in range(3):
-        with runfolder.staging(runfolder.DEFAULT / "kernel2") as staged:
+        with run_folder.staging(run_folder.DEFAULT / "kernel2") as staged:
             make(staged, recorded)
-            places.append(runfolder.publish(staged, "kernel2", None, overwrite=False))
+            places.append(run_folder.publish(staged, "kernel2", None, overwrite=False))
     assert [place.name for place in places] == ["kernel2", "kernel2-2", "kernel2-3"]
-    assert sorted(place.name for place in runfolder.DEFAULT.iterdir()) == ["kernel2", "kernel2-2", "kernel2-3"]
-    assert all(runfolder.load(place).kernel == "kernel2" for place in places)
+    assert sorted(place.name for place in run_folder.DEFAULT.iterdir()) == ["kernel2", "kernel2-2", "kernel2-3"]
+    assert all(run_folder.load(place).kernel == "kernel2" for place in places)
 
 
 def test_an_interrupted_run_leaves_nothing(recorded: Recorded) -> None:
     def interrupted() -> None:
-        with runfolder.staging(Path("deep/down/out")) as staged:
+        with run_folder.staging(Path("deep/down/out")) as staged:
             make(staged, recorded)
             raise KeyboardInterrupt
 
@@ -58,9 +58,9 @@ def test_an_interrupted_run_leaves_nothing(recorded: Recorded) -> None:
 
 def test_a_named_folder_is_overwritten_only_on_demand(recorded: Recorded) -> None:
     def write(overwrite: bool) -> None:
-        with runfolder.staging(Path("out")) as staged:
+        with run_folder.staging(Path("out")) as staged:
             make(staged, recorded)
-            runfolder.publish(staged, "kernel2", Path("out"), overwrite)
+            run_folder.publish(staged, "kernel2", Path("out"), overwrite)
 
     write(False)
     Path("out/notes.txt").write_text("mine", encoding="utf-8")
@@ -72,17 +72,17 @@ def test_a_named_folder_is_overwritten_only_on_demand(recorded: Recorded) -> Non
 
 def test_a_place_that_cannot_be_written_is_named() -> None:
     Path("file").write_text("", encoding="utf-8")
-    with pytest.raises(NotWritable, match="cannot write to file"), runfolder.staging(Path("file/out")):
+    with pytest.raises(NotWritable, match="cannot write to file"), run_folder.staging(Path("file/out")):
         pass
 
 
 def test_what_is_no_run_is_named() -> None:
     Path("empty").mkdir()
     with pytest.raises(BadFile, match="is not the folder of a run"):
-        runfolder.load(Path("empty"))
+        run_folder.load(Path("empty"))
     Path("empty/run.json").write_text('{"kernel": 3', encoding="utf-8")
     with pytest.raises(DamagedFile, match="is not whole"):
-        runfolder.load(Path("empty"))
-    runfolder.finish(Path("empty"), "kernel2", ["kernel2.json"])
+        run_folder.load(Path("empty"))
+    run_folder.finish(Path("empty"), "kernel2", ["kernel2.json"])
     with pytest.raises(BadFile, match=r"kernel2\.json does not exist"):
-        runfolder.load(Path("empty"))
+        run_folder.load(Path("empty"))

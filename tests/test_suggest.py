@@ -15,9 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ncu_swizzle import catalog, paths, tiles
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.tiles import lookup
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import access, code, layout, mapping
+from ncu_swizzle.smem import access
+from ncu_swizzle.smem import code
+from ncu_swizzle.smem import layout
+from ncu_swizzle.smem import mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import NAMES
@@ -165,13 +170,13 @@ def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
     "name", ["kernel1", "transpose-plain", "vectors-4-stride", "vectors-8-stride", "vectors-16-stride"]
 )
 def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
-    families = catalog.shipped()
+    families = collection.shipped()
     family, kernel = families.find(name)
-    (tile,) = tiles.of(family, kernel, family.problem())
+    (tile,) = lookup.tiles_of(family, kernel, family.problem())
     found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
     named = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
     swizzled = named.get(name, name.replace("stride", "swizzle"))
-    (after,) = tiles.of(*families.find(swizzled), family.problem())
+    (after,) = lookup.tiles_of(*families.find(swizzled), family.problem())
     assert found.best is not None
     assert found.best.mapping == after.mapping
 
@@ -305,8 +310,8 @@ def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
 @NO_NVCC
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
-    family, kernel = catalog.shipped().find("transpose-plain")
-    (tile,) = tiles.of(family, kernel, family.problem())
+    family, kernel = collection.shipped().find("transpose-plain")
+    (tile,) = lookup.tiles_of(family, kernel, family.problem())
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None
     plain = family.source(kernel).read_text(encoding="utf-8")

@@ -22,14 +22,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import catalog, gpu, page, paths, runfolder
-from ncu_swizzle.catalog import Catalog
-from ncu_swizzle.emulate.toolchain import Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.sweep import page
+from ncu_swizzle import paths
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, BadProblem, NotWritable, ProgramFailed, UnknownKernel, UsageError
 from ncu_swizzle.paths import child_environment
-from ncu_swizzle.profile import DURATION, Kernel, Profile
-from ncu_swizzle.profiling import Request
-from ncu_swizzle.sweep import folder, plan, running, scales, table, view
+from ncu_swizzle.profiles.model import DURATION, Kernel, Profile
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.sweep import folder
+from ncu_swizzle.sweep import plan
+from ncu_swizzle.sweep import running
+from ncu_swizzle.sweep import scales
+from ncu_swizzle.sweep import table
+from ncu_swizzle.sweep import view
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
 from tests import process
 from tests.sweeps import transposes
@@ -63,7 +72,7 @@ def test_a_size_that_is_none_is_an_error(text: str) -> None:
 
 
 def test_a_family_stands_for_its_own_variants() -> None:
-    known = catalog.shipped()
+    known = collection.shipped()
     gemm = plan.make(known, ["gemm"], [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
@@ -92,11 +101,11 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make(catalog.shipped(), names, variants, sizes)
+        plan.make(collection.shipped(), names, variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
-    known = catalog.shipped()
+    known = collection.shipped()
     gemm = plan.make(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
@@ -195,10 +204,10 @@ def hostile(recorded: Recorded) -> Sweep:
 
 
 def test_names_stay_names_on_the_page(recorded: Recorded) -> None:
-    html = page.render_sweep(hostile(recorded))
+    html = page.render(hostile(recorded))
     assert html.count("<script") == html.count("<img") == 0
     assert "&lt;script&gt;" in html
-    assert page.render_sweep(hostile(recorded)) == html
+    assert page.render(hostile(recorded)) == html
 
 
 def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
@@ -230,11 +239,11 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert "unknown" in built.lines[0].cells
     assert built.where.startswith("Computed, not measured")
     nothing = replace(sweep, outcomes=tuple(Outcome(point) for point in sweep.plan.points))
-    assert "No point has figures." in page.render_sweep(nothing)
+    assert "No point has figures." in page.render(nothing)
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make(catalog.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    planned = plan.make(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
     outcomes = tuple(Outcome(point, recorded(point.kernel)) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
@@ -243,7 +252,7 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make(catalog.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
     outcomes = tuple(Outcome(point, recorded("transpose-plain")) for point in planned.points)
@@ -261,12 +270,12 @@ def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "x
 
 def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep = sweep_of(catalog.shipped(), place)
+    sweep = sweep_of(collection.shipped(), place)
     assert [one.profile for one in sweep.outcomes] == [recorded("transpose-plain"), recorded("transpose-xor")]
     manifest = json.loads((place / "sweep.json").read_text(encoding="utf-8"))
     assert [point["state"] for point in manifest["points"]] == ["done", "done"]
     for point in manifest["points"]:
-        assert runfolder.load_profile(place / point["profile"]) == recorded(point["kernel"])
+        assert run_folder.load_profile(place / point["profile"]) == recorded(point["kernel"])
     assert {file.name for file in (place / "points" / "transpose-xor" / "n4096").iterdir()} == {
         *("point.json", "profile.json", "transpose-xor.ncu-rep", "transpose-xor.facts.json")
     }
@@ -277,7 +286,7 @@ def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
 
 def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     place = tmp_path / "sweep"
-    known = catalog.shipped()
+    known = collection.shipped()
     sweep_of(known, place, ("plain",))
     stamp = (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns
     seen: list[tuple[str, bool]] = []
@@ -292,16 +301,16 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     shutil.copytree(paths.kernels(), kernels)
     monkeypatch.setattr(paths, "kernels", lambda: kernels)  # recordings are of the shipped families alone
     place = tmp_path / "sweep"
-    sweep_of(catalog.load(kernels), place)
+    sweep_of(collection.load(kernels), place)
     header = kernels / "transpose" / "transpose.cuh"
     header.write_text(header.read_text(encoding="utf-8") + "// edited\n", encoding="utf-8")
-    sweep = sweep_of(catalog.load(kernels), place, resume=True)
+    sweep = sweep_of(collection.load(kernels), place, resume=True)
     assert not any(one.kept for one in sweep.outcomes)
     assert sweep.notes[0].startswith("0 of 2 points were taken over")
     assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: not the same sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
-    planned = plan.make(catalog.load(kernels), ["transpose"], ["plain"], {})
-    again = running.run(catalog.load(kernels), planned, options, place, resume=True)
+    planned = plan.make(collection.load(kernels), ["transpose"], ["plain"], {})
+    again = running.run(collection.load(kernels), planned, options, place, resume=True)
     assert again.notes[1].endswith("not the same options.")
 
 
@@ -309,18 +318,18 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ruin", [b"", b"{}", b"[1]", b'{"schema": 1}', b"\xff\xfe", b"[" * 100_000])
 def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path, recorded: Recorded) -> None:
     place = tmp_path / "sweep"
-    sweep_of(catalog.shipped(), place, ("xor",))
+    sweep_of(collection.shipped(), place, ("xor",))
     (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
-    sweep = sweep_of(catalog.shipped(), place, ("xor",), resume=True)
+    sweep = sweep_of(collection.shipped(), place, ("xor",), resume=True)
     assert [one.kept for one in sweep.outcomes] == [False]
     assert sweep.outcomes[0].profile == recorded("transpose-xor")
     assert "is profiled again" in sweep.notes[1]
-    assert sweep_of(catalog.shipped(), place, ("xor",), resume=True).outcomes[0].kept
+    assert sweep_of(collection.shipped(), place, ("xor",), resume=True).outcomes[0].kept
 
 
 def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    known = catalog.shipped()
+    known = collection.shipped()
     place = tmp_path / "sweep"
     sweep_of(known, place, ("xor",))
     with pytest.raises(NotWritable, match="already holds"):
@@ -340,13 +349,13 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
     with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
-        sweep_of(catalog.shipped(), tmp_path, ("xor",))
-    sweep_of(catalog.shipped(), tmp_path, ("xor",))
+        sweep_of(collection.shipped(), tmp_path, ("xor",))
+    sweep_of(collection.shipped(), tmp_path, ("xor",))
 
 
 def test_a_folder_that_cannot_be_written_to_is_said_at_once() -> None:
     with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
-        sweep_of(catalog.shipped(), Path("/proc/sweep"), ("xor",))
+        sweep_of(collection.shipped(), Path("/proc/sweep"), ("xor",))
 
 
 # ---------------------------------------------------------------------------------------------- the command

@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs selenium")
 
-from ncu_swizzle import page as pages
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.sweep import table, view
+from ncu_swizzle.sweep import page as page_
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.sweep import table
+from ncu_swizzle.sweep import view
 from ncu_swizzle.sweep.outcome import Sweep
 from tests.browser import Browser, chromium
 from tests.sweeps import transposes
@@ -34,14 +35,14 @@ def sweep(recorded: Callable[[str], Profile]) -> Sweep:
 @pytest.fixture(scope="module")
 def page(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "report.html"
-    file.write_text(pages.render_sweep(sweep), encoding="utf-8")
+    file.write_text(page_.render(sweep), encoding="utf-8")
     return file
 
 
 @pytest.fixture(scope="module")
 def hostile_page(recorded: Callable[[str], Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "hostile.html"
-    file.write_text(pages.render_sweep(hostile(recorded)), encoding="utf-8")
+    file.write_text(page_.render(hostile(recorded)), encoding="utf-8")
     return file
 
 

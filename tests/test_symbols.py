@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle import arguments, container, inlining, signature, symbols
+from ncu_swizzle.catalog import argument_syntax
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.cubin import line_table
+from ncu_swizzle.build import argument_check
+from ncu_swizzle.cubin import symbols
 from ncu_swizzle.errors import UnknownKernel, UsageError
 
 SOURCE = """
@@ -98,10 +102,10 @@ def test_any_source_is_read(text: str) -> None:
 
 def fit(cubin: bytes, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
-    found = arguments.parse(texts, Path(), {"n": 8})
+    found = argument_syntax.parse(texts, Path(), {"n": 8})
     sizes = [8 if one.shape else {"b": 1, "i": 4, "f": 4, "u": 4}[one.dtype[0]] for one in found]
     sizes = [8 if "64" in one.dtype else size for one, size in zip(found, sizes, strict=True)]
-    signature.check(cubin, symbols.find(cubin, kernel), found, sizes)
+    argument_check.check(cubin, symbols.find(cubin, kernel), found, sizes)
 
 
 def test_right_arguments_pass(cubin: bytes) -> None:
@@ -136,4 +140,4 @@ def test_arguments_that_do_not_fit_are_told_before_a_launch(
 def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
     (result,) = container.inspect(recorded_file("kernel2")).results
     assert symbols.find(result.cubin, "kernel2") == "kernel2"
-    assert inlining.line_table(result.cubin, "kernel2").rows
+    assert line_table.line_table(result.cubin, "kernel2").rows

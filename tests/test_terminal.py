@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncu_swizzle import catalog, terminal
-from ncu_swizzle.compare import compare
-from ncu_swizzle.experiment import Result, Timing
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.profiling import Engine
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.render import terminal_times
+from ncu_swizzle.render import terminal
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.result import Result, Timing
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.result import Engine
 
 MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
 
 
 def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Timing:
-    found, _ = catalog.shipped().find(next(iter(times)))
+    found, _ = collection.shipped().find(next(iter(times)))
     assert found.name == family
     kernels = tuple(kernel for kernel in found.kernels if kernel.name in times)
     facts: dict[str, Any] = {"machine": MACHINE, "problem": found.problem(), "times_ms": times, "copy_ms": copy}
@@ -28,13 +30,13 @@ def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Tim
 
 def shown(one: Timing) -> str:
     console = Console(file=StringIO(), width=120)
-    terminal.times(one, console)
+    terminal_times.times(one, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
     one = timing("transpose", {"transpose-plain": [0.3, 0.2, 0.1], "transpose-xor": [0.1]}, [0.05, 0.06, 0.05])
-    assert terminal.against(one) == ("copying as many bytes", 0.05)
+    assert terminal_times.against(one) == ("copying as many bytes", 0.05)
     text = shown(one)
     assert "of copying as many bytes" in text
     assert "0.250" in text, "the median of plain, 0.2 ms, is four copies long"
@@ -43,14 +45,14 @@ def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
 
 def test_a_library_s_kernel_comes_first() -> None:
     one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
-    assert terminal.against(one) == ("reference-gemm", 2.0)
+    assert terminal_times.against(one) == ("reference-gemm", 2.0)
     assert "0.200" in shown(one)
 
 
 @pytest.mark.parametrize("copy", [[], None])
 def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
     one = timing("gemm", {"gemm-plain": [10.0]}, copy)
-    assert terminal.against(one) is None
+    assert terminal_times.against(one) is None
     assert " of " not in shown(one).splitlines()[-2]
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ncu_swizzle import page as report
-from ncu_swizzle.compare import compare
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.view import tma
+from ncu_swizzle.render import page as report
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.view import tma
 
 Recorded = Callable[[str], Profile]
 MODES = ("tma-none", "tma-32", "tma-64", "tma-128")

@@ -13,29 +13,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import (
-    arguments,
-    building,
-    catalog,
-    description,
-    expectation,
-    fills,
-    gpu,
-    headers,
-    includes,
-    inlining,
-    launch,
-    nvccoptions,
-    paths,
-    project,
-    projectkernels,
-    symbols,
-    userkernel,
-)
-from ncu_swizzle.catalog import Family
+from ncu_swizzle.catalog import argument_syntax
+from ncu_swizzle.build import recipe
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family_json
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.build import headers
+from ncu_swizzle.catalog import includes
+from ncu_swizzle.cubin import line_table
+from ncu_swizzle.launch import __main__
+from ncu_swizzle.catalog import nvcc_options
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import project
+from ncu_swizzle.catalog import project_kernels
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
-from ncu_swizzle.repfile import Facts
-from ncu_swizzle.userkernel import Asked
+from ncu_swizzle.ncurep.reader import Facts
+from ncu_swizzle.catalog.user_kernels import Asked
 from tests.test_catalog import FAMILY
 from tests.test_cli import command, fake, work  # noqa: F401 - fixtures
 
@@ -70,7 +68,7 @@ def own(folder: Path, text: str = "") -> Path:
 
 
 def test_a_file_becomes_a_family(tmp_path: Path) -> None:
-    family = userkernel.of_file(own(tmp_path), FULL, ())
+    family = user_kernels.of_file(own(tmp_path), FULL, ())
     (kernel,) = family.kernels
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
@@ -84,17 +82,17 @@ def test_a_file_becomes_a_family(tmp_path: Path) -> None:
 
 def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path) -> None:
     source = own(tmp_path)
-    assert userkernel.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
+    assert user_kernels.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
     source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"my\.cu has 2 kernels: one, two") as several:
-        userkernel.of_file(source, replace(FULL, entry=""), ())
+        user_kernels.of_file(source, replace(FULL, entry=""), ())
     assert several.value.hint == "--kernel one"
     source.write_text('#include "body.cuh"\n', encoding="utf-8")
     (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
-    assert userkernel.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
+    assert user_kernels.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
     source.write_text("int x;\n", encoding="utf-8")
     with pytest.raises(UsageError, match="declares no __global__ function"):
-        userkernel.of_file(source, replace(FULL, entry=""), ())
+        user_kernels.of_file(source, replace(FULL, entry=""), ())
 
 
 @pytest.mark.parametrize(
@@ -112,51 +110,51 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
 def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
     asked = replace(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=said) as wrong:
-        userkernel.of_file(own(tmp_path), asked, ())
+        user_kernels.of_file(own(tmp_path), asked, ())
     assert wrong.value.hint
 
 
 def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
     asked = replace(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
-    family = userkernel.of_file(own(tmp_path), asked, ())
+    family = user_kernels.of_file(own(tmp_path), asked, ())
     before, after = family.kernels
     assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
-    assert building.options(family, after) == (*building.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
-    cached = {building.cached(family, kernel, "sm_90", "13.0").name for kernel in family.kernels}
+    assert recipe.options(family, after) == (*recipe.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
+    cached = {recipe.cached(family, kernel, "sm_90", "13.0").name for kernel in family.kernels}
     assert len(cached) == 2
     assert all(" " not in name and "(" not in name for name in cached)
 
 
 def test_the_command_line_says_it_instead_of_the_file() -> None:
-    described = projectkernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    as_it_is = userkernel.of_file(EXAMPLE / "my.cu", Asked(), described)
+    described = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
+    as_it_is = user_kernels.of_file(EXAMPLE / "my.cu", Asked(), described)
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
-    other = userkernel.of_file(EXAMPLE / "my.cu", Asked(block="32,4", problem={"n": 96}), described)
+    other = user_kernels.of_file(EXAMPLE / "my.cu", Asked(block="32,4", problem={"n": 96}), described)
     assert other.block == ("32", "4", "1")
     assert other.grid == as_it_is.grid
     assert other.problem() == {"n": 96}
-    ways = userkernel.of_file(EXAMPLE / "my.cu", Asked(before=("-DSWIZZLE=0",)), described)
+    ways = user_kernels.of_file(EXAMPLE / "my.cu", Asked(before=("-DSWIZZLE=0",)), described)
     assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]
 
 
 def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
     with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is none"):
-        userkernel.chosen("kernel2", Asked(grid="1", args=("1",)))
+        user_kernels.chosen("kernel2", Asked(grid="1", args=("1",)))
     with pytest.raises(BadFile, match=r"nowhere\.cu does not exist"):
-        userkernel.chosen("nowhere.cu", FULL)
+        user_kernels.chosen("nowhere.cu", FULL)
     with pytest.raises(UsageError, match="a file beside other kernels"):
-        userkernel.chosen_together(["kernel1", "my.cu"], FULL)
+        user_kernels.chosen_together(["kernel1", "my.cu"], FULL)
 
 
 # ---------------------------------------------------------------------------------------------- nvcc's options
 
 
 def test_options_are_split_and_made_whole(tmp_path: Path) -> None:
-    assert nvccoptions.split(["-DA=1 -DB='x y'", "-I inc", "-I../up", "-Xptxas -v"], tmp_path) == (
+    assert nvcc_options.split(["-DA=1 -DB='x y'", "-I inc", "-I../up", "-Xptxas -v"], tmp_path) == (
         *("-DA=1", "-DB=x y", f"-I{tmp_path}/inc", f"-I{tmp_path.parent}/up", "-Xptxas", "-v"),
     )
-    assert nvccoptions.options(["A", "B=2"], ["inc"], [], "c++20", tmp_path) == (
+    assert nvcc_options.options(["A", "B=2"], ["inc"], [], "c++20", tmp_path) == (
         *("-DA", "-DB=2", f"-I{tmp_path}/inc", "-std=c++20"),
     )
 
@@ -164,24 +162,24 @@ def test_options_are_split_and_made_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["-arch=sm_80", "-gencode arch=compute_80,code=sm_80", "-o x", "-D'A"])
 def test_options_that_cannot_be_are_told(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        nvccoptions.split([text], tmp_path)
+        nvcc_options.split([text], tmp_path)
     with pytest.raises(UsageError, match="no NAME or NAME=VALUE"):
-        nvccoptions.options(["1A"], [], [], "", tmp_path)
+        nvcc_options.options(["1A"], [], [], "", tmp_path)
 
 
 def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
-    family = userkernel.of_file(own(tmp_path), replace(FULL, options=("-std=c++20",)), ())
-    assert building.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
+    family = user_kernels.of_file(own(tmp_path), replace(FULL, options=("-std=c++20",)), ())
+    assert recipe.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
 
 
 def test_the_shipped_kernels_are_compiled_as_ever() -> None:
-    for family, kernel in catalog.shipped():
+    for family, kernel in collection.shipped():
         if kernel.library:
             continue
-        assert building.options(family, kernel) == building.OPTIONS
+        assert recipe.options(family, kernel) == recipe.OPTIONS
         if not family.headers:
-            assert building.include_folders(family) == [paths.kernels() / "common", family.folder]
-        assert building.unit(family, kernel) == f'#include "{family.source(kernel)}"\n'
+            assert recipe.include_folders(family) == [paths.kernels() / "common", family.folder]
+        assert recipe.unit(family, kernel) == f'#include "{family.source(kernel)}"\n'
 
 
 # ---------------------------------------------------------------------------------------------- sources
@@ -199,16 +197,16 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     other = tmp_path / "elsewhere" / "b.cuh"
     other.write_text("// b\n", encoding="utf-8")
     asked = Asked(grid="1", block="1", options=(f"-I{other.parent}",))
-    family = userkernel.of_file(source, asked, ())
+    family = user_kernels.of_file(source, asked, ())
     assert sorted(family.source_texts()) == ["inc/a.cuh", "inc/c.cuh", "my.cu"]
     assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
     (kernel,) = family.kernels
-    before = building.cached(family, kernel, "sm_90", "13.0")
-    assert building.cacheable(family, kernel)
+    before = recipe.cached(family, kernel, "sm_90", "13.0")
+    assert recipe.cacheable(family, kernel)
     other.write_text("// changed\n", encoding="utf-8")
-    assert building.cached(family, kernel, "sm_90", "13.0") != before
+    assert recipe.cached(family, kernel, "sm_90", "13.0") != before
     other.write_text("#include NAMED\n", encoding="utf-8")
-    assert not building.cacheable(family, kernel)
+    assert not recipe.cacheable(family, kernel)
     assert includes.computed("#include NAMED") is True
 
 
@@ -222,11 +220,11 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     (source.parent / "sub").mkdir()
     helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
-    family = userkernel.of_file(source, Asked(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
+    family = user_kernels.of_file(source, Asked(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
     cubin = compile_(family, tmp_path)
     name = symbols.find(cubin, family.kernels[0].entry)
-    facts = Facts({"source_roots": launch.what_runs(family, family.kernels[0], {})["source_roots"]})
-    named = {facts.relative(row.location[0]) for row in inlining.line_table(cubin, name).rows}
+    facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
+    named = {facts.relative(row.location[0]) for row in line_table.line_table(cubin, name).rows}
     assert {"my.cu", "helper.cuh"} <= named
     assert {"my.cu", "helper.cuh"} == family.source_texts().keys()
 
@@ -234,9 +232,9 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
 def compile_(family: Family, folder: Path) -> bytes:
     """Compile a family's first kernel as PyCUDA does, with the same options, folders and text."""
     kernel = family.kernels[0]
-    (folder / "kernel.cu").write_text(building.unit(family, kernel), encoding="utf-8")
-    include = [f"-I{place}" for place in building.include_folders(family)]
-    options = [*building.options(family, kernel), "-arch=sm_90", *include]
+    (folder / "kernel.cu").write_text(recipe.unit(family, kernel), encoding="utf-8")
+    include = [f"-I{place}" for place in recipe.include_folders(family)]
+    options = [*recipe.options(family, kernel), "-arch=sm_90", *include]
     subprocess.run(["nvcc", "-cubin", *options, "kernel.cu", "-o", "out.cubin"], cwd=folder, check=True)
     return (folder / "out.cubin").read_bytes()
 
@@ -246,7 +244,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     source = own(tmp_path)
     text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
     source.write_text(text, encoding="utf-8")
-    family = userkernel.of_file(source, Asked(grid="1", block="1", args=("x=int32[1]:out",)), ())
+    family = user_kernels.of_file(source, Asked(grid="1", block="1", args=("x=int32[1]:out",)), ())
     assert "#pragma once" in family.included()[str(paths.kernels() / "common" / "layout.cuh")]
     (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
     assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
@@ -255,24 +253,24 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
 
 
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
-    family = userkernel.of_file(own(tmp_path / 'a"b'), FULL, ())
+    family = user_kernels.of_file(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match="cannot read a path"):
-        building.unit(family, family.kernels[0])
+        recipe.unit(family, family.kernels[0])
 
 
 # ---------------------------------------------------------------------------------------------- the description
 
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
-    described = projectkernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    families = [userkernel.of_file(EXAMPLE / "my.cu", Asked(), described), *catalog.shipped().families]
+    described = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
+    families = [user_kernels.of_file(EXAMPLE / "my.cu", Asked(), described), *collection.shipped().families]
     for number, family in enumerate(families):
         file = tmp_path / f"{number}.json"
-        description.write(family, file)
-        assert description.read(file) == family
+        family_json.write(family, file)
+        assert family_json.read(file) == family
     file.write_text('{"name": 1}', encoding="utf-8")
     with pytest.raises(BadFile, match="describes no family"):
-        description.read(file)
+        family_json.read(file)
 
 
 # ---------------------------------------------------------------------------------------------- ncu-swizzle.toml
@@ -294,11 +292,11 @@ def test_a_project_s_kernels_and_families_list_beside_ours(tmp_path: Path) -> No
     (tmp_path / "families" / "toy" / "family.toml").write_text(FAMILY, encoding="utf-8")
     deep = tmp_path / "deep"
     deep.mkdir()
-    names = [kernel.name for _, kernel in userkernel.everything(start=deep)]
+    names = [kernel.name for _, kernel in user_kernels.everything(start=deep)]
     assert {"kernel2", "toy-plain", "tile"} <= set(names)
-    assert names == [kernel.name for _, kernel in userkernel.everything([tmp_path / "families"], start=deep)]
-    alone = userkernel.everything(config="none", start=deep)
-    assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in catalog.shipped()]
+    assert names == [kernel.name for _, kernel in user_kernels.everything([tmp_path / "families"], start=deep)]
+    alone = user_kernels.everything(config="none", start=deep)
+    assert [kernel.name for _, kernel in alone] == [kernel.name for _, kernel in collection.shipped()]
     with pytest.raises(UnknownKernel):
         alone.find("tile")
 
@@ -307,13 +305,13 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
     own(tmp_path)
     text = KERNEL.replace("[kernel", "[tool.ncu-swizzle.kernel")
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
-    family, kernel = userkernel.everything(start=tmp_path).find("tile")
+    family, kernel = user_kernels.everything(start=tmp_path).find("tile")
     assert family.source(kernel) == tmp_path / "my.cu"
     (tmp_path / "pyproject.toml").write_text(text.replace('"my.cu"', '"none.cu"'), encoding="utf-8")
     with pytest.raises(
         BadFile, match=r"pyproject\.toml \[tool\.ncu-swizzle\.kernel\.tile\]: .*none\.cu does not exist"
     ):
-        userkernel.everything(start=tmp_path)
+        user_kernels.everything(start=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +338,7 @@ def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: 
     assert text != KERNEL
     own(tmp_path, text)
     with pytest.raises(UsageError, match=said) as wrong:
-        userkernel.everything(start=tmp_path)
+        user_kernels.everything(start=tmp_path)
     assert wrong.value.hint
     assert "ncu-swizzle.toml" in str(wrong.value)
 
@@ -352,13 +350,13 @@ def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: 
 def test_a_name_that_is_taken_is_refused(name: str, said: str, tmp_path: Path) -> None:
     own(tmp_path, KERNEL.replace("[kernel.tile]", name))
     with pytest.raises(BadCatalog, match=said):
-        userkernel.everything(start=tmp_path)
+        user_kernels.everything(start=tmp_path)
 
 
 def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> None:
     source = own(tmp_path)
     source.write_text("__global__ void kernel2() {}\n", encoding="utf-8")
-    known, names = userkernel.chosen(str(source), Asked(grid="1", block="1"))
+    known, names = user_kernels.chosen(str(source), Asked(grid="1", block="1"))
     assert names == ["kernel2"]
     assert known.find("kernel2")[0].folder == tmp_path
 
@@ -366,21 +364,21 @@ def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> Non
 def test_several_descriptions_of_one_file_need_a_name(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL + KERNEL.replace("tile", "other").replace("my.cu", "./my.cu"))
     with pytest.raises(UsageError, match=r"describes 2 kernels of my\.cu: tile, other"):
-        userkernel.chosen(str(source), Asked())
-    assert userkernel.chosen(str(source), Asked(entry="other"))[1] == ["other"]
+        user_kernels.chosen(str(source), Asked())
+    assert user_kernels.chosen(str(source), Asked(entry="other"))[1] == ["other"]
 
 
 def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL.replace('block = "32, 8"', ""))
     with pytest.raises(UsageError, match="tile has no block"):
-        userkernel.everything(start=tmp_path)
-    known, names = userkernel.chosen(str(source), Asked(block="32,8"))
+        user_kernels.everything(start=tmp_path)
+    known, names = user_kernels.chosen(str(source), Asked(block="32,8"))
     assert known.find(names[0])[0].block == ("32", "8", "1")
 
 
 def test_a_folder_without_families_is_no_catalogue(tmp_path: Path) -> None:
     with pytest.raises(BadCatalog, match="is no catalogue") as wrong:
-        userkernel.everything([tmp_path], config="none")
+        user_kernels.everything([tmp_path], config="none")
     assert "--catalog kernels" in wrong.value.hint
 
 
@@ -393,12 +391,12 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
     text = plain.replace('reference = "somewhere"', 'options = ["-DX"]') + 'file = "all.cu"\nfunction = "ns::fn<1>"\n'
     (folder / "family.toml").write_text(text + 'options = ["-DY"]\n', encoding="utf-8")
     (folder / "all.cu").write_text('#include "ptx.cuh"\n', encoding="utf-8")
-    family, kernel = userkernel.everything([tmp_path / "mine"], config="none").find("toy-plain")
+    family, kernel = user_kernels.everything([tmp_path / "mine"], config="none").find("toy-plain")
     assert family.source(kernel) == folder / "all.cu"
     assert kernel.entry == "ns::fn<1>"
     assert family.arguments[1].fill == str(folder / "t.npy")
-    assert building.options(family, kernel) == (*building.OPTIONS, "-DX", "-DY")
-    assert building.include_folders(family)[-1] == paths.kernels() / "common"
+    assert recipe.options(family, kernel) == (*recipe.OPTIONS, "-DX", "-DY")
+    assert recipe.include_folders(family)[-1] == paths.kernels() / "common"
     assert {"mine/toy/all.cu", "kernels/common/ptx.cuh"} <= family.source_texts().keys()
     assert [*headers.source_roots(family)] == [tmp_path, paths.data_root()]
 
@@ -410,14 +408,14 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
     """Return a family with the reference `code`."""
     own(folder, KERNEL.replace("block", f'reference = "{reference}"\nblock'))
     (folder / "reference.py").write_text(code, encoding="utf-8")
-    (spec,) = projectkernels.specs(project.read(folder / "ncu-swizzle.toml"))
-    return userkernel.of_file(folder / "my.cu", Asked(), (spec,))
+    (spec,) = project_kernels.specs(project.read(folder / "ncu-swizzle.toml"))
+    return user_kernels.of_file(folder / "my.cu", Asked(), (spec,))
 
 
 def expected(family: Family) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
     problem = family.problem()
-    found = expectation.of(family, problem, fills.inputs(family, problem, rng), rng)
+    found = expected_output.of(family, problem, fills.inputs(family, problem, rng), rng)
     return {name: values for name, (_, values) in found.items()}
 
 
@@ -443,7 +441,7 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
     inputs = fills.inputs(family, family.problem(), np.random.default_rng(1))
     shipped = replace(family, reference="ncu_swizzle.references.transpose")
     with pytest.raises(UsageError, match=r"reference ncu_swizzle\.references\.transpose failed: KeyError: 'in'"):
-        expectation.of(shipped, family.problem(), inputs, np.random.default_rng(1))
+        expected_output.of(shipped, family.problem(), inputs, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(
@@ -472,8 +470,8 @@ def test_a_reference_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_the_example_s_reference_is_a_transpose() -> None:
-    (spec,) = projectkernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    family = userkernel.of_file(EXAMPLE / "my.cu", Asked(problem={"n": 32}), (spec,))
+    (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
+    family = user_kernels.of_file(EXAMPLE / "my.cu", Asked(problem={"n": 32}), (spec,))
     x = fills.inputs(family, {"n": 32}, np.random.default_rng(1))["x"]
     assert expected(family)["y"].tolist() == x.T.astype(float).tolist()
 
@@ -485,7 +483,7 @@ def test_the_example_s_reference_is_a_transpose() -> None:
 def test_rows_of_zeros_are_right_or_wrong_and_nan_is_never_right(
     out: list[float], right: list[float], error: float
 ) -> None:
-    assert launch.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error
+    assert __main__.row_error(np.array([out, [1, 1]], float), np.array([right, [1, 1]], float)) == error
 
 
 # ---------------------------------------------------------------------------------------------- the commands
@@ -519,7 +517,7 @@ def test_before_and_after_are_profiled_in_one_run(work: Path, fake: Callable[[st
     assert "transpose (after) removes all" in " ".join(again.stdout.split())
     saved = json.loads((folder / "transpose-after.json").read_text(encoding="utf-8"))
     assert saved["sources"].keys() == {"my.cu"}
-    assert description.read(folder / "transpose.family.json").folder == work / "a dir"
+    assert family_json.read(folder / "transpose.family.json").folder == work / "a dir"
 
 
 @without_gpu
@@ -548,13 +546,13 @@ def test_a_project_s_kernel_is_profiled_by_name_and_checked(
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "your-kernels.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
-    (spec,) = projectkernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
+    (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)
     shutil.copy(EXAMPLE / "reference.py", tmp_path)
-    known, names = userkernel.chosen(str(source), Asked())
+    known, names = user_kernels.chosen(str(source), Asked())
     assert names == ["tile-rowmajor", "tile-swizzled"]
     family = known.find("tile-swizzled")[0]
-    example = userkernel.of_file(EXAMPLE / "my.cu", Asked(), (spec,))
+    example = user_kernels.of_file(EXAMPLE / "my.cu", Asked(), (spec,))
     for part in ("arguments", "parameters", "grid", "block", "bytes"):
         assert getattr(family, part) == getattr(example, part)
     for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):
@@ -563,7 +561,7 @@ def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
                 continue
             whole = f"x=float32[n]{written}" if written.startswith(":") and "%" not in written else written
             whole = f"x=int32[n]{written}" if written.startswith(":iota") else whole
-            arguments.parse([whole.replace("%K", "%4")], tmp_path, {"n": 8})
+            argument_syntax.parse([whole.replace("%K", "%4")], tmp_path, {"n": 8})
 
 
 @without_gpu

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ncu_swizzle import paths
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem import wavefronts
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
 
 LANE = np.arange(WARP)

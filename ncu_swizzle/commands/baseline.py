@@ -54,6 +54,7 @@ def save(
 def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import baseline, checking
+    from ncu_swizzle.gate import baseline
+    from ncu_swizzle.gate import checking
 
     checking.show_baseline(baseline.load(file), Output())

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own, programs
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
+from ncu_swizzle.commands import programs
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -43,9 +45,11 @@ def compare(
     Kernels of reports with several are paired by function, grid, block and order,
     else by short name and order; --pair A=B says what belongs together.
     """
-    from ncu_swizzle import experiment, page, userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
+    from ncu_swizzle.jobs import compare as compare_
+    from ncu_swizzle.render import page
 
     formats = output.Formats(json, markdown, csv)
     request = options.request(
@@ -53,8 +57,8 @@ def compare(
     )
     with output.progress() as progress:
         choice = programs.choice(kernel_name, launch, pair)
-        known = userkernel.everything(catalog, config)
-        result = experiment.compare_all(known, profiles, request, progress, choice)
+        known = user_kernels.everything(catalog, config)
+        result = compare_.compare_all(known, profiles, request, progress, choice)
     if html:
         write_atomically(html, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, [html] if html else [])

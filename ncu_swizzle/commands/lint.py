@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
@@ -49,14 +50,15 @@ def lint(
 
     Kernels are compiled and emulated, one launch each; no GPU is needed.
     """
-    from ncu_swizzle import linting, userkernel
+    from ncu_swizzle.build.toolchain import Toolchain
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.emulate.engine import Settings
-    from ncu_swizzle.emulate.toolchain import Toolchain
+    from ncu_swizzle.engines.emulation import Settings
     from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import linting
 
-    described = userkernel.asked(
+    described = user_kernels.asked(
         options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option
     )
     asked = linting.Asked(tuple(files), tuple(max_degree), described, tuple(catalog), config)

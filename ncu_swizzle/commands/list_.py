@@ -18,10 +18,11 @@ def list_(
     catalog: own.CatalogOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Show what can be profiled, and what was recorded."""
-    from ncu_swizzle import listing, userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.render import listing
 
-    found = userkernel.everything(catalog, config)
+    found = user_kernels.everything(catalog, config)
     if json:
         sys.stdout.write(json_.dumps(listing.data(found), indent=1, ensure_ascii=False) + "\n")
     elif markdown:

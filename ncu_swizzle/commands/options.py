@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ncu_swizzle.profiling import Request
+    from ncu_swizzle.engines.context import Request
 
 
 class Engine(StrEnum):
@@ -60,8 +60,8 @@ def request(
     **more: Any,
 ) -> Request:
     """Return how profiles are to be had; `more` are further fields of `ncu.Options`."""
-    from ncu_swizzle.ncu import Options
-    from ncu_swizzle.profiling import Request
+    from ncu_swizzle.engines.context import Request
+    from ncu_swizzle.ncu.options import Options
 
     own = Options(clock_control.value, cache_control.value, replay_mode.value, **more)
     return Request(engine.value, sizes(problem), own, ncu, timeout, nvcc, exhaustive)

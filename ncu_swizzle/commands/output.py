@@ -15,7 +15,9 @@ from ncu_swizzle.files import write_atomically
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ncu_swizzle import applying, experiment
+    from ncu_swizzle.engines import context
+    from ncu_swizzle.pack import findings
+    from ncu_swizzle.profiles import result as result_
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -50,7 +52,7 @@ class _Bars:
 
 
 @contextmanager
-def progress() -> Iterator[experiment.Progress]:
+def progress() -> Iterator[context.Progress]:
     """Yield a function that moves a bar per kernel through ncu's replay passes, on stderr if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda kernel, percent: None
@@ -90,7 +92,8 @@ def _written(makers: Makers) -> bool:
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
     """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import table, terminal
+    from ncu_swizzle.sweep import table
+    from ncu_swizzle.sweep import terminal
 
     makers: Makers = [
         (formats.json, lambda: table.to_json(sweep)),
@@ -101,18 +104,21 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
         terminal.show(sweep, Output())
 
 
-def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = ()) -> None:
+def show(result: result_.Result, formats: Formats, written: Sequence[Path] = ()) -> None:
     """Print the result as tables, or in the one format that was asked for on stdout; write the others.
 
     `written` are files that lie there already.
     """
-    from ncu_swizzle import export, markdown, table, terminal
     from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.render import csv_
+    from ncu_swizzle.render import json_
+    from ncu_swizzle.render import markdown
+    from ncu_swizzle.render import terminal
 
     makers: Makers = [
-        (formats.json, lambda: export.to_json(result)),
+        (formats.json, lambda: json_.to_json(result)),
         (formats.markdown, lambda: markdown.render_all(result.comparisons, result.notes, result.title)),
-        (formats.csv, lambda: table.to_csv(*result.comparisons)),
+        (formats.csv, lambda: csv_.to_csv(*result.comparisons)),
     ]
     if _written(makers):
         return
@@ -122,14 +128,15 @@ def show(result: experiment.Result, formats: Formats, written: Sequence[Path] = 
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_findings(found: Sequence[applying.Found], json: str | None) -> None:
+def show_findings(found: Sequence[findings.Found], json: str | None) -> None:
     """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
-    from ncu_swizzle import applying, terminal
     from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.pack import findings
+    from ncu_swizzle.render import terminal_rules
 
     if json == "-":
-        sys.stdout.write(applying.to_json(found))
+        sys.stdout.write(findings.to_json(found))
         return
     if json:
-        write_atomically(Path(json), applying.to_json(found).encode())
-    terminal.show_findings(found, Output())
+        write_atomically(Path(json), findings.to_json(found).encode())
+    terminal_rules.show_findings(found, Output())

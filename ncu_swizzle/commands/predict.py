@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
 
 
 def predict(
@@ -37,11 +38,11 @@ def predict(
 
     A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
     """
-    from ncu_swizzle import userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import predict as answer
 
     sizes = options.sizes(problem)
     asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile,
-                         userkernel.everything(catalog, config))  # fmt: skip
+                         user_kernels.everything(catalog, config))  # fmt: skip
     answer.show(asked, Output(), json)

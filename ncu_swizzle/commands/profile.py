@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own, programs
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
+from ncu_swizzle.commands import programs
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 from ncu_swizzle.errors import UsageError
 
@@ -105,13 +107,14 @@ def profile(
          h=int32[256]:zeros:out an output that is not poisoned with NaN before
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
-    from ncu_swizzle import gpu
+    from ncu_swizzle.ncu import gpu
 
     if engine is Engine.auto:
         gpu.ask_ahead()
-    from ncu_swizzle import experiment, userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands import output
-    from ncu_swizzle.ncu import Launches
+    from ncu_swizzle.jobs import profile_kernel
+    from ncu_swizzle.ncu.options import Launches
 
     rest = programs.after_dashes(context)
     if not kernel and not rest:
@@ -149,23 +152,24 @@ def profile(
         nvcc=nvcc,
         exhaustive=exhaustive,
     )
-    described = userkernel.asked(
+    described = user_kernels.asked(
         options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option, before, after
     )
     with output.progress() as progress:
         if kernel:
             programs.refuse_filters(kernel, filters, pair)
             how = request(launch_count=launch_count or 1, extra=(*extra, *rest))
-            known, names = userkernel.chosen(kernel, described, catalog, config)
-            result = experiment.profile(known, names[-1], how, baseline, reference, export, force_overwrite, progress)
+            known, names = user_kernels.chosen(kernel, described, catalog, config)
+            result = profile_kernel.profile(
+                known, known.target(names[-1], how.problem), how, baseline, reference, export, force_overwrite, progress
+            )
         else:
-            from ncu_swizzle import pairing
-            from ncu_swizzle import programs as any_program
+            from ncu_swizzle.jobs import profile_program as any_program
+            from ncu_swizzle.profiles import pairing
 
             programs.refuse_catalogue(reference=reference != AUTO, problem=bool(problem))
             how = request(launch_count=launch_count or any_program.MOST_LAUNCHES, extra=extra, launches=filters)
             program = any_program.Program(rest, Path.cwd())
             pairs = [pairing.parse(text) for text in pair]
-            known = userkernel.everything(catalog, config)
-            result = any_program.profile(known, program, how, baseline, pairs, export, force_overwrite, progress)
+            result = any_program.profile(program, how, baseline, pairs, export, force_overwrite, progress)
     output.show(result, formats)

@@ -13,8 +13,8 @@ from typer.core import TyperCommand
 from ncu_swizzle.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncu_swizzle.ncu import Launches
-    from ncu_swizzle.pairing import Choice
+    from ncu_swizzle.ncu.options import Launches
+    from ncu_swizzle.profiles.pairing import Choice
 
 AFTER_DASHES = "ncu_swizzle.after_dashes"
 
@@ -112,7 +112,7 @@ SelectLaunchOption = Annotated[
 
 def choice(kernel_name: str, launch: list[int], pair: list[str]) -> Choice:
     """Return which launches of reports are looked at, and which belong together."""
-    from ncu_swizzle import pairing
+    from ncu_swizzle.profiles import pairing
 
     return pairing.Choice(kernel_name, tuple(launch), tuple(pairing.parse(text) for text in pair))
 
@@ -130,9 +130,9 @@ def refuse_filters(kernel: str, filters: Launches, pairs: list[str]) -> None:
 
     A program without ``--`` before it is told from a kernel too.
     """
-    from ncu_swizzle import kernelspec
+    from ncu_swizzle.catalog import family
 
-    if Path(kernel).is_file() and Path(kernel).suffix not in kernelspec.FILES:
+    if Path(kernel).is_file() and Path(kernel).suffix not in family.FILES:
         raise UsageError(
             f"{kernel} is a file and no kernel of the catalogue",
             f"a program stands after --: ncu-swizzle profile -- {kernel}",

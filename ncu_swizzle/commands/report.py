@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, programs
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import programs
 
 
 def report(
@@ -35,12 +36,13 @@ def report(
     ncu-swizzle report before.json after.json -o page.html --markdown -
     ncu-swizzle report mine.ncu-rep --kernel-name regex:softmax --launch 3
     """
-    from ncu_swizzle import experiment, page
     from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
+    from ncu_swizzle.jobs import compare
+    from ncu_swizzle.render import page
 
     formats = output.Formats(json, markdown, csv)
-    result = experiment.reopen(saved, programs.choice(kernel_name, launch, pair))
-    place = out or experiment.page_of(saved)
+    result = compare.reopen(saved, programs.choice(kernel_name, launch, pair))
+    place = out or compare.page_of(saved)
     write_atomically(place, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, (place,))

@@ -28,23 +28,25 @@ def path() -> None:
 @app.command("list")
 def list_() -> None:
     """List the pack's sections and rules."""
-    from ncu_swizzle import packfolder, terminal
     from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.pack import installation
+    from ncu_swizzle.render import terminal_rules
 
-    terminal.show_pack(packfolder.sections(), packfolder.rules(), Output())
+    terminal_rules.show_pack(installation.sections(), installation.rules(), Output())
 
 
 @app.command("check")
 def check(ncu: options.NcuOption = None) -> None:
     """Ask ncu whether it lists every section and rule of the pack."""
-    from ncu_swizzle import ncu as program
-    from ncu_swizzle import packfolder, terminal
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.errors import ProgramFailed
+    from ncu_swizzle.ncu import installed
+    from ncu_swizzle.pack import installation
+    from ncu_swizzle.render import terminal_rules
 
-    found = program.find(ncu)
-    listed = packfolder.check(found)
-    terminal.show_listed(found, listed, Output())
+    found = installed.find(ncu)
+    listed = installation.check(found)
+    terminal_rules.show_listed(found, listed, Output())
     if not all(one.found for one in listed):
         raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
 
@@ -52,24 +54,26 @@ def check(ncu: options.NcuOption = None) -> None:
 @app.command("install")
 def install(dest: DestOption = None) -> None:
     """Copy the pack to where ncu and ncu-ui look by themselves; never over a file of another origin."""
-    from ncu_swizzle import packfolder
+    from ncu_swizzle.pack import installation
 
-    for folder in packfolder.destinations(dest):
-        files = packfolder.install(folder)
+    for folder in installation.destinations(dest):
+        files = installation.install(folder)
         typer.echo(f"{len(files)} files written to {folder}")
 
 
 @app.command("uninstall")
 def uninstall(dest: DestOption = None) -> None:
     """Remove what install wrote, and nothing else."""
-    from ncu_swizzle import packfolder
     from ncu_swizzle.errors import BadFile
+    from ncu_swizzle.pack import installation
 
-    folders = [folder for folder in packfolder.destinations(dest) if dest or (folder / packfolder.MANIFEST).is_file()]
+    folders = [
+        folder for folder in installation.destinations(dest) if dest or (folder / installation.MANIFEST).is_file()
+    ]
     if not folders:
         raise BadFile("the pack is not installed", "ncu-swizzle rules install installs it")
     for folder in folders:
-        removed, kept = packfolder.uninstall(folder)
+        removed, kept = installation.uninstall(folder)
         typer.echo(f"{len(removed)} files removed from {folder}")
         for name in kept:
             typer.echo(f"  kept, because it was changed: {name}")
@@ -81,7 +85,7 @@ def apply(
     json: options.JsonOption = None,
 ) -> None:
     """Evaluate the pack on finished reports, without ncu or a GPU."""
-    from ncu_swizzle import applying
     from ncu_swizzle.commands import output
+    from ncu_swizzle.jobs import apply_rules
 
-    output.show_findings(applying.apply(entries), json)
+    output.show_findings(apply_rules.apply(entries), json)

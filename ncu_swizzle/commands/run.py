@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
 
 
 def run(
@@ -40,18 +41,20 @@ def run(
     Outputs are checked against a reference in float64 before anything is timed; times are medians of CUDA events.
     A .cu file is described as for ncu-swizzle profile; all its variants are timed.
     """
-    from ncu_swizzle import experiment, terminal, userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.profiling import Request
+    from ncu_swizzle.engines.context import Request
+    from ncu_swizzle.jobs import time_kernels
+    from ncu_swizzle.render import terminal_times
 
     request = Request(problem=options.sizes(problem), timeout_s=timeout)
     more = ["--repeats", str(repeats), *(["--seed", str(seed)] if seed is not None else [])]
-    described = userkernel.asked(
+    described = user_kernels.asked(
         options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option, before, after
     )
-    known, names = userkernel.chosen_together(kernels, described, catalog, config)
-    timing = experiment.time_kernels(known, names, request, reference, more)
+    known, names = user_kernels.chosen_together(kernels, described, catalog, config)
+    timing = time_kernels.time_kernels(known, names, request, reference, more)
     if json:
         sys.stdout.write(json_.dumps(timing.facts) + "\n")
     else:
-        terminal.times(timing, Output())
+        terminal_times.times(timing, Output())

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands import own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -52,15 +53,16 @@ def sweep(
     Each finished point is kept at once; what fails is a row with its error, and the exit code is 4.
     The speed-up is over the baseline variant at the same size.
     """
-    from ncu_swizzle import userkernel
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands import output
-    from ncu_swizzle.sweep import plan, running
+    from ncu_swizzle.sweep import plan
+    from ncu_swizzle.sweep import running
 
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, [], clock_control, cache_control, replay_mode, ncu, timeout)
-    known = userkernel.everything(catalog, config)
+    known = user_kernels.everything(catalog, config)
     planned = plan.make(known, kernels, plan.listed(variants), plan.sizes(problem))
     with output.progress() as progress:
-        found = running.run(known, planned, request, export, resume, force_overwrite, progress)
+        found = running.run(planned, request, export, resume, force_overwrite, progress)
     output.show_sweep(found, formats)
     running.conclude(found)

@@ -6,14 +6,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ncu_swizzle import catalog, profiling
-from ncu_swizzle.catalog import Family, Kernel
-from ncu_swizzle.doctor import diagnosis, hardware, place, tools
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.doctor import diagnosis
+from ncu_swizzle.doctor import hardware
+from ncu_swizzle.doctor import place
+from ncu_swizzle.doctor import tools
 from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, bad, good
+from ncu_swizzle.engines import measured
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.ncu import Options
-from ncu_swizzle.profiling import Request
-from ncu_swizzle.system import System
+from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.ncu.system import System
+from ncu_swizzle.profiles.model import NCU
+from ncu_swizzle.profiles.result import Engine
 
 KERNEL = "transpose-plain"  # small to compile, and it runs on every GPU that the catalogue knows
 ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: reading it takes the permission that all others take
@@ -49,21 +56,22 @@ def _checks(system: System, ncu: Path | None) -> Iterator[Check]:
 
 def profile_once(ncu: Path | None) -> Check:
     """Profile the smallest kernel of the catalogue for real, in one pass."""
-    family, kernel = catalog.shipped().find(KERNEL)
-    request = Request("ncu", smallest(family), Options(metrics=ONE_PASS), ncu, TRIAL_S)
+    family, _ = collection.shipped().find(KERNEL)
+    target = collection.shipped().target(KERNEL, smallest(family))
+    request = Request(NCU, target.problem, Options(metrics=ONE_PASS), ncu, TRIAL_S)
     try:
-        return _tried(family, kernel, request)
+        return _tried(target, request)
     except NcuSwizzleError as error:
         return bad("trial", f"profiling {KERNEL} failed: {error}", error.hint)
 
 
-def _tried(family: Family, kernel: Kernel, request: Request) -> Check:
+def _tried(target: Target, request: Request) -> Check:
     with tempfile.TemporaryDirectory() as folder:
-        profile = profiling.measure(family, kernel, request, Path(folder), lambda percent: None)
+        profile = measured.measure(target, Context(request, Engine(NCU), Path(folder)))
     cycles = profile.number(ONE_PASS)
     if not cycles:
-        return bad("trial", f"{kernel.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")
-    return good("trial", f"{kernel.name} was built, checked and profiled in one pass: {cycles:,.0f} cycles")
+        return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")
+    return good("trial", f"{target.name} was built, checked and profiled in one pass: {cycles:,.0f} cycles")
 
 
 def smallest(family: Family) -> dict[str, int]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ncu_swizzle.doctor.diagnosis import Check, bad, doubtful, good
-from ncu_swizzle.failures import NO_COUNTERS
-from ncu_swizzle.system import System
+from ncu_swizzle.ncu.failures import NO_COUNTERS
+from ncu_swizzle.ncu.system import System
 
 OLDEST = (7, 0)  # the compute capability that Nsight Compute still profiles: Volta
 OURS = (8, 0)  # what the catalogue's kernels need

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ncu_swizzle import installed
 from ncu_swizzle.doctor.diagnosis import Check, bad, doubtful, good
-from ncu_swizzle.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME
-from ncu_swizzle.system import System
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME
+from ncu_swizzle.ncu.system import System
 
 LITTLE_BYTES = 1 << 30
 CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ncu_swizzle import installed
 from ncu_swizzle.doctor.diagnosis import Check, bad, doubtful, good
-from ncu_swizzle.installed import OLDEST_CHECKED, Installed, Version
-from ncu_swizzle.system import System
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu.installed import OLDEST_CHECKED, Installed, Version
+from ncu_swizzle.ncu.system import System
 
 # Programs that hold the counters while they run.
 HOLDERS = ("nv-hostengine", "dcgm-exporter", "ncu", "nsys", "nsys-launcher")

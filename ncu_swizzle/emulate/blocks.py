@@ -10,6 +10,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import Log, Result, Seen, Unknown, evaluate, operation_name
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import Program
 from ncu_swizzle.emulate.schedule import Schedule
@@ -72,7 +73,7 @@ def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch
     machine.log = log
     if setting.program.contents:
         machine.keep_contents()
-    schedule = Schedule(setting.program, machine, setting.limit)
+    schedule = Schedule(setting.program, machine, setting.limit, HANDLERS)
     issued = schedule.run()
     results = {
         number: _evaluate(setting, number, list(seen.values()), len(blocks), log) for number, seen in log.seen.items()

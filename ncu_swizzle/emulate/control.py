@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +12,10 @@ from ncu_swizzle.emulate.groups import Group, Waiting, rows
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.predicates import conjunction
 from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Instruction, Operand
+from ncu_swizzle.emulate.schedule import Handler, Schedule
 from ncu_swizzle.emulate.values import Value, truth
 from ncu_swizzle.smem.banks import Bools
 
-if TYPE_CHECKING:
-    from ncu_swizzle.emulate.schedule import Schedule
-
-Handler = Callable[["Schedule", Group, int, Instruction], None]
 HANDLERS: dict[str, Handler] = {}
 
 

@@ -9,19 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncu_swizzle.emulate.parse import (
-    CONSTANT,
-    MEMORY,
-    PRED,
-    REG,
-    TRUE,
-    UPRED,
-    UREG,
-    UZERO,
-    ZERO,
-    Instruction,
-    Operand,
-)
+from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, PRED, REG, TRUE, UPRED, UREG, UZERO, ZERO, Instruction, Operand
 
 BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
 NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}

@@ -8,21 +8,24 @@ run together here, which only saves time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
-from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, SHARED_ACCESS
 from ncu_swizzle.emulate.faults import Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
 from ncu_swizzle.emulate.machine import Machine, View
+from ncu_swizzle.emulate.parse import Instruction
 from ncu_swizzle.emulate.program import Program
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.banks import Bools, Ints
+
+Handler = Callable[["Schedule", Group, int, Instruction], None]
 
 
 @dataclass
@@ -32,6 +35,7 @@ class Schedule:
     program: Program
     machine: Machine
     limit: int
+    handlers: Mapping[str, Handler]  # what executes control instructions, by opcode: `control.HANDLERS`
     ready: list[Group] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     unknown: dict[int, Unknown] = field(default_factory=dict)
@@ -149,7 +153,7 @@ class Schedule:
         """Carry out the control instruction at the block's end, if there is one."""
         instruction = self.program.instructions[last]
         self.machine.now = last
-        handler = HANDLERS.get(instruction.opcode)
+        handler = self.handlers.get(instruction.opcode)
         if handler is not None and not instruction.never:
             handler(self, group, last, instruction)
             return
@@ -189,7 +193,7 @@ class Schedule:
         if stop == EXIT:
             self._end(group.warps, group.mask)
         elif meets:
-            HANDLERS[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
+            self.handlers[self.program.instructions[stop].opcode](self, group, stop, self.program.instructions[stop])
         else:
             self.add(stop, group.warps, group.mask)
 

@@ -16,10 +16,11 @@ from statistics import median
 from typing import Any
 
 from ncu_swizzle import paths
-from ncu_swizzle.catalog import in_words
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import read_bytes, write_json
-from ncu_swizzle.profile import EMULATED, Machine, Profile, Wavefronts
+from ncu_swizzle.profiles.counts import Wavefronts
+from ncu_swizzle.profiles.model import EMULATED, Machine, Profile
+from ncu_swizzle.texts import in_words
 
 SCHEMA = 1
 AGAIN = "ncu-swizzle baseline save PROFILE… writes it again"

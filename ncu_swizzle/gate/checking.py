@@ -13,19 +13,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import experiment, paths, profiling, userkernel
-from ncu_swizzle.catalog import Catalog, in_words
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.engines import choice
+from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
-from ncu_swizzle.experiment import Progress
 from ncu_swizzle.files import ELSEWHERE, locked, write_atomically
-from ncu_swizzle.gate import baseline, config, github, junit, places, policy, sarif
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate import config
+from ncu_swizzle.gate import github
+from ncu_swizzle.gate import junit
+from ncu_swizzle.gate import places
+from ncu_swizzle.gate import policy
+from ncu_swizzle.gate import sarif
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import Settings
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import LIMITS, Policy
-from ncu_swizzle.gate.verdict import Check, Outcome, Verdict, one_line
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
+from ncu_swizzle.jobs import entries as entries_
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.texts import in_words, one_line
 
 SCHEMA = 1
 NONE = "none"
@@ -60,7 +69,9 @@ def check(asked: Asked, request: Request, on_progress: Progress) -> Verdict:
     rules = _policy(asked, Path.cwd())
     policy.check_baseline(rules)
     known = baseline.load(rules.baseline) if rules.baseline else None  # before anything takes long
-    profiles, reason = gather(asked.profiles, request, on_progress, userkernel.everything(asked.catalog, asked.config))
+    profiles, reason = gather(
+        asked.profiles, request, on_progress, user_kernels.everything(asked.catalog, asked.config)
+    )
     verdict = judge(profiles, rules, known, reason)
     return replace(verdict, checks=tuple(_in_checkout(verdict, Path.cwd())))
 
@@ -97,8 +108,8 @@ def gather(
     entries: Sequence[str], request: Request, on_progress: Progress, known: Catalog | None = None
 ) -> tuple[list[Profile], str]:
     """Return what the entries stand for, and why nothing was measured; a run stands for the kernel it was made for."""
-    engine = replace(profiling.choose_engine(request), beside=False)  # a gate takes no figure from elsewhere
-    return experiment.gather(known or userkernel.everything(), entries, request, engine, on_progress), engine.reason
+    engine = replace(choice.choose_engine(request), beside=False)  # a gate takes no figure from elsewhere
+    return entries_.gather(known or user_kernels.everything(), entries, request, engine, on_progress), engine.reason
 
 
 def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import project
+from ncu_swizzle.catalog import project
+from ncu_swizzle.catalog.project import Project
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.policy import LIMITS, Rule
-from ncu_swizzle.project import Project
 
 HELP = "docs/ci.md describes the settings"
 

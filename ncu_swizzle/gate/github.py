@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict, one_line
+from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
+from ncu_swizzle.texts import one_line
 
 LEVELS = {Outcome.failed: "error", Outcome.inconclusive: "warning"}
 

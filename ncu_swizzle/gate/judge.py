@@ -9,23 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle import doubts
-from ncu_swizzle.catalog import in_words
-from ncu_swizzle.gate import places, policy
+from ncu_swizzle.gate import places
+from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry, group
 from ncu_swizzle.gate.policy import Policy, Rule
-from ncu_swizzle.gate.verdict import (
-    BASELINE,
-    MAX_EXCESSIVE,
-    MAX_REGRESSION,
-    MEASURED,
-    PRESENT,
-    Check,
-    Outcome,
-    Place,
-    Verdict,
-)
-from ncu_swizzle.profile import EMULATED, IDEAL, WAVEFRONTS, Instruction, Profile, Total
+from ncu_swizzle.gate.verdict import BASELINE, MAX_EXCESSIVE, MAX_REGRESSION, MEASURED, PRESENT, Check, Outcome, Place, Verdict
+from ncu_swizzle.profiles import sanity
+from ncu_swizzle.profiles.counts import Instruction, Total
+from ncu_swizzle.profiles.model import EMULATED, IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.texts import in_words
 
 NOTHING = Total(0, 0, 0)
 SAVE = "ncu-swizzle baseline save PROFILE…"
@@ -135,7 +127,7 @@ def _unknown(profile: Profile, access: str) -> str:
     """Say why the counts of a profile cannot be trusted; empty where they can."""
     if profile.engine == EMULATED:
         return _not_computed(profile, access)
-    return _uncounted(profile, access) or doubts.about_counts(profile, access)
+    return _uncounted(profile, access) or sanity.about_counts(profile, access)
 
 
 def _uncounted(profile: Profile, access: str) -> str:
@@ -226,7 +218,7 @@ def _time_against(one: _Subject, then: Entry, limit: float) -> Check:
     if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(one.profiles):
         whose = "its" if then.duration_ns is not None else "the baseline's"
         return one.check(Outcome.inconclusive, MAX_REGRESSION, f"{whose} duration is unknown", hint=SAVE)
-    if doubt := next(filter(None, map(doubts.about_time, one.profiles)), ""):
+    if doubt := next(filter(None, map(sanity.about_time, one.profiles)), ""):
         return one.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=SAVE)
     change = 100 * (now.duration_ns / then.duration_ns - 1)
     noise = now.spread + then.spread

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from ncu_swizzle.gate.verdict import Check, Outcome, Verdict, one_line
+from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
+from ncu_swizzle.texts import one_line
 
 KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error"}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from ncu_swizzle import blame
+from ncu_swizzle.cubin.line_table import Location
 from ncu_swizzle.gate.verdict import Place
-from ncu_swizzle.profile import Location, Profile
+from ncu_swizzle.profiles import attribution
+from ncu_swizzle.profiles.model import Profile
 
 
 def worst(profile: Profile, access: str = "") -> Place:
@@ -16,7 +17,7 @@ def worst(profile: Profile, access: str = "") -> Place:
     Where no line is known, that is the report's file.
     """
     excess: Counter[Location] = Counter()
-    for one, site in blame.sites(profile):
+    for one, site in attribution.sites(profile):
         if access in ("", one.access):
             excess[site] += one.excessive or 0
     if not any(excess.values()):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
-from ncu_swizzle.profile import TRANSFERS
+from ncu_swizzle.profiles.counts import TRANSFERS
 
 LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
 LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}

@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict, one_line
-from ncu_swizzle.system import System
+from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict
+from ncu_swizzle.ncu.system import System
+from ncu_swizzle.texts import one_line
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 IDS = list(CRITERIA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -92,12 +91,3 @@ class Verdict:
         counts = Counter(check.outcome for check in self.checks)
         order = (Outcome.failed, Outcome.inconclusive, Outcome.passed)
         return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]) or "nothing to judge"
-
-
-# C0 and C1 controls, lone surrogates, and what moves or reorders text: none of them belongs into a line of a log.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]+")
-
-
-def one_line(text: str) -> str:
-    """Return a text that may come from a report as one printable line."""
-    return _UNPRINTABLE.sub(" ", text)

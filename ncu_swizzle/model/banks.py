@@ -11,15 +11,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle import catalog, tiles
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.model import terminal
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
+from ncu_swizzle.smem import bankmap
+from ncu_swizzle.smem import fragments
+from ncu_swizzle.smem import mapping
+from ncu_swizzle.smem import pictures
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.tiles import lookup
 
 NONE = "none"
 
@@ -64,7 +68,7 @@ def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | N
     subject = read(asked)
     maps = subject.maps(asked.banks)
     if html or svg:
-        from ncu_swizzle import page
+        from ncu_swizzle.render import page
 
         for path, render in ((html, page.render_banks), (svg, page.render_banks_svg)):
             if path:
@@ -84,7 +88,7 @@ def read(asked: Asked) -> Subject:
         name = asked.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
         return Subject(after.plain, after, access, str(after))
-    if asked.what not in [kernel.name for _, kernel in catalog.shipped()] and not asked.what.isidentifier():
+    if asked.what not in [kernel.name for _, kernel in collection.shipped()] and not asked.what.isidentifier():
         raise UsageError(
             f"{asked.what!r} is no layout, no kernel and no picture",
             f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
@@ -94,17 +98,18 @@ def read(asked: Asked) -> Subject:
 
 def of_kernel(name: str, access: str | None = None) -> Subject:
     """Return the tile of a catalogue kernel, its baseline's mapping first, and the worst access to it."""
-    known = catalog.shipped()
-    family, kernel = known.find(name)
-    mine = tiles.of(family, kernel, family.problem())
-    before = tiles.of(*known.find(kernel.baseline), family.problem()) if kernel.baseline else mine
+    catalog = collection.shipped()
+    target = catalog.target(name)
+    baseline = target.kernel.baseline
+    mine = lookup.tiles_of(target)
+    before = lookup.tiles_of(catalog.target(baseline)) if baseline else mine
     pairs = [(old, new, one) for old, new in zip(before, mine, strict=True) for one in new.accesses]
     named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
     if not named:
         names = ", ".join(repr(pair[2].name) for pair in pairs)
         raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
     old, new, one = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
-    title = f"{kernel.baseline} → {name}" if kernel.baseline else name
+    title = f"{baseline} → {name}" if baseline else name
     return Subject(old.mapping, new.mapping, replace(one, times=1), f"{title}, {new.name}: {one.name}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,17 +13,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import catalog, experiment, paths, prediction, profiling, repfile
-from ncu_swizzle.catalog import Catalog, in_words
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.prediction import Check, Prediction
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.jobs.entries import gather
+from ncu_swizzle.model import prediction
+from ncu_swizzle.model.prediction import Check, Prediction
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.model import RECORDED, Profile
+from ncu_swizzle.profiles.result import Engine
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import gf2, lanes, mapping, operations
+from ncu_swizzle.smem import gf2
+from ncu_swizzle.smem import lanes
+from ncu_swizzle.smem import mapping
+from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.expression import evaluate
 from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.operations import LOAD, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
+from ncu_swizzle.texts import in_words
 
 WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op'
 
@@ -44,7 +54,7 @@ class Asked:
     pad: int = 0
     problem: Mapping[str, int] | None = None
     profile: str | None = None
-    known: Catalog = field(default_factory=catalog.shipped)
+    known: Catalog = field(default_factory=collection.shipped)
 
 
 @dataclass(frozen=True)
@@ -85,35 +95,29 @@ def answer(asked: Asked) -> Answer:
 
 
 def _kernel(asked: Asked) -> Answer:
-    family, kernel = asked.known.find(asked.what)
-    problem = family.problem(asked.problem)
-    predictions = prediction.kernel(family, kernel, problem)
-    title = f"{kernel.name}, {in_words(problem)}"
-    profile, origin = _counted(asked, kernel.name, family.name)
+    target = asked.known.target(asked.what, asked.problem)
+    predictions = prediction.of_target(target)
+    title = f"{target.name}, {in_words(target.problem)}"
+    profile, origin = _counted(asked, target)
     if profile is None:
         return Answer(title, predictions, origin=origin)
-    if profile.problem and dict(profile.problem) != problem:
+    if profile.problem and dict(profile.problem) != target.problem:
         return Answer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
     return Answer(title, predictions, prediction.against(predictions, profile), origin)
 
 
-def _counted(asked: Asked, kernel: str, family: str) -> tuple[Profile | None, str]:
+def _counted(asked: Asked, target: Target) -> tuple[Profile | None, str]:
     """Return the profile to hold a prediction against, and where it is from: a named file, else the recording."""
     if asked.profile:
-        with tempfile.TemporaryDirectory() as folder:
-            engine = profiling.Engine("recorded", "")
-            request = profiling.Request("recorded")
-            found = experiment.resolve(
-                asked.known, asked.profile, request, engine, Path(folder), lambda kernel, percent: None
-            )
-        matching = [profile for profile in found if profile.kernel.name in ("", kernel)] or list(found)
+        found = gather(asked.known, [asked.profile], Request(RECORDED), Engine(RECORDED))
+        matching = [profile for profile in found if profile.kernel.name in ("", target.name)] or found
         if len(matching) != 1:
-            raise BadFile(f"{asked.profile} has {len(matching)} kernels", f"name a file with {kernel} alone")
+            raise BadFile(f"{asked.profile} has {len(matching)} kernels", f"name a file with {target.name} alone")
         return matching[0], asked.profile
-    report = paths.recording(family, kernel)
+    report = paths.recording(target.family.name, target.name)
     if report is None:
         return None, "nothing is recorded"
-    (profile,) = repfile.read(report)
+    (profile,) = reader.read(report)
     return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
 
 

@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle import catalog, tiles
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import code, mapping
+from ncu_swizzle.smem import code
+from ncu_swizzle.smem import mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
+from ncu_swizzle.tiles import lookup
 
 SHOWN = 5  # candidates of a table
 CODE = ("both", "cuda", "cute", "none")
@@ -62,11 +64,11 @@ def answers(asked: Asked) -> Iterator[Answer]:
         return
     if asked.writes or asked.reads:
         raise UsageError(f"{asked.what}'s accesses are declared", "leave --write and --read away, or name a layout")
-    family, kernel = catalog.shipped().find(asked.what)
-    for tile in tiles.of(family, kernel, family.problem(asked.problem)):
+    target = collection.shipped().target(asked.what, asked.problem)
+    for tile in lookup.tiles_of(target):
         plain = tile.mapping.plain
         limits = replace(asked.constraints, copies=tile.copies)
-        title = f"{kernel.name}, {tile.name}: {plain}, {plain.element_bytes} bytes an element"
+        title = f"{target.name}, {tile.name}: {plain}, {plain.element_bytes} bytes an element"
         found = suggest(plain, tile.accesses, limits)
         yield _answer(Answer(title, tile.accesses, found, tile.unit, str(tile.mapping.transform)), limits)
 

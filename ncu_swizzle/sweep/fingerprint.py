@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ncu_swizzle import child, ncu, paths
-from ncu_swizzle.catalog import Family
+from ncu_swizzle import child
+from ncu_swizzle import paths
+from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu.system import System
 from ncu_swizzle.sweep.plan import Point
-from ncu_swizzle.system import System
 
 TIMEOUT_S = 20.0
 GPUS = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
@@ -38,7 +40,7 @@ def shared(family: Family, engine: str, request: Request) -> Fingerprint:
         "ncu-swizzle": System().package_version("ncu-swizzle"),
     }
     if engine == "ncu":
-        found["ncu"] = _last_line(_said([str(ncu.find(request.ncu)), "--version"]))
+        found["ncu"] = _last_line(_said([str(installed.find(request.ncu)), "--version"]))
         found["GPU and driver"] = _gpus()
     if engine != "recorded":
         found["nvcc"] = _last_line(_said(["nvcc", "--version"]))

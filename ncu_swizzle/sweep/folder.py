@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import runfolder
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
 from ncu_swizzle.files import ELSEWHERE, write_json
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.sweep.fingerprint import Fingerprint
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.plan import Point
@@ -39,7 +39,7 @@ def choose(family: str, export: Path | None, resume: bool, overwrite: bool) -> P
             )
         return export
     number, last = 1, None
-    while (place := runfolder.DEFAULT / f"sweep-{family}{f'-{number}' if number > 1 else ''}").exists():
+    while (place := run_folder.DEFAULT / f"sweep-{family}{f'-{number}' if number > 1 else ''}").exists():
         number, last = number + 1, place
     return last if resume and last else place
 
@@ -90,7 +90,7 @@ def load_point(folder: Path, point: Point) -> tuple[Profile, Mapping[str, str]] 
         return None
     content = _read(place / POINT)
     try:
-        return runfolder.load_profile(place / str(content["profile"])), dict(content["fingerprint"])
+        return run_folder.load_profile(place / str(content["profile"])), dict(content["fingerprint"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{place / POINT} is damaged: {error!r}", "it is measured again") from error
 

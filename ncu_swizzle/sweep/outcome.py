@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.sweep.plan import Plan, Point
 
 

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ncu_swizzle.catalog import Catalog, Family, Kernel, in_words
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import slug
+from ncu_swizzle.texts import in_words
 
 ALL = "all"
 MOST_POINTS = 1000
@@ -46,6 +49,11 @@ class Plan:
     @property
     def points(self) -> tuple[Point, ...]:
         return tuple(Point(kernel.name, tuple(problem.items())) for problem in self.problems for kernel in self.kernels)
+
+    def target(self, point: Point) -> Target:
+        """Return what a point profiles."""
+        kernel = next(kernel for kernel in self.kernels if kernel.name == point.kernel)
+        return Target(self.family, kernel, point.sizes)
 
     @property
     def varied(self) -> tuple[str, ...]:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle import page, profiling, runfolder
-from ncu_swizzle.catalog import Catalog
+from ncu_swizzle.engines.choice import choose_engine
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import Interrupted, NcuSwizzleError, NotWritable, ProgramFailed
-from ncu_swizzle.experiment import REPORT, Progress
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.profiling import Engine, Request
-from ncu_swizzle.sweep import fingerprint, folder
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.run_folder import REPORT
+from ncu_swizzle.sweep import fingerprint
+from ncu_swizzle.sweep import folder
+from ncu_swizzle.sweep import page
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
 from ncu_swizzle.sweep.plan import Plan, Point
 
@@ -21,13 +23,12 @@ OnPoint = Callable[[Outcome], None]
 
 
 def run(
-    catalog: Catalog,
     plan: Plan,
     request: Request,
     export: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    on_progress: Progress = lambda kernel, percent: None,
+    progress: Progress = silent,
     on_point: OnPoint = lambda outcome: None,
 ) -> Sweep:
     """Profile every point into the sweep's folder, and write its page; what fails is a row with its error.
@@ -35,7 +36,7 @@ def run(
     With `resume`, points that were kept and rest on what they would now are taken over. Raises Interrupted after
     Ctrl-C: what is done is kept.
     """
-    engine = profiling.choose_engine(request)
+    engine = choose_engine(request)
     common = fingerprint.shared(plan.family, engine.name, request)
     place = folder.choose(plan.family.name, export, resume, overwrite)
     if resume:
@@ -48,7 +49,7 @@ def run(
         try:
             for index, one in enumerate(sweep.outcomes):
                 if not one.profile:
-                    outcome = _measure(catalog, sweep, one.point, request, engine, common, on_progress)
+                    outcome = _measure(sweep, one.point, Context(request, engine, place, progress), common)
                     sweep = _with(sweep, index, outcome)
                     folder.save(sweep, common)
                 on_point(sweep.outcomes[index])
@@ -81,20 +82,12 @@ def _resumed(sweep: Sweep, common: fingerprint.Fingerprint) -> Sweep:
     return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
 
 
-def _measure(
-    catalog: Catalog,
-    sweep: Sweep,
-    point: Point,
-    request: Request,
-    engine: Engine,
-    common: fingerprint.Fingerprint,
-    on_progress: Progress,
-) -> Outcome:
+def _measure(sweep: Sweep, point: Point, context: Context, common: fingerprint.Fingerprint) -> Outcome:
     """Return how one point ended. What stops every point, such as a full disk, is raised."""
     assert sweep.folder is not None
     try:
-        with runfolder.staging(sweep.folder / folder.POINTS / point.folder) as staged:
-            profile = _profile(catalog, point, request, engine, staged, on_progress)
+        with run_folder.staging(sweep.folder / folder.POINTS / point.folder) as staged:
+            profile = obtain(sweep.plan.target(point), _of_point(context, point, staged))
             made_of = fingerprint.of_point(common, sweep.plan.family, point)
             folder.save_point(staged, sweep.folder, point, profile, made_of)
     except NotWritable:
@@ -104,11 +97,9 @@ def _measure(
     return Outcome(point, profile)
 
 
-def _profile(
-    catalog: Catalog, point: Point, request: Request, engine: Engine, staged: Path, on_progress: Progress
-) -> Profile:
-    at = replace(request, problem=point.sizes)
-    return profiling.obtain(catalog, point.kernel, at, engine, staged, lambda percent: on_progress(str(point), percent))
+def _of_point(context: Context, point: Point, folder: Path) -> Context:
+    """Return the context of one point: its own folder, and progress under the point's name."""
+    return replace(context, folder=folder, progress=lambda _, percent: context.progress(str(point), percent))
 
 
 def _with(sweep: Sweep, index: int, outcome: Outcome) -> Sweep:
@@ -119,7 +110,7 @@ def _finish(sweep: Sweep, common: fingerprint.Fingerprint) -> None:
     """Write the manifest and the page of all that is there."""
     assert sweep.folder is not None
     folder.save(sweep, common)
-    write_atomically(sweep.folder / REPORT, page.render_sweep(sweep).encode())
+    write_atomically(sweep.folder / REPORT, page.render(sweep).encode())
 
 
 def conclude(sweep: Sweep) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from ncu_swizzle.catalog import in_words
-from ncu_swizzle.frames import COUNT, RATIO, TEXT, Column, frame
-from ncu_swizzle.markdown import escape
-from ncu_swizzle.profile import Profile
+from ncu_swizzle.profiles.frames import COUNT, RATIO, TEXT, Column, frame
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.markdown import escape
+from ncu_swizzle.render.view import text
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
-from ncu_swizzle.view import text
+from ncu_swizzle.texts import in_words
 
 SCHEMA = 1
 MILLISECOND = 1e-6  # of a nanosecond

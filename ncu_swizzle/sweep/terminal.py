@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncu_swizzle.gate.verdict import one_line
 from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.texts import one_line
 
 
 def show(sweep: Sweep, console: Console) -> None:

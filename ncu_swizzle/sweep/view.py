@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ncu_swizzle.catalog import in_words
-from ncu_swizzle.sweep import scales, table
+from ncu_swizzle.render.view import text
+from ncu_swizzle.sweep import scales
+from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.scales import Scale
 from ncu_swizzle.sweep.table import Row
-from ncu_swizzle.view import text
+from ncu_swizzle.texts import in_words
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 542, 14, 252  # of the plot

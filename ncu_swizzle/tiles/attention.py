@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles import Source, Tile
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
 WARPS, WARP_ROWS = 4, 16

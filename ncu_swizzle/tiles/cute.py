@@ -12,7 +12,7 @@ from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Identity, Swizzle
-from ncu_swizzle.tiles import Source, Tile
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 ELEMENT = 4
 WARPS = 4  # of a block

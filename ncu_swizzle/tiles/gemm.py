@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles import Source, Tile
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 ROWS, COLUMNS, DEPTH = 256, 128, 64  # rows of A, rows of B and columns of both, per tile
 WARP_TILE = 64  # rows of A, and of B, that a warp reads

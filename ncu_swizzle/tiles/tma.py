@@ -8,7 +8,8 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles import Source, Tile, policies
+from ncu_swizzle.tiles import policies
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 TILE, ELEMENT = 64, 2
 IN_CHUNK = 16 // ELEMENT

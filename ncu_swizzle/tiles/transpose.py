@@ -8,7 +8,7 @@ import numpy as np
 
 from ncu_swizzle.errors import BadProblem
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles import Source, Tile
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 TILE, ELEMENT = 32, 4
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import TYPES, Access
-from ncu_swizzle.tiles import Source, Tile
+from ncu_swizzle.tiles.declaration import Source, Tile
 
 TILE, ELEMENT, WARPS = 32, 4, 4
 

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import catalog, headers, paths, profiling
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.build import headers
+from ncu_swizzle import paths
+from ncu_swizzle.engines import measured
 from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.engines.context import Request
 from tests import worked_example
 from tests.gpu.working import processes_in
 
@@ -48,10 +51,10 @@ def launch(folder: Path, *arguments: str, **environment: str) -> tuple[subproces
 def own_kernels(family: str) -> list[str]:
     """Return a family's kernels; skip the test where headers that they include are not installed."""
     try:
-        [headers.locate(name) for found, _ in catalog.shipped() if found.name == family for name in found.headers]
+        [headers.locate(name) for found, _ in collection.shipped() if found.name == family for name in found.headers]
     except EnvironmentLacking as lacking:
         pytest.skip(f"{lacking}: {lacking.hint}")
-    return [kernel.name for found, kernel in catalog.shipped() if found.name == family and not kernel.library]
+    return [kernel.name for found, kernel in collection.shipped() if found.name == family and not kernel.library]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -147,7 +150,7 @@ def test_a_second_run_does_not_compile(tmp_path: Path) -> None:
 
 
 def test_the_smallest_problems_leave_no_family_out() -> None:
-    assert SMALLEST.keys() == {family.name for family in catalog.shipped().families}
+    assert SMALLEST.keys() == {family.name for family in collection.shipped().families}
 
 
 @pytest.mark.parametrize("family", SMALLEST)
@@ -188,7 +191,7 @@ def test_profile_measures_before_and_after(tmp_path: Path) -> None:
 def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> None:
     family, kernel = worked_example.follow(tmp_path)
     request = Request("ncu", {"batch": 1, "heads": 2, "seq": 192})
-    profile = profiling.measure(family, kernel, request, tmp_path, lambda percent: None)
+    profile = measured.measure(family, kernel, request, tmp_path, lambda percent: None)
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 

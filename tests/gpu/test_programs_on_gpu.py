@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle import ncu, repfile
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncurep import reader
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ROOT / "tests" / "data" / "programs"
@@ -183,10 +184,10 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
     options: tuple[str, ...], more: tuple[str, ...], results: int, workload: str, built: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "foreign.ncu-rep"
-    command = [str(ncu.find()), "--clock-control", "none", *options, "-o", str(file), "./several", "--size", "512"]
+    command = [str(installed.find()), "--clock-control", "none", *options, "-o", str(file), "./several", "--size", "512"]
     done = subprocess.run([*command, *more], cwd=built, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    profiles = repfile.read(file)
+    profiles = reader.read(file)
     assert len(profiles) == results
     assert {one.launch.workload for one in profiles} == {workload}
     shown = profile(built, "report", str(file), "-o", str(tmp_path / "page.html"))
@@ -197,7 +198,7 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
 
 def test_the_command_that_completes_a_report_does(built: Path, tmp_path: Path) -> None:
     file = tmp_path / "basic.ncu-rep"
-    command = [str(ncu.find()), "--clock-control", "none", "--set", "basic", "-o", str(file)]
+    command = [str(installed.find()), "--clock-control", "none", "--set", "basic", "-o", str(file)]
     subprocess.run([*command, "./several", "--size", "512"], cwd=built, check=True, capture_output=True)
     found = data(profile(built, "report", str(file), "--launch", "2", "-o", str(tmp_path / "p.html"), "--json", "-"))
     (warning,) = found["warnings"]
@@ -208,7 +209,7 @@ def test_the_command_that_completes_a_report_does(built: Path, tmp_path: Path) -
         shell=True, cwd=built, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    (complete,) = repfile.read(tmp_path / "complete.ncu-rep")
+    (complete,) = reader.read(tmp_path / "complete.ncu-rep")
     assert complete.missing == ()
     assert complete.kernel.function == found["profiles"][0]["kernel"]["function"]
     assert list(complete.grid) == [16, 16, 1]

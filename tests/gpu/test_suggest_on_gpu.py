@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import catalog, paths, prediction, profiling, tiles
-from ncu_swizzle.catalog import Family, Kernel
-from ncu_swizzle.prediction import Prediction
-from ncu_swizzle.profile import Profile
-from ncu_swizzle.profiling import Request
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
+from ncu_swizzle.model import prediction
+from ncu_swizzle.engines import measured
+from ncu_swizzle.tiles import lookup
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.model.prediction import Prediction
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.engines.context import Request
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.suggestions import Constraints, suggest
 
@@ -27,7 +31,7 @@ PLAIN = [
 
 def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
     folder.mkdir()
-    return profiling.measure(family, kernel, Request("ncu", problem), folder, lambda percent: None)
+    return measured.measure(family, kernel, Request("ncu", problem), folder, lambda percent: None)
 
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
@@ -41,7 +45,7 @@ def with_policy(name: str, file: str, policy: str, source: str, folder: Path) ->
     """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
     kernels = folder / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    family, plain = catalog.load(kernels).find(name)
+    family, plain = collection.load(kernels).find(name)
     text = (family.folder / f"{file}.cu").read_text(encoding="utf-8")
     include, rest = text.split("\n", 1)
     used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
@@ -49,18 +53,18 @@ def with_policy(name: str, file: str, policy: str, source: str, folder: Path) ->
     (family.folder / "suggested.cu").write_text(f"{include}\n\n{source}{used}", encoding="utf-8")
     with (family.folder / "family.toml").open("a", encoding="utf-8") as toml:
         toml.write('\n[[variant]]\nname = "suggested"\ntitle = "As suggested"\nlesson = "The loop is closed."\n')
-    return catalog.load(kernels).find("suggested")
+    return collection.load(kernels).find("suggested")
 
 
 @pytest.mark.parametrize(("name", "file", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
 def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
-    family, plain = catalog.shipped().find(name)
+    family, plain = collection.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
     hold(prediction.kernel(family, plain, problem), before)
     assert before.total.excessive
 
-    (tile,) = tiles.of(family, plain, problem)
+    (tile,) = lookup.tiles_of(family, plain, problem)
     best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
     assert best is not None
     assert best.extra_bytes == 0

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ncu_swizzle import catalog, paths
+from ncu_swizzle.catalog import collection
+from ncu_swizzle import paths
 from ncu_swizzle.errors import WrongOutput
-from ncu_swizzle.profiling import Request
-from ncu_swizzle.sweep import plan, running, table
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.sweep import plan
+from ncu_swizzle.sweep import running
+from ncu_swizzle.sweep import table
 
 SIZES = (256, 512)
 VARIANTS = ("plain", "padded", "xor")
@@ -28,7 +31,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     assert wrong != right
     source.write_text(wrong, encoding="utf-8")
 
-    known = catalog.load(kernels)
+    known = collection.load(kernels)
     planned = plan.make(known, ["transpose"], VARIANTS, {"n": SIZES})
     first = running.run(known, planned, Request("ncu"), place)
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
@@ -51,7 +54,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     assert (place / "report.html").is_file()
 
     source.write_text(right, encoding="utf-8")
-    known = catalog.load(kernels)
+    known = collection.load(kernels)
     again = running.run(
         known, plan.make(known, ["transpose"], VARIANTS, {"n": SIZES}), Request("ncu"), place, resume=True
     )

@@ -32,11 +32,20 @@ TIMEOUT_S = 570
 sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
-from ncu_swizzle import catalog, device, expectation, fills, ncu, paths, repfile, symbols  # noqa: E402
-from ncu_swizzle.catalog import Family, Kernel  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.launch import device
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import installed
+from ncu_swizzle import paths
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.cubin import symbols  # noqa: E402
+from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
 from ncu_swizzle.files import write_atomically, write_json  # noqa: E402
-from ncu_swizzle.launch import check  # noqa: E402
+from ncu_swizzle.launch.__main__ import check  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
@@ -60,10 +69,10 @@ def record(home: Path, names: list[str]) -> int:
     folder.mkdir(exist_ok=True)
     report, facts = folder / REPORT, folder / FACTS
     program = [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(facts), *names]
-    options = ncu.Options(launch_count=len(list(catalog.load(STRESS))))
-    ncu.collect(ncu.find(), program, report, options, TIMEOUT_S, paths.child_environment())
+    options = options_.Options(launch_count=len(list(collection.load(STRESS))))
+    profiler.collect(installed.find(), program, report, options, TIMEOUT_S, paths.child_environment())
     content = json.loads(facts.read_text(encoding="utf-8"))
-    found = repfile.read(report)
+    found = reader.read(report)
     if len(found) != len(content["kernels"]):
         raise SystemExit(f"{len(content['kernels'])} kernels were launched, {len(found)} were profiled")
     packed = lzma.compress(report.read_bytes(), preset=9)
@@ -79,7 +88,7 @@ def launch_all(facts: Path, names: list[str]) -> int:
     gpu = device.open_device()
     machine = device.describe(gpu)
     arch = "sm_{}{}".format(*gpu.compute_capability())
-    chosen = [(family, kernel) for family, kernel in catalog.load(STRESS) if not names or kernel.name in names]
+    chosen = [(family, kernel) for family, kernel in collection.load(STRESS) if not names or kernel.name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda one: compiled(*one, arch, machine["cuda"]), chosen))
     content: dict[str, Any] = {"machine": machine, "seed": SEED, "kernels": {}, "failed": {}, "sources": sources()}
@@ -105,7 +114,7 @@ def launch_one(family: Family, kernel: Kernel, arch: str, toolkit: str) -> dict[
     buffers = device.Buffers.upload(family, problem, inputs)
     cubin = device.build(family, kernel, arch, toolkit)
     launch = device.launcher(family, kernel, problem, cubin, buffers)
-    errors = check(family, kernel, problem, launch, buffers, expectation.of(family, problem, inputs, rng))
+    errors = check(family, kernel, problem, launch, buffers, expected_output.of(family, problem, inputs, rng))
     device.profile_once(launch, family, problem)
     function = symbols.find(cubin, kernel.entry, family.source(kernel).name)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}

@@ -1,0 +1,112 @@
+"""Do the arguments fit the kernel? Asked of the cubin before anything is launched: a wild pointer is no measurement.
+
+The cubin's own table tells how many parameters there are and how large each is (`parameters`). The types are in a C++
+function's name; that of an ``extern "C"`` function tells none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog.family import Argument
+from ncu_swizzle.cubin import parameters
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.errors import UsageError
+
+POINTER = 8
+
+# The types that a buffer's dtype can be held against; all others (float4, structures) are taken as they come.
+TYPES = {
+    "float": "float32", "double": "float64", "__half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool",
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16",
+    "int": "int32", "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64",
+    "long long": "int64", "unsigned long long": "uint64",
+}  # fmt: skip
+
+
+def check(cubin: bytes, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
+    """Raise UsageError where the arguments, `sizes` bytes each, are not what the function (mangled) takes."""
+    takes = [size for _, size in parameters.layout(cubin, function)]
+    demangled = symbols.demangle(function)
+    types = symbols.parameters(demangled)
+    if types is None or len(types) != len(takes):
+        types = [""] * len(takes)
+    faults = [
+        fault
+        for number, (argument, size) in enumerate(zip(arguments, sizes, strict=True))
+        if number < len(takes) and (fault := _fault(argument, size, takes[number], types[number]))
+    ]
+    if len(takes) == len(sizes) and not faults:
+        return
+    counted = f"{len(takes)} parameters, {len(sizes)} arguments" if len(takes) != len(sizes) else faults[0]
+    raise UsageError(
+        f"the arguments do not fit {demangled}: {counted}\n{_table(takes, types, arguments, sizes)}",
+        f"one --arg per parameter, in order{_proposal(types, takes)}",
+    )
+
+
+def _fault(argument: Argument, size: int, takes: int, type_: str) -> str:
+    """Return what is wrong with an argument for a parameter of so many bytes and this type; "" where nothing is."""
+    pointee = _pointee(type_)
+    wanted = TYPES.get(_bare(type_ if pointee is None else pointee))
+    if size != takes:
+        return f"{argument.name} has {size} bytes, the parameter {takes}"
+    if pointee is not None and not argument.shape:
+        return f"{argument.name} is a number, the parameter {type_} a pointer"
+    if pointee is None and argument.shape:  # a number that takes a pointer's bits, or a structure around a pointer
+        return f"{argument.name} is a buffer, the parameter {type_}" if wanted in ("float64", "bool") else ""
+    holds = "holds" if argument.shape else "is"
+    return f"{argument.name} {holds} {argument.dtype}, the parameter is {type_}" if _differ(wanted, argument) else ""
+
+
+def _pointee(type_: str) -> str | None:
+    """Return what a pointer or a reference points to; None for another type."""
+    bare = re.sub(r"\b(__restrict__|__restrict|const|volatile)\s*$", "", type_.strip()).strip()
+    return bare[:-1].strip() if bare.endswith(("*", "&")) else None
+
+
+def _bare(type_: str) -> str:
+    return " ".join(re.sub(r"\b(const|volatile|struct)\b", " ", type_).split())
+
+
+def _differ(wanted: str | None, argument: Argument) -> bool:
+    """Return whether two types cannot mean the same bytes: another size, or floating point for integers."""
+    if wanted is None:
+        return False
+    one, other = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
+    same = one.itemsize == other.itemsize and (one == other or _whole(one) == _whole(other) is True)
+    return not same
+
+
+def _whole(dtype: np.dtype[np.generic]) -> bool:
+    return dtype.kind in "iub"
+
+
+def _table(takes: Sequence[int], types: Sequence[str], arguments: Sequence[Argument], sizes: Sequence[int]) -> str:
+    rows = []
+    for number in range(max(len(takes), len(sizes))):
+        parameter = f"{types[number] or 'parameter'}, {takes[number]} bytes" if number < len(takes) else "none"
+        given = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
+        rows.append(f"  {number + 1}. {parameter} <- {given}")
+    return "\n".join(rows)
+
+
+def _written(argument: Argument) -> str:
+    inside = f"[{','.join(argument.shape)}]" if argument.shape else f":{argument.value}"
+    return f"{argument.name}={argument.dtype}{inside}"
+
+
+def _proposal(types: Sequence[str], takes: Sequence[int]) -> str:
+    """Return an example for the function at hand."""
+    parts = []
+    for number, (type_, size) in enumerate(zip(types, takes, strict=True), 1):
+        pointee = _pointee(type_)
+        dtype = TYPES.get(_bare(pointee if pointee is not None else type_), "float32" if size == POINTER else "int32")
+        fill = "out" if pointee is not None and "const" not in type_ else "random"
+        buffer = pointee is not None or (not type_ and size == POINTER)
+        parts.append(f"--arg a{number}={dtype}[n]:{fill}" if buffer else f"--arg a{number}={dtype}:n")
+    return f": {' '.join(parts)}" if parts else ": this kernel takes none"

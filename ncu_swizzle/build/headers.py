@@ -1,0 +1,45 @@
+"""Headers of other projects that come as Python packages, such as CuTe's in nvidia-cutlass."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncu_swizzle import paths
+from ncu_swizzle.errors import EnvironmentLacking
+
+if TYPE_CHECKING:
+    from ncu_swizzle.catalog.family import Family
+
+EXTRAS = {"cutlass_library": "cute"}  # the package's name → our extra that brings it
+
+
+def locate(header: str) -> Path:
+    """Return the folder that ``package:folder`` names, a folder inside an installed package.
+
+    Raises EnvironmentLacking where the package is not installed or has no such folder.
+    """
+    package, _, inside = header.partition(":")
+    found = importlib.util.find_spec(package)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        if (Path(place) / inside).is_dir():
+            return Path(place) / inside
+    extra = EXTRAS.get(package)
+    install = f"pip install 'ncu-swizzle[{extra}]'" if extra else f"install the package that holds {package}"
+    raise EnvironmentLacking(f"the headers {header} are not installed", install)
+
+
+def source_roots(family: Family) -> Iterator[Path]:
+    """Yield the folders that the paths of a family's sources are shortened by, its headers' where they are installed.
+
+    What was compiled elsewhere needs none of them here.
+    """
+    yield family.root
+    if not family.shipped:
+        yield paths.data_root()
+    for name in family.headers:
+        with contextlib.suppress(EnvironmentLacking):
+            yield locate(name)

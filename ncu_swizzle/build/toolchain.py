@@ -1,0 +1,166 @@
+"""CUDA's compiler, assembler and disassembler, and where they come from. The only user of them beside PyCUDA.
+
+They are looked for beside the nvcc that was named, in CUDA_HOME, on PATH, in /usr/local/cuda, and last among the
+installed Python packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them. A toolkit may lack the disassembler:
+each tool is looked for on its own, and a newer disassembler reads what an older compiler wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle import child
+from ncu_swizzle.build import recipe
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, NotWritable, ProgramFailed
+from ncu_swizzle.files import write_atomically
+
+ARCH = "sm_90"  # what the rules for wavefronts were measured on
+INSTALL = "pip install 'ncu-swizzle[nvcc]', or name a toolkit's compiler with --nvcc"
+TOOLKIT = Path("/usr/local/cuda")
+NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
+TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Finds the tools, those beside `nvcc` first where it is named, and runs them."""
+
+    nvcc: Path | None = None
+    timeout_s: float = TIMEOUT_S
+
+    def find(self, tool: str) -> Path:
+        """Return where a tool is; raise EnvironmentLacking where it is nowhere."""
+        if self.nvcc is not None and not _runs(self.nvcc):
+            raise EnvironmentLacking(f"{self.nvcc} is no program", "name the compiler itself: --nvcc /…/bin/nvcc")
+        if tool == NVCC and self.nvcc is not None:
+            return self.nvcc
+        for folder in _folders(self.nvcc):
+            if _runs(folder / tool):
+                return folder / tool
+        raise EnvironmentLacking(f"{tool} was not found", INSTALL)
+
+    def lacking(self, *tools: str) -> str:
+        """Say which of the tools is missing; empty where all are there."""
+        try:
+            for tool in tools or (NVCC, NVDISASM):
+                self.find(tool)
+        except EnvironmentLacking as error:
+            return str(error)
+        return ""
+
+    def version(self) -> str:
+        """Return the compiler's release and build, such as 13.0 (V13.0.88), as `device.toolkit_version` does."""
+        said = self._run(NVCC, ["--version"])
+        found = re.search(r"release (\S+), (\S+)", said)
+        return f"{found[1]} ({found[2]})" if found else said.strip()
+
+    def compile(self, family: Family, kernel: Kernel, arch: str = ARCH) -> bytes:
+        """Return the kernel's cubin, compiled as `device.build` does it, or from the same cache.
+
+        Raises ProgramFailed where the compiler refuses the source, EnvironmentLacking where it cannot work.
+        """
+        cubin = recipe.cached(family, kernel, arch, self.version())
+        if cubin.is_file():
+            return cubin.read_bytes()
+        text = recipe.unit(family, kernel)
+        includes = [part for folder in recipe.include_folders(family) for part in ("-I", str(folder))]
+        with _scratch() as folder:
+            unit, out = folder / "kernel.cu", folder / "kernel.cubin"
+            unit.write_text(text, encoding="utf-8")
+            options = [*recipe.options(family, kernel), "-arch", arch, *includes, "--cubin", str(unit)]
+            try:
+                self._run(NVCC, [*options, "-o", str(out)])
+            except ProgramFailed as error:
+                raise recipe.failure(family, kernel, str(error)) from error
+            code = out.read_bytes()
+        if recipe.cacheable(family, kernel):
+            with contextlib.suppress(NotWritable):  # without a cache the next run compiles again, that is all
+                write_atomically(cubin, code)
+        return code
+
+    def assemble(self, ptx: bytes, name: str) -> bytes:
+        """Return the cubin of a PTX file, for the architecture that it names; raise BadFile where it is wrong."""
+        target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+        if target is None:
+            raise BadFile(f"{name} is no PTX: it has no .target", "nvcc --ptx -arch=sm_90 -lineinfo FILE.cu makes one")
+        with _scratch() as folder:
+            source, out = folder / "kernel.ptx", folder / "kernel.cubin"
+            source.write_bytes(ptx)
+            arguments = ["-arch", target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
+            try:
+                self._run(PTXAS, arguments, f"ptxas could not assemble {name}", "compile it again with nvcc --ptx")
+            except ProgramFailed as error:
+                raise BadFile(str(error), error.hint) from error
+            return out.read_bytes()
+
+    def disassemble(self, cubin: bytes, name: str) -> str:
+        """Return the text of all functions of a cubin; raise BadFile where the disassembler refuses it."""
+        with _scratch() as folder:
+            file = folder / "kernel.cubin"
+            file.write_bytes(cubin)
+            try:
+                return self._run(NVDISASM, ["-c", str(file)], f"{name} cannot be disassembled", "compile it again")
+            except ProgramFailed as error:
+                raise BadFile(str(error), error.hint) from error
+
+    def _run(self, tool: str, arguments: Sequence[str], failure: str = "", hint: str = "") -> str:
+        """Run a tool and return what it printed; raise ProgramFailed with the end of that where it fails."""
+        program = self.find(tool)
+        # The tools of one toolkit call one another; nvcc looks for the host's compiler on PATH as it is.
+        outcome = child.run([str(program), *arguments], self.timeout_s)
+        if outcome.status == 0:
+            return outcome.log
+        if re.search(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host", outcome.log):
+            raise EnvironmentLacking(
+                f"nvcc needs a C++ compiler beside it: {child.last_lines(outcome.log)}", "apt-get install g++"
+            )
+        raise ProgramFailed(f"{failure}:\n{_told(outcome.log)}" if failure else _told(outcome.log), hint)
+
+
+def _told(log: str) -> str:
+    """Return what says why a compiler failed: its errors, or the end of what it printed."""
+    errors = [line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line)]
+    return "\n".join(errors[:5]) or child.last_lines(log)
+
+
+def _folders(nvcc: Path | None) -> Iterator[Path]:
+    if nvcc is not None:
+        yield nvcc.resolve().parent
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(variable):
+            yield Path(home) / "bin"
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder:
+            yield Path(folder)
+    yield TOOLKIT / "bin"
+    yield from packaged()
+
+
+def packaged() -> list[Path]:
+    """Return the folders of tools that came as Python packages, the newest toolkit's first; nothing is imported."""
+    found = importlib.util.find_spec("nvidia")
+    places = (found.submodule_search_locations or ()) if found else ()
+    folders = [folder for place in places for folder in Path(place).glob("cu*/bin")]
+    return sorted(folders, key=lambda folder: (len(folder.parent.name), folder.parent.name), reverse=True)
+
+
+def _runs(file: Path) -> bool:
+    return file.is_file() and os.access(file, os.X_OK)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="ncu-swizzle-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

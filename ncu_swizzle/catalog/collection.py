@@ -1,0 +1,142 @@
+"""All families of one or more folders, read from ``family.toml``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle import paths
+from ncu_swizzle import validate
+from ncu_swizzle.catalog.family import Argument, Family, Kernel, Parameter
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
+from ncu_swizzle.files import brief, read_toml
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All families of one or more folders."""
+
+    families: tuple[Family, ...]
+
+    def __iter__(self) -> Iterator[tuple[Family, Kernel]]:
+        return ((family, kernel) for family in self.families for kernel in family.kernels)
+
+    def find(self, name: str) -> tuple[Family, Kernel]:
+        """Return a kernel and its family by the kernel's name; raise UnknownKernel with the nearest one."""
+        by_name = {kernel.name: (family, kernel) for family, kernel in self}
+        if name in by_name:
+            return by_name[name]
+        near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.5)
+        raise UnknownKernel(
+            f"unknown kernel {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            "ncu-swizzle list shows all kernels",
+        )
+
+    def target(self, name: str, sizes: Mapping[str, int] | None = None) -> Target:
+        """Return a kernel at a size, whatever is not in `sizes` by default; raise UnknownKernel or BadProblem."""
+        family, kernel = self.find(name)
+        return Target(family, kernel, family.problem(sizes))
+
+    def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
+        """Return kernels of one family; raise UnknownKernel, or UsageError where they are of several."""
+        found = [self.find(name) for name in names]
+        family = found[0][0]
+        for other, kernel in found:
+            if other is not family:
+                raise UsageError(f"{kernel.name} is not of the family {family.name}", "name kernels of one family")
+        return family, [kernel for _, kernel in found]
+
+
+@cache
+def shipped() -> Catalog:
+    """Return the kernels that come with the project."""
+    return load(paths.kernels())
+
+
+def load(folder: Path, *more: Path) -> Catalog:
+    """Read every family.toml one level below the folders."""
+    return merge(_read(file) for one in (folder, *more) for file in _files(one))
+
+
+def merge(families: Iterable[Family]) -> Catalog:
+    """Return the families as one catalogue; raise BadCatalog where two kernels or two families have one name."""
+    catalog = Catalog(tuple(families))
+    names: dict[str, Family] = {}
+    for family in catalog.families:
+        other = names.setdefault(family.name, family)
+        if other is not family:
+            raise BadCatalog(
+                f"two families are called {family.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
+    seen: dict[str, Family] = {}
+    for family, kernel in catalog:
+        other = seen.setdefault(kernel.name, family)
+        if other is not family or [one.name for one in family.kernels].count(kernel.name) > 1:
+            raise BadCatalog(
+                f"two kernels are called {kernel.name!r}: in {other.folder} and in {family.folder}",
+                "rename one of them, in its family.toml or ncu-swizzle.toml",
+            )
+    return catalog
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.resolve().glob("*/family.toml"))
+    if not files:
+        raise BadCatalog(
+            f"{folder} is no catalogue: it has no folder with a family.toml",
+            "name the folder above the families' folders: --catalog kernels, for kernels/mine/family.toml",
+        )
+    return files
+
+
+def _read(file: Path) -> Family:
+    try:
+        family = _family(read_toml(file), file.parent)
+        if wrong := validate.mismatch(family):
+            raise ValueError(wrong)
+    except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise BadCatalog(
+            f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
+            "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains each entry",
+        ) from error
+    return family
+
+
+def _family(table: dict[str, Any], folder: Path) -> Family:
+    head, launch = table["family"], table["launch"]
+    grid, block = launch["grid"], launch["block"]
+    return Family(
+        name=head["name"],
+        title=head["title"],
+        folder=folder,
+        reference=head.get("reference", ""),
+        flops=str(head.get("flops", 0)),
+        bytes=str(head.get("bytes", 0)),
+        parameters=tuple(Parameter(name, **entry) for name, entry in table.get("problem", {}).items()),
+        grid=(str(grid[0]), str(grid[1]), str(grid[2])),
+        block=(str(block[0]), str(block[1]), str(block[2])),
+        shared=str(launch.get("shared", 0)),
+        compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
+        headers=tuple(head.get("headers", ())),
+        arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
+        kernels=tuple(_kernel(entry) for entry in table["variant"]),
+        options=tuple(head.get("options", ())),
+    )
+
+
+def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
+    fill = entry.get("fill", "")
+    whole = str(folder / fill) if fill.endswith(".npy") else fill
+    sizes = tuple(str(size) for size in entry.get("shape", ()))
+    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": whole})
+
+
+def _kernel(entry: Mapping[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
+    return Kernel(**{**entry, **tuples})

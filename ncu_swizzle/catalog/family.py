@@ -1,0 +1,191 @@
+"""The kernels that the project knows, read from ``kernels/*/family.toml``.
+
+A family is one problem solved by several variants that differ in their shared-memory layout. The catalogue is
+plain data: nothing here compiles, launches or measures. A ``.cu`` of a user's becomes a family too, see `userkernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import includes
+from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.errors import BadProblem
+
+Problem = dict[str, int]
+BINARIES = (".cubin", ".ptx")  # compiled already: they can be emulated, not built
+FILES = (".cu", *BINARIES)
+COMMON = "common"  # the folder of helpers, beside the families' folders
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One size of a problem: its default, and the values that the kernels can take."""
+
+    name: str
+    default: int
+    help: str = ""
+    minimum: int = 1
+    multiple: int = 1
+
+    @property
+    def smallest(self) -> int:
+        """The least value that the kernels can take."""
+        return -(-max(self.minimum, 1) // self.multiple) * self.multiple
+
+    def check(self, value: int) -> int:
+        """Return the value, or raise BadProblem where the kernels cannot take it."""
+        if value < self.smallest or value % self.multiple:
+            raise BadProblem(
+                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {self.smallest}",
+                f"--problem {self.name}={self.default}",
+            )
+        return value
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of the kernel: a buffer (``shape``), or an integer (``value``).
+
+    A buffer goes to the kernel as a pointer, a matrix also as a CUtensorMap (``tensor_map``) with the variant's box.
+    `fill` is what a buffer holds before a launch, see `fills`; without one an input holds normal random numbers, an
+    output NaN.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...] = ()
+    value: str = ""
+    output: bool = False
+    tolerance: float = 0.0
+    tensor_map: bool = False
+    fill: str = ""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``).
+
+    `file` and `function` say where a kernel lies otherwise, and what it is called there; `options` are nvcc's.
+    """
+
+    name: str
+    title: str
+    lesson: str
+    article: str = ""
+    baseline: str = ""
+    library: bool = False
+    degree: Mapping[str, float] = field(default_factory=dict)
+    shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
+    box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
+    swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
+    file: str = ""  # in the family's folder
+    function: str = ""  # as `symbols.find` takes it: plain, demangled or mangled
+    options: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The name of the kernel's function."""
+        return self.function or self.name.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One problem, how it is launched and checked, and the kernels that solve it.
+
+    A `standalone` family is no folder of a catalogue: its kernels are single files, somewhere, with what they include.
+    """
+
+    name: str
+    title: str
+    folder: Path
+    reference: str  # see `expectation`; empty: outputs are not checked
+    flops: str  # operations, and bytes of global memory that have to move; 0 where they are not what limits it
+    bytes: str
+    parameters: tuple[Parameter, ...]
+    grid: tuple[str, str, str]
+    block: tuple[str, str, str]
+    shared: str  # bytes of dynamic shared memory
+    compute_capability: tuple[int, ...]  # the least that it runs on
+    headers: tuple[str, ...]  # of other projects, see headers.py
+    arguments: tuple[Argument, ...]
+    kernels: tuple[Kernel, ...]
+    options: tuple[str, ...] = ()  # nvcc's, of all kernels
+    standalone: bool = False
+
+    @property
+    def shipped(self) -> bool:
+        """Whether it is of the catalogue that comes with ncu-swizzle, whose kernels were recorded."""
+        return not self.standalone and self.folder.parent == paths.kernels()
+
+    @property
+    def root(self) -> Path:
+        """The folder that the paths of its sources start from."""
+        return self.folder if self.standalone else self.folder.parent.parent
+
+    def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
+        """Return the whole problem, the defaults overridden by `sizes`; raise BadProblem."""
+        sizes = dict(sizes or {})
+        known = {parameter.name for parameter in self.parameters}
+        for name in sizes.keys() - known:
+            raise BadProblem(
+                f"the family {self.name} has no parameter {name!r}",
+                f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
+            )
+        return {p.name: p.check(sizes.get(p.name, p.default)) for p in self.parameters}
+
+    def geometry(self, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the grid and the block, three numbers each."""
+        return (
+            tuple(evaluate(size, problem) for size in self.grid),
+            tuple(evaluate(size, problem) for size in self.block),
+        )
+
+    def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
+        """Return the bytes of dynamic shared memory that a block of the kernel takes."""
+        return evaluate(kernel.shared or self.shared, problem)
+
+    def source(self, kernel: Kernel) -> Path:
+        """Return the kernel's own ``.cu`` file; transpose-xor of the family transpose is in ``xor.cu``."""
+        return self.folder / (kernel.file or f"{kernel.name.removeprefix(f'{self.name}-')}.cu")
+
+    def source_texts(self) -> dict[str, str]:
+        """Return the text of every source that the family is built from, by its path, such as
+        ``kernels/attention/kernel2.cu``, or ``tile.cuh`` beside a single file.
+        """
+        if self.standalone:
+            files = self._included()
+            return {path.relative_to(self.root).as_posix(): text for path, text in files if self.root in path.parents}
+        own = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
+        texts = {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in own}
+        if self.shipped:
+            return texts
+        ours = paths.data_root()
+        borrowed = ((path, text) for path, text in self._included() if paths.kernels() in path.parents)
+        return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
+
+    def included(self) -> dict[str, str]:
+        """Return the text of everything that the kernels include, by its absolute path, headers elsewhere too."""
+        return {str(path): text for path, text in self._included()}
+
+    def _included(self) -> Iterator[tuple[Path, str]]:
+        sources = [self.source(kernel) for kernel in self.kernels if not kernel.library]
+        options = [*self.options, *(option for kernel in self.kernels for option in kernel.options)]
+        return includes.texts(sources, [*includes.folders(options), *self.include_folders()])
+
+    def include_folders(self) -> list[Path]:
+        """Return where a family's headers are looked for: the helpers beside it, its own folder, and our helpers."""
+        beside = [] if self.standalone else [include_folder(self.folder)]
+        return [*beside, self.folder, *([] if self.shipped else [paths.kernels() / COMMON])]
+
+    def library(self) -> Kernel | None:
+        """Return the library's kernel for the same problem, if the family names one."""
+        return next((kernel for kernel in self.kernels if kernel.library), None)
+
+
+def include_folder(family: Path) -> Path:
+    """Return the folder of helpers that the families beside this one share."""
+    return family.parent / COMMON

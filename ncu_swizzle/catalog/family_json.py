@@ -1,0 +1,37 @@
+"""A family as a JSON file: how one that is in no catalogue comes to the launching program."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.catalog.family import Argument, Family, Kernel, Parameter
+from ncu_swizzle.errors import BadFile
+from ncu_swizzle.files import read_bytes, write_json
+
+
+def write(family: Family, file: Path) -> None:
+    """Write the family down."""
+    write_json(file, {**dataclasses.asdict(family), "folder": str(family.folder)})
+
+
+def read(file: Path) -> Family:
+    """Return the family that `write` wrote, equal to what it was; raise BadFile."""
+    try:
+        content: dict[str, Any] = json.loads(read_bytes(file))
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+        fields: dict[str, Any] = {
+            **plain,
+            "folder": Path(content["folder"]),
+            "parameters": tuple(Parameter(**one) for one in content["parameters"]),
+            "arguments": tuple(Argument(**{**one, "shape": tuple(one["shape"])}) for one in content["arguments"]),
+            "kernels": tuple(
+                Kernel(**{**one, "box": tuple(one["box"]), "options": tuple(one["options"])})
+                for one in content["kernels"]
+            ),
+        }
+        return Family(**fields)
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadFile(f"{file} describes no family: {error}", "profile the kernel again") from error

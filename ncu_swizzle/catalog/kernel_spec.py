@@ -1,0 +1,132 @@
+"""A kernel of a ``.cu`` file as it was described, and the family that it makes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ncu_swizzle.catalog import includes
+from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
+from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.files import read_bytes
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compile a kernel, by options of nvcc's that the others have not."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    title: str = ""
+    lesson: str = ""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A kernel as it was described; nothing of it is checked yet. Expressions are over the problem's sizes."""
+
+    name: str
+    source: Path
+    entry: str = ""
+    problem: tuple[Parameter, ...] = ()
+    grid: str | Sequence[str | int] = ""
+    block: str | Sequence[str | int] = ""
+    shared: str = "0"
+    args: tuple[str, ...] = ()
+    args_folder: Path = Path()
+    options: tuple[str, ...] = ()
+    reference: str = ""
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    flops: str = "0"
+    bytes: str = "0"
+    compute_capability: str = "0.0"
+    variants: tuple[Variant, ...] = ()
+    title: str = ""
+    lesson: str = ""
+
+
+def family(spec: Spec) -> Family:
+    """Return the kernel's family, its variants the family's kernels. Raises UsageError, which says what is wrong."""
+    from ncu_swizzle.catalog import argument_syntax  # NumPy, which most commands can do without
+
+    source = Path(os.path.normpath(spec.source.absolute()))
+    if not source.is_file():
+        raise BadFile(f"{spec.source} does not exist", "name the .cu file that holds the kernel")
+    for name in (spec.name, *(variant.name for variant in spec.variants)):
+        if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
+            raise UsageError(f"{name!r} is no name for a kernel", "begin it with a letter: [kernel.transpose]")
+    problem = {parameter.name: parameter.check(parameter.default) for parameter in spec.problem}
+    for what, given in (("grid", spec.grid), ("block", spec.block)):
+        if not given:
+            raise UsageError(f"{spec.name} has no {what}", f"--{what} 128,128, or {what} in ncu-swizzle.toml")
+        launch_limits.check(launch_limits.three(given, what), what, problem)
+    if evaluate(spec.shared, problem) < 0:
+        raise UsageError(f"shared is {spec.shared}: no number of bytes", "--shared 49152")
+    entry = spec.entry or only(source, spec.options)
+    variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
+    return Family(
+        name=spec.name,
+        title=spec.title or f"{spec.name} of {source.name}",
+        folder=source.parent,
+        reference=spec.reference,
+        flops=spec.flops,
+        bytes=spec.bytes,
+        parameters=spec.problem,
+        grid=launch_limits.three(spec.grid, "grid"),
+        block=launch_limits.three(spec.block, "block"),
+        shared=spec.shared,
+        compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
+        headers=(),
+        arguments=argument_syntax.parse(spec.args, spec.args_folder, problem, spec.tolerance),
+        kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
+        options=spec.options,
+        standalone=True,
+    )
+
+
+def _kernel(spec: Spec, entry: str, variant: Variant, first: Variant) -> Kernel:
+    given = " ".join(variant.options)
+    name = variant.name or spec.name
+    return Kernel(
+        name=name,
+        title=variant.title or (f"With {given}" if given else spec.source.name),
+        lesson=variant.lesson,
+        baseline="" if variant is first else (first.name or spec.name),
+        file=spec.source.name,
+        function=entry,
+        options=variant.options,
+    )
+
+
+def only(source: Path, given: Sequence[str]) -> str:
+    """Return the one kernel that a source declares, or else its headers; raise UsageError with all of them."""
+    from ncu_swizzle.cubin import symbols
+
+    if source.suffix in BINARIES:
+        names = _compiled(source)
+        if len(names) != 1:
+            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", "--kernel NAME says which")
+        return names[0]
+    texts = [text for _, text in includes.texts([source], includes.folders(given))]
+    own = symbols.declared(texts[0])
+    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared(text)))
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise UsageError(f"{source.name} declares no __global__ function", "--kernel NAME, where a macro makes it")
+    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", f"--kernel {names[0]}")
+
+
+def _compiled(source: Path) -> list[str]:
+    """Return the kernels of a cubin or of a PTX file, by their mangled names."""
+    from ncu_swizzle.cubin import symbols
+
+    data = read_bytes(source)
+    if source.suffix == ".cubin":
+        return symbols.kernels(data)
+    return re.findall(r"\.entry\s+([\w$.]+)", data.decode("utf-8", "replace"))

@@ -1,0 +1,52 @@
+"""nvcc's options as users write them, checked and with whole paths: the compiler runs in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ncu_swizzle.errors import UsageError
+
+# What a user's options may not say, because it is said already.
+OURS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file")
+
+
+def options(
+    defines: Sequence[str], include: Sequence[str], more: Sequence[str], standard: str, folder: Path
+) -> tuple[str, ...]:
+    """Return nvcc's options, one text each, folders with their whole path. Raises UsageError."""
+    for define in defines:
+        if not re.match(r"[A-Za-z_]\w*(\(|=|$)", define):
+            raise UsageError(f"-D {define!r} is no NAME or NAME=VALUE", "-D SWIZZLE=1")
+    return (
+        *(f"-D{define}" for define in defines),
+        *(f"-I{_whole(path, folder)}" for path in include),
+        *([f"-std={standard}"] if standard else []),
+        *split(more, folder),
+    )
+
+
+def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return texts of options as the shell would split them, with ``-I folder`` as one. Raises UsageError."""
+    try:
+        parts = [part for text in texts for part in shlex.split(text)]
+    except ValueError as error:
+        raise UsageError(f"{' '.join(texts)!r} cannot be split: {error}", "close the quotes") from error
+    found: list[str] = []
+    while parts:
+        part = parts.pop(0)
+        if part.split("=")[0] in OURS:
+            raise UsageError(
+                f"{part} is not for you to say: the kernel is compiled for the GPU at hand", "leave it away"
+            )
+        if part in ("-I", "-D", "--include-path", "--define-macro") and parts:
+            part = ("-I" if "-i" in part.lower() else "-D") + parts.pop(0)
+        found.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
+    return tuple(found)
+
+
+def _whole(path: str, folder: Path) -> str:
+    return os.path.normpath(folder.absolute() / path)

@@ -1,0 +1,31 @@
+"""What a name on the command line stands for, resolved once: a kernel, its family, and the whole problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Problem
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kernel at one size; `problem` has every parameter of the family."""
+
+    family: Family
+    kernel: Kernel
+    problem: Problem
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def source(self) -> Path:
+        """The kernel's .cu, cubin or PTX file."""
+        return self.family.source(self.kernel)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is a binary already: it can be emulated, not built and launched."""
+        return not self.kernel.library and self.source.suffix in BINARIES

@@ -1,0 +1,216 @@
+"""What a cubin says of its kernels beside their code: parameters, registers, shared memory, constants, symbols.
+
+The attributes are those that ``cuobjdump -elf`` prints from the sections ``.nv.info`` and ``.nv.info.<function>``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from ncu_swizzle.cubin import parameters
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.emulate.code import RESERVED_SHARED
+from ncu_swizzle.errors import BadFile, DamagedFile, UnknownKernel
+
+MACHINE = "EM_CUDA"
+PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
+RESERVED_FROM = 80  # ncu counts them for sm_80 and newer too
+AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter's place in the buffer of parameters, in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name in a section: its offset there and its size, in bytes."""
+
+    name: str
+    section: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """The address of `symbol` plus `addend` is to be written at `offset` of a section; `kind` is CUDA's number."""
+
+    offset: int
+    symbol: str
+    kind: int
+    addend: int
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What is known of a kernel before it is launched; sizes in bytes."""
+
+    parameters: tuple[Parameter, ...]
+    parameter_offset: int  # of the buffer of parameters in constant bank 0
+    parameter_bytes: int
+    static_shared: int
+    reserved_shared: int
+    registers: int
+    max_threads: int  # of a block; 0 where there is no limit but the hardware's
+    required_block: tuple[int, ...]  # empty where any will do
+    cluster: tuple[int, ...]  # empty where there are none
+
+
+class Cubin:
+    """A cubin, read once. `name` is what messages call it."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        """Raise BadFile where it is no cubin, DamagedFile where it cannot be read to its end."""
+        self.data, self.name = data, name
+        if data[:4] != b"\x7fELF":
+            raise BadFile(f"{name} is no cubin", AGAIN)
+        try:
+            self.elf = ELFFile(io.BytesIO(data))
+            if self.elf["e_machine"] != MACHINE:
+                raise BadFile(f"{name} is code for {self.elf['e_machine']}, not a cubin", AGAIN)
+            self._whole()
+            self.symbols = tuple(self._symbols())
+            self.kernels = tuple(self._kernels())
+        except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
+            raise self._damaged(error) from error
+        if not self.kernels:
+            raise BadFile(f"{name} holds no kernel", "__global__ functions are what can be launched")
+
+    def _damaged(self, error: Exception) -> DamagedFile:
+        return DamagedFile(f"{self.name} is damaged: {error or type(error).__name__}", AGAIN)
+
+    def _whole(self) -> None:
+        end = max(s["sh_offset"] + s["sh_size"] for s in self.elf.iter_sections() if s["sh_type"] != "SHT_NOBITS")
+        for table in ("sh", "ph"):  # of sections and of segments
+            last = self.elf[f"e_{table}off"] + self.elf[f"e_{table}num"] * self.elf[f"e_{table}entsize"]
+            end = max(end, last)
+        if end > len(self.data):
+            raise ValueError(f"it ends at byte {len(self.data)}, {end - len(self.data)} bytes too early")
+
+    def _table(self) -> SymbolTableSection:
+        table = self.elf.get_section_by_name(".symtab")
+        if not isinstance(table, SymbolTableSection):
+            raise ValueError("it has no table of symbols")
+        return table
+
+    def _symbols(self) -> Iterator[Symbol]:
+        for symbol in self._table().iter_symbols():
+            index = symbol["st_shndx"]
+            section = self.elf.get_section(index).name if isinstance(index, int) else ""
+            yield Symbol(symbol.name, section, symbol["st_value"], symbol["st_size"])
+
+    def _kernels(self) -> Iterator[str]:
+        # A kernel has a bank of constants of its own: its parameters lie there.
+        for symbol in self._table().iter_symbols():
+            function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(symbol["st_shndx"], int)
+            if function and self.section(f".nv.constant0.{symbol.name}") is not None:
+                yield symbol.name
+
+    def section(self, name: str) -> bytes | None:
+        """Return a section's bytes, zeros where the file has none of them; None where there is no such section."""
+        found = self.elf.get_section_by_name(name)
+        if found is None:
+            return None
+        return bytes(found["sh_size"]) if found["sh_type"] == "SHT_NOBITS" else bytes(found.data())
+
+    @cached_property
+    def sm(self) -> int:
+        """The architecture's number: 90 for sm_90."""
+        flags: int = self.elf["e_flags"]
+        # Older files hold it in the lowest byte, those of ABI 8 in the one above it.
+        return flags >> 8 & 0xFF if self.elf["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
+
+    @property
+    def arch(self) -> str:
+        return f"sm_{self.sm}"
+
+    def only(self) -> str:
+        """Return the symbol of the only kernel; raise UnknownKernel with the candidates where there are several."""
+        if len(self.kernels) == 1:
+            return self.kernels[0]
+        names = ", ".join(symbols.qualified(symbols.demangle(kernel)) for kernel in self.kernels)
+        raise UnknownKernel(f"{self.name} holds {len(self.kernels)} kernels", f"--kernel with one of {names}")
+
+    def attributes(self, kernel: str) -> Attributes:
+        """Return what is known of a kernel, by its symbol; raise DamagedFile."""
+        try:
+            return self._attributes(kernel)
+        except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
+            raise self._damaged(error) from error
+
+    def _attributes(self, kernel: str) -> Attributes:
+        own = list(parameters.attributes(self.section(f".nv.info.{kernel}") or b""))
+        values = dict(own)
+        bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
+        shared = len(self.section(f".nv.shared.{kernel}") or b"")
+        # From sm_90 on the section holds the driver's share, where it is there at all.
+        reserved = RESERVED_SHARED if self.sm >= RESERVED_FROM else 0
+        within = RESERVED_SHARED if self.sm >= 90 and shared else 0
+        threads = _words(values.get(MAX_THREADS, b""))
+        return Attributes(
+            parameters=tuple(Parameter(*place) for place in parameters.layout(self.data, kernel)),
+            parameter_offset=bank[1],
+            parameter_bytes=bank[2],
+            static_shared=max(shared - within, 0),
+            reserved_shared=reserved,
+            registers=self._registers().get(kernel, 0),
+            max_threads=_product(threads) if threads else 0,
+            required_block=_words(values.get(REQUIRED_THREADS, b"")),
+            cluster=_words(values.get(CLUSTER, b"")),
+        )
+
+    def _registers(self) -> dict[str, int]:
+        found = {}
+        for attribute, value in parameters.attributes(self.section(".nv.info") or b""):
+            if attribute == REGISTERS:
+                index, count = struct.unpack("<II", value)
+                found[self.symbols[index].name] = count
+        return found
+
+    def relocations(self, section: str) -> tuple[Relocation, ...]:
+        """Return the addresses that the loader would write into a section."""
+        found: list[Relocation] = []
+        for prefix in (".rela", ".rel"):
+            table: Any = self.elf.get_section_by_name(prefix + section)
+            if isinstance(table, RelocationSection):
+                for one in table.iter_relocations():
+                    addend = one["r_addend"] if one.is_RELA() else 0
+                    name = self.symbols[one["r_info_sym"]].name
+                    found.append(Relocation(one["r_offset"], name, one["r_info_type"], addend))
+        return tuple(found)
+
+    def constants(self, kernel: str) -> Mapping[int, bytes]:
+        """Return the constant banks but for that of the parameters, which only a launch fills."""
+        found = {}
+        for section in self.elf.iter_sections():
+            match = re.fullmatch(rf"\.nv\.constant(\d+)(\.{re.escape(kernel)})?", section.name)
+            if match and match[1] != "0":
+                found[int(match[1])] = bytes(section.data())
+        return found
+
+
+def _words(value: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(value) // 4}I", value[: len(value) // 4 * 4])
+
+
+def _product(numbers: tuple[int, ...]) -> int:
+    product = 1
+    for number in numbers:
+        product *= number
+    return product

@@ -1,0 +1,200 @@
+"""Where inlined code was called from, read from the cubin that a report carries.
+
+``nvcc -lineinfo`` names for each instruction the line of the innermost inlined function: for an ``ldmatrix``, the
+helper that wraps the PTX, in every kernel the same. The call sites around it are in the cubin's line table too,
+as an extended opcode of NVIDIA's: it names, for the rows that follow, the row that they were inlined at.
+(Found by reading line tables beside ``nvdisasm --print-line-info-inline``; the tests hold the two together.)
+"""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+Location = tuple[str, int]  # file and line
+
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
+_END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a line table: from this offset into the function on, code comes from this location."""
+
+    offset: int
+    location: Location
+    inlined_at: int  # number of the row of the call site, from 1; 0 for none
+
+
+@dataclass
+class LineTable:
+    """The rows of one function, in the order of their offsets."""
+
+    rows: list[Row] = field(default_factory=list)
+    numbered: list[Row] = field(default_factory=list)  # all rows of the unit, as `inlined_at` counts them
+
+    def stack(self, offset: int) -> tuple[Location, ...]:
+        """Return the locations of the code at the offset, the innermost first; empty where there is none."""
+        index = bisect_right(self.rows, offset, key=lambda row: row.offset) - 1
+        stack: list[Location] = []
+        row = self.rows[index] if index >= 0 else None
+        while row is not None and len(stack) <= len(self.numbered):  # a damaged table may go in circles
+            stack.append(row.location)
+            number = row.inlined_at
+            row = self.numbered[number - 1] if 0 < number <= len(self.numbered) else None
+        return tuple(stack)
+
+
+def line_table(cubin: bytes, function: str) -> LineTable:
+    """Return the line table of the function (its mangled name); an empty one where the cubin has none."""
+    try:
+        elf = ELFFile(io.BytesIO(cubin))
+        section = elf.get_section_by_name(".debug_line")
+        if section is None:
+            return LineTable()
+        tables = _Program(section.data(), _relocations(elf)).run()
+    except (ELFError, IndexError, ValueError, UnicodeDecodeError):
+        return LineTable()
+    return tables.get(function, LineTable())
+
+
+def _relocations(elf: ELFFile) -> dict[int, str]:
+    """Return which function's address goes where in .debug_line."""
+    section = elf.get_section_by_name(".rela.debug_line") or elf.get_section_by_name(".rel.debug_line")
+    if not isinstance(section, RelocationSection):
+        return {}
+    symbols = elf.get_section(section["sh_link"])
+    if not isinstance(symbols, SymbolTableSection):
+        return {}
+    return {r["r_offset"]: symbols.get_symbol(r["r_info_sym"]).name for r in section.iter_relocations()}
+
+
+class _Program:
+    """The interpreter of a DWARF 2 line-number program (DWARF 2.0.0, section 6.2)."""
+
+    def __init__(self, data: bytes, functions: dict[int, str]) -> None:
+        self.data = data
+        self.functions = functions
+        self.position = 0
+        self.tables: dict[str, LineTable] = {}
+
+    def run(self) -> dict[str, LineTable]:
+        while self.position < len(self.data):
+            self._unit()
+        for table in self.tables.values():
+            table.rows.sort(key=lambda row: row.offset)  # stable: of equal offsets the last one holds
+        return self.tables
+
+    def _unit(self) -> None:
+        end = self._fixed(4) + self.position
+        if self._fixed(2) > 4:
+            raise ValueError("a line table of DWARF 5")
+        program = self._fixed(4) + self.position
+        self.minimum_length = self._fixed(1)
+        self._fixed(1)  # default_is_stmt
+        self.line_base = int.from_bytes(self._bytes(1), "little", signed=True)
+        self.line_range, self.opcode_base = self._fixed(1), self._fixed(1)
+        self.operands = list(self._bytes(self.opcode_base - 1))
+        folders = ["", *self._strings()]
+        self.files = [""]
+        while name := self._string():
+            folder = folders[self._unsigned()]
+            self._unsigned(), self._unsigned()  # time and size
+            self.files.append(str(PurePosixPath(folder, name)))
+        self.position = program
+        self.numbered: list[Row] = []
+        while self.position < end:
+            self._sequence(end)
+
+    def _sequence(self, end: int) -> None:
+        self.address, self.file, self.line, self.context = 0, 1, 1, 0
+        self.table = LineTable(numbered=self.numbered)
+        while self.position < end:
+            opcode = self._fixed(1)
+            if opcode >= self.opcode_base:
+                step = opcode - self.opcode_base
+                self.address += step // self.line_range * self.minimum_length
+                self.line += self.line_base + step % self.line_range
+                self._emit()
+            elif opcode == 0:
+                if self._extended() == _END_SEQUENCE:
+                    return
+            else:
+                self._standard(opcode)
+
+    def _emit(self) -> None:
+        row = Row(self.address, (self.files[self.file], self.line), self.context)
+        self.numbered.append(row)
+        self.table.rows.append(row)
+
+    def _standard(self, opcode: int) -> None:
+        if opcode == _COPY:
+            self._emit()
+        elif opcode == _ADVANCE_PC:
+            self.address += self._unsigned() * self.minimum_length
+        elif opcode == _ADVANCE_LINE:
+            self.line += self._signed()
+        elif opcode == _SET_FILE:
+            self.file = self._unsigned()
+        elif opcode == _CONST_ADD_PC:
+            self.address += (255 - self.opcode_base) // self.line_range * self.minimum_length
+        elif opcode == _FIXED_ADVANCE_PC:
+            self.address += self._fixed(2)
+        else:
+            for _ in range(self.operands[opcode - 1]):
+                self._unsigned()
+
+    def _extended(self) -> int:
+        length = self._unsigned()
+        end = self.position + length
+        opcode = self._fixed(1)
+        if opcode == _SET_ADDRESS:
+            function = self.functions.get(self.position, "")
+            self.address = 0 if function else self._fixed(length - 1)
+            self.table = self.tables.setdefault(function, LineTable(numbered=self.numbered))
+        elif opcode == _INLINED_AT:
+            self.context = self._unsigned()
+        self.position = end
+        return opcode
+
+    def _bytes(self, count: int) -> bytes:
+        start, self.position = self.position, self.position + count
+        if self.position > len(self.data):
+            raise ValueError("the line table ends too early")
+        return self.data[start : self.position]
+
+    def _fixed(self, count: int) -> int:
+        return int.from_bytes(self._bytes(count), "little")
+
+    def _strings(self) -> Iterator[str]:
+        while text := self._string():
+            yield text
+
+    def _string(self) -> str:
+        end = self.data.index(0, self.position)
+        text = self.data[self.position : end].decode()
+        self.position = end + 1
+        return text
+
+    def _unsigned(self) -> int:
+        value = shift = 0
+        while True:
+            (byte,) = self._bytes(1)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def _signed(self) -> int:
+        start = self.position
+        value = self._unsigned()
+        bits = 7 * (self.position - start)
+        return value - (1 << bits) if value >> (bits - 1) & 1 else value

@@ -1,0 +1,51 @@
+"""Which engine a request means."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED
+from ncu_swizzle.profiles.result import Engine
+
+
+def choose_engine(request: Request) -> Engine:
+    """Return the engine that was asked for, or for `auto` the best one here.
+
+    That is ncu where there are a GPU, PyCUDA and ncu; else the emulated engine beside the recordings, if there is a
+    compiler; else the recordings alone.
+    """
+    if request.engine != "auto":
+        return Engine(request.engine)
+    reason = _lacking(request)
+    if not reason:
+        return Engine(NCU)
+    from ncu_swizzle.build.toolchain import INSTALL, Toolchain
+
+    if missing := Toolchain(request.nvcc).lacking():
+        return Engine(RECORDED, f"{reason}; to compute wavefronts, {missing}: {INSTALL}")
+    return Engine(EMULATED, reason, beside=True)
+
+
+def engine_for(target: Target, request: Request) -> Engine:
+    """Return the engine for one kernel: a binary can be emulated, not built and launched."""
+    if request.engine == "auto" and target.compiled:
+        return Engine(EMULATED, f"{target.kernel.file} is compiled already, only sources are built and launched")
+    return choose_engine(request)
+
+
+def _lacking(request: Request) -> str:
+    """Return why nothing can be measured here; empty where it can."""
+    if reason := gpu.absent():
+        return reason
+    if importlib.util.find_spec("pycuda") is None:
+        return "PyCUDA is not installed: pip install 'ncu-swizzle[gpu]'"
+    try:
+        installed.find(request.ncu)
+    except EnvironmentLacking as error:
+        return str(error)
+    return ""

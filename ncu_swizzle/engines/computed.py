@@ -1,0 +1,35 @@
+"""Computed: one launch emulated, with times and stalls of a recording beside it if that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.context import Context
+from ncu_swizzle.engines.recorded import is_recorded, recall
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.profiles.model import Profile
+
+
+def compute(target: Target, context: Context) -> Profile:
+    """Emulate one launch and leave the cubin in the folder; with `engine.beside`, add what was recorded of it.
+
+    A kernel that cannot be emulated is then recalled, and its profile notes why.
+    """
+    beside, request = context.engine.beside, context.request
+    if beside and target.kernel.library:
+        return recall(target, context.folder)
+    settings = emulation.Settings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    try:
+        emulated = emulation.emulate_target(target, settings, context.percent_of(target.name))
+    except NcuSwizzleError as error:
+        if not (beside and is_recorded(target)):
+            raise
+        profile = recall(target, context.folder)
+        return replace(profile, notes=(*profile.notes, f"{target.name} is not computed but recorded: {error}."))
+    emulation.save_cubin(emulated, context.folder)
+    if beside and is_recorded(target):
+        return emulation.beside(emulated.profile, recall(target, context.folder))
+    return emulated.profile

@@ -1,0 +1,248 @@
+"""From a kernel and its problem to what the emulator runs: code with its constants, and a launch with its memory.
+
+Nothing is allocated: buffers get addresses such as cuMemAlloc would give, distinct and aligned to 512 bytes. What a
+buffer holds is known where the family says so (index arrays, lengths); random inputs are unknown.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.build import argument_check
+from ncu_swizzle.build import tensor_map
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.catalog.family import Argument, Problem
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin import parameters
+from ncu_swizzle.cubin.elf import Attributes, Cubin
+from ncu_swizzle.emulate import code as machine_code
+from ncu_swizzle.emulate.code import RESERVED_SHARED, Code
+from ncu_swizzle.emulate.run import Dim3, Launch
+from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
+
+HEAP = 0x7F00_0000_0000  # where buffers begin
+GLOBALS = 0x7E00_0000_0000  # where the module's own variables begin
+ALIGNMENT = 512  # bytes, of every buffer
+APART = 2 << 20  # bytes between the starts of two buffers at least: one is not taken for the other's end
+GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
+CONSTANT = "3"  # the bank of __constant__ variables
+POINTER = 8  # bytes
+MOST_THREADS, MOST_SHARED = 1024, 227 * 1024  # of a block, on sm_90
+ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57})  # R_CUDA_64, _32 and halves
+
+
+@dataclass(frozen=True)
+class Value:
+    """One argument of a launch: a scalar's bytes, or a buffer of so many bytes, its content where it is known."""
+
+    scalar: bytes = b""
+    size: int = 0
+    content: bytes | None = None
+
+    @property
+    def buffer(self) -> bool:
+        return not self.scalar
+
+
+# ---------------------------------------------------------------------------------------------- code
+
+
+def code(cubin: Cubin, kernel: str, text: str) -> Code:
+    """Return a kernel's code, by its symbol, from the disassembler's text of its cubin."""
+    known = cubin.attributes(kernel)
+    return machine_code.from_disassembly(
+        text,
+        kernel,
+        constants=_constants(cubin, kernel),
+        shared_bytes=_static_shared(cubin, known),
+        parameter_offset=known.parameter_offset,
+        parameter_bytes=known.parameter_bytes,
+        registers=known.registers,
+        symbols={name: place for name, (place, _) in _globals(cubin).items()},
+    )
+
+
+def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) -> Code:
+    """Return a kernel's code from an ncu report: its cubin, and its rows of SASS by address."""
+    known = cubin.attributes(kernel)
+    return machine_code.from_report(
+        kernel,
+        rows,
+        constants=_constants(cubin, kernel),
+        shared_bytes=_static_shared(cubin, known),
+        parameter_bytes=known.parameter_bytes,
+    )
+
+
+def _static_shared(cubin: Cubin, known: Attributes) -> int:
+    """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
+    return known.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
+
+
+def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
+    """Return the address and the size of each global variable of the module."""
+    found, start = {}, GLOBALS
+    for section in GLOBAL_SECTIONS:
+        for symbol in cubin.symbols:
+            if symbol.section == section and symbol.name:
+                found[symbol.name] = (start + symbol.offset, symbol.size)
+        start += APART + len(cubin.section(section) or b"")
+    return found
+
+
+def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
+    """Return the constant banks as the loader leaves them: with the addresses of what they point to."""
+    places = _globals(cubin)
+    found = {}
+    for bank, content in cubin.constants(kernel).items():
+        patched = bytearray(content)
+        for section in (f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"):
+            for one in cubin.relocations(section):
+                if one.symbol in places:
+                    _write(patched, one.offset, places[one.symbol][0] + one.addend, one.kind)
+        found[bank] = bytes(patched)
+    return found
+
+
+def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
+    if kind in ABSOLUTE_64:
+        data[offset : offset + 8] = struct.pack("<Q", address)
+    elif kind in LOW_32 or kind in HIGH_32:
+        word = address >> 32 if kind in HIGH_32 else address & 0xFFFFFFFF
+        data[offset : offset + 4] = struct.pack("<I", word)
+    else:
+        raise DamagedFile(f"a relocation of kind {kind} is not known", "compile the kernel with nvcc 12 or 13")
+
+
+def initial(cubin: Cubin) -> dict[int, bytes]:
+    """Return the content of the module's initialised global variables, by address."""
+    content = cubin.section(GLOBAL_SECTIONS[0])
+    return {GLOBALS: content} if content else {}
+
+
+# ---------------------------------------------------------------------------------------------- launches
+
+
+def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
+    """Return the launch of a target."""
+    family, kernel, problem = target.family, target.kernel, target.problem
+    grid, block = family.geometry(problem)
+    values = [_value(argument, problem) for argument in family.arguments]
+    if not family.shipped:
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
+        argument_check.check(cubin.data, symbol, family.arguments, sizes)
+    return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
+
+
+def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[Value]:
+    """Return the values of arguments as a caller has them: bytes of a scalar, or an array for a buffer."""
+    return [
+        Value(scalar=one) if isinstance(one, bytes) else Value(size=one.nbytes, content=one.tobytes())
+        for one in arguments
+    ]
+
+
+def launch(
+    cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[Value]
+) -> Launch:
+    """Return a launch with its parameters laid out. Raises UsageError where CUDA would refuse it."""
+    known = cubin.attributes(symbol)
+    _check(known, symbol, grid, block, shared)
+    packed, memory = _packed(cubin, symbol, values)
+    return Launch(
+        grid=_three(grid),
+        block=_three(block),
+        shared_dynamic=shared,
+        parameters=packed,
+        memory={**initial(cubin), **memory},
+        cluster=_three(known.cluster) if any(known.cluster) else (1, 1, 1),
+    )
+
+
+def _value(argument: Argument, problem: Problem) -> Value:
+    if argument.tensor_map:
+        return Value(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
+    if not argument.shape:
+        return Value(scalar=fills.scalar(argument, problem).tobytes())
+    # NumPy has no bfloat16 without another package; where only its size counts, none is needed.
+    itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
+    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.known(argument) else None
+    return Value(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
+
+
+def _packed(cubin: Cubin, symbol: str, values: Sequence[Value]) -> tuple[bytes, dict[int, bytes]]:
+    """Return the parameters as the kernel finds them, and the memory whose content is known."""
+    sizes = [place.size for place in cubin.attributes(symbol).parameters]
+    given = [POINTER if value.buffer else len(value.scalar) for value in values]
+    if sizes != given:
+        raise UsageError(
+            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes, and was given {given}",
+            "name every parameter in the kernel's order; a pointer takes 8 bytes",
+        )
+    memory: dict[int, bytes] = {}
+    arguments = []
+    for value, address in zip(values, _addresses(values), strict=True):
+        arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
+        if value.buffer and value.content is not None:
+            memory[address] = value.content
+    try:
+        return parameters.pack(cubin.data, symbol, arguments).tobytes(), memory
+    except ProgramFailed as error:
+        raise UsageError(str(error), error.hint) from error
+
+
+def _addresses(values: Sequence[Value]) -> Iterator[int]:
+    """Yield an address for each value; a scalar's means nothing."""
+    place = HEAP
+    for value in values:
+        yield place
+        if value.buffer:
+            place += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
+
+
+def _three(sizes: Sequence[int]) -> Dim3:
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _check(known: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
+    limits: tuple[tuple[str, Sequence[int], Sequence[int]], ...] = (
+        ("grid", grid, launch_limits.MOST_GRID),
+        ("block", block, launch_limits.MOST_BLOCK),
+    )
+    for what, sizes, most in limits:
+        if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
+            raise UsageError(f"a {what} of {_by(sizes)}", f"--{what} with one to three sizes, at most {_by(most)}")
+    if known.required_block and _three(block) != _three(known.required_block):
+        raise UsageError(f"{name} was compiled for blocks of {_by(known.required_block)}", "launch it so")
+    threads = known.max_threads or MOST_THREADS
+    launch_limits.refuse(name, block, shared, launch_limits.Limits(threads, MOST_SHARED, known.static_shared))
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def metrics(launch: Launch, known: Attributes) -> Mapping[str, tuple[int, str]]:
+    """Return what ncu says of a launch, under its names and in its units, as far as it can be computed."""
+    sizes = {f"launch__{what}_dim_{axis}": size
+             for what, dims in (("grid", launch.grid), ("block", launch.block))
+             for axis, size in zip("xyz", dims, strict=True)}  # fmt: skip
+    blocks, threads = math.prod(launch.grid), math.prod(launch.block)
+    found = {name: (size, "block" if "block_dim" in name else "") for name, size in sizes.items()}
+    return {
+        **found,
+        "launch__grid_size": (blocks, ""),
+        "launch__block_size": (threads, ""),
+        "launch__thread_count": (blocks * threads, "thread"),
+        "launch__registers_per_thread": (known.registers, "register/thread"),
+        "launch__shared_mem_per_block_static": (known.static_shared, "byte/block"),
+        "launch__shared_mem_per_block_dynamic": (launch.shared_dynamic, "byte/block"),
+        "launch__shared_mem_per_block_driver": (known.reserved_shared, "byte/block"),
+    }

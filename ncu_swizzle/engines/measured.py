@@ -1,0 +1,111 @@
+"""Measured now: one launch under ncu, or kernels timed without it, in a process of its own (`launch`)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle import child
+from ncu_swizzle import errors
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import family_json
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Context
+from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
+from ncu_swizzle.files import slug
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.profiles.model import Profile
+
+
+def measure(target: Target, context: Context) -> Profile:
+    """Profile one launch under ncu, after its output was checked in the same process; leave report and facts."""
+    report = context.folder / f"{slug(target.name)}.ncu-rep"
+    facts = launch_facts.facts_path(report)
+    program = launch_command(target.family, [target.kernel], target.problem, "profile", facts.name)
+    _describe(target.family, context.folder)
+    request = context.request
+    try:
+        notes = profiler.collect(
+            installed.find(request.ncu),
+            program,
+            report,
+            request.options,
+            request.timeout_s,
+            paths.child_environment(),
+            context.percent_of(target.name),
+        )
+    except NcuSwizzleError as error:
+        raise _reported(facts) or error from None
+    launch_facts.seal(report, notes)
+    from ncu_swizzle.ncurep import reader  # loaded while ncu measures, see `jobs.warm_up`
+
+    return reader.read(report)[0]
+
+
+def time_together(
+    family: Family,
+    kernels: Sequence[Kernel],
+    problem: Mapping[str, int],
+    folder: Path,
+    timeout_s: float,
+    more: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Build, check and time the kernels in one process without ncu; return its facts."""
+    facts = folder / "time.facts.json"
+    command = launch_command(family, kernels, problem, "time", facts.name)
+    _describe(family, folder)
+    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
+    if error := _reported(facts):
+        raise error
+    if outcome.status:
+        raise ProgramFailed(
+            f"the program ended with status {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            "run it under compute-sanitizer",
+        )
+    content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
+    return content
+
+
+def launch_command(
+    family: Family, kernels: Sequence[Kernel], problem: Mapping[str, int], action: str, facts: str
+) -> list[str]:
+    """Return the command line of the child process that launches the kernels."""
+    sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
+    if family.standalone:
+        own = ["--description", _description(family)]
+    else:
+        own = [] if family.shipped else ["--catalog", str(family.folder.parent)]
+    names = [kernel.name for kernel in kernels]
+    return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
+
+
+def _description(family: Family) -> str:
+    return f"{slug(family.name)}.family.json"
+
+
+def _describe(family: Family, folder: Path) -> None:
+    """Write a family that is in no catalogue into the folder that the child runs in."""
+    if family.standalone:
+        family_json.write(family, folder / _description(family))
+
+
+def _python() -> str:
+    # The short name if it means the same: the command line is kept in the report and shown.
+    name = Path(sys.executable).name
+    return name if shutil.which(name) == sys.executable else sys.executable
+
+
+def _reported(facts: Path) -> NcuSwizzleError | None:
+    """Return the error that the child wrote into its facts, which says more than what ncu makes of it."""
+    try:
+        error = json.loads(facts.read_text(encoding="utf-8"))["error"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return errors.by_name(error["type"])(error["message"], error["hint"])

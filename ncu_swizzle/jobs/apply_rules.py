@@ -1,0 +1,14 @@
+"""The rule pack on finished reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ncu_swizzle.jobs.compare import reopen
+from ncu_swizzle.pack import findings
+from ncu_swizzle.pack.findings import Found
+
+
+def apply(entries: Sequence[str]) -> tuple[Found, ...]:
+    """Return the findings of saved reports, profiles and runs; raise BadFile or DamagedFile."""
+    return tuple(found for comparison in reopen(entries).comparisons for found in findings.of(comparison))

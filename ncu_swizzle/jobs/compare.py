@@ -1,0 +1,93 @@
+"""Compare anything with anything: kernels, reports, saved profiles, runs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.engines.choice import choose_engine
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.errors import BadFile
+from ncu_swizzle.jobs.entries import find, profiles_of, saved_profiles
+from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles import pairing
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.pairing import EVERYTHING, Choice, Forced, Row
+from ncu_swizzle.profiles.result import Engine, Result
+
+
+def compare_all(
+    catalog: Catalog,
+    texts: Sequence[str],
+    request: Request,
+    progress: Progress = silent,
+    choice: Choice = EVERYTHING,
+) -> Result:
+    """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept.
+
+    If an entry has several launches, those that belong together are compared, see `pairing`.
+    """
+    engine = choose_engine(request)
+    if _is_one_run(texts):
+        return _of_run(Path(texts[0]), engine, choice)
+    entries = [find(catalog, text, request) for text in texts]
+    with tempfile.TemporaryDirectory() as folder:
+        context = Context(request, engine, Path(folder), progress)
+        reports = [profiles_of(entry, context) for entry in entries]
+    return _result(reports, texts, engine, choice)
+
+
+def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> Result:
+    """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
+    for text in texts:
+        if not Path(text).exists():
+            raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
+    if _is_one_run(texts):
+        result = _of_run(Path(texts[0]), Engine(""), choice)
+    else:
+        result = _result([saved_profiles(Path(text)) for text in texts], texts, Engine(""), choice)
+    engines = sorted({one.engine for comparison in result.comparisons for one in comparison.profiles})
+    return replace(result, engine=Engine(" and ".join(engines)))
+
+
+def page_of(texts: Sequence[str]) -> Path:
+    """Return where the page of saved entries belongs: in the one run's folder, else in swizzle-out."""
+    return (Path(texts[0]) if _is_one_run(texts) else run_folder.DEFAULT) / run_folder.REPORT
+
+
+def arrange(
+    reports: Sequence[Sequence[Profile]], texts: Sequence[str], pairs: Sequence[Forced] = ()
+) -> tuple[Sequence[Row], tuple[str, ...]]:
+    """Return which launches belong together, and what to call the reports: nothing if each has one launch."""
+    if all(len(report) == 1 for report in reports):
+        return [tuple(profile for report in reports for profile in report)], ()
+    return pairing.rows(reports, pairs), many_launches.columns(texts)
+
+
+def _is_one_run(texts: Sequence[str]) -> bool:
+    return len(texts) == 1 and Path(texts[0]).is_dir()
+
+
+def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> Result:
+    rows, columns = arrange([choice.of(report) for report in reports], texts, choice.pairs)
+    return _laid_out(rows, columns, columns or many_launches.columns(texts), engine)
+
+
+def _of_run(folder: Path, engine: Engine, choice: Choice) -> Result:
+    """Return everything in a run: a catalogue kernel's profiles side by side, or a program's launches."""
+    run = run_folder.load(folder)
+    if not run.rows:
+        return _laid_out([tuple(choice.of(run.profiles))], (), many_launches.columns([str(folder)]), engine)
+    launches = [profile for row in run.rows for profile in row if profile is not None]
+    chosen = {id(profile) for profile in choice.of(launches)}
+    rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
+    return _laid_out(rows, run.columns, run.columns, engine)
+
+
+def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> Result:
+    comparisons, notes = many_launches.lay_out(rows, columns)
+    return Result(comparisons, engine, notes=notes, title=" → ".join(title))

@@ -1,0 +1,63 @@
+"""What the entries of a command line stand for: kernels, reports, saved profiles, runs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.engines.obtain import obtain
+from ncu_swizzle.errors import BadFile
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.result import Engine
+
+Entry = Target | Path
+
+
+def find(catalog: Catalog, text: str, request: Request) -> Entry:
+    """Return what an entry means: a user's own kernel, a run's folder, a file, or else a kernel by its name.
+
+    A user's kernel wins over a folder of its name, which ``./name`` means. Raises BadFile, UnknownKernel, BadProblem.
+    """
+    path = Path(text)
+    if any(kernel.name == text and not family.shipped for family, kernel in catalog):
+        return catalog.target(text, request.problem)
+    if path.suffix == ".cu" and path.is_file():
+        raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text} --grid … --block … --arg …")
+    if path.exists():
+        return path
+    if path.suffix in (".json", ".ncu-rep") or path.parent != Path():
+        raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved")
+    return catalog.target(text, request.problem)
+
+
+def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
+    """Return an entry's profiles; a run stands for the kernel that it was made for, or its program's launches."""
+    if isinstance(entry, Target):
+        return (obtain(entry, context),)
+    return saved_profiles(entry)
+
+
+def saved_profiles(path: Path) -> Sequence[Profile]:
+    """Return what a run's folder, a saved profile or a report holds; raise BadFile or DamagedFile."""
+    if path.is_dir():
+        return run_folder.load(path).subjects
+    if path.suffix == ".json":
+        return (run_folder.load_profile(path),)
+    from ncu_swizzle.ncurep import reader
+
+    return reader.read(path)
+
+
+def gather(
+    catalog: Catalog, texts: Sequence[str], request: Request, engine: Engine, progress: Progress = silent
+) -> list[Profile]:
+    """Return the profiles that all entries stand for; reports that are made on the way are not kept."""
+    entries = [find(catalog, text, request) for text in texts]
+    with tempfile.TemporaryDirectory() as folder:
+        context = Context(request, engine, Path(folder), progress)
+        return [profile for entry in entries for profile in profiles_of(entry, context)]

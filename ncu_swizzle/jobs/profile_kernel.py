@@ -1,0 +1,123 @@
+"""The main job: profile a kernel beside its baseline and its reference, compare, and keep all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle import paths
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.choice import engine_for
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.files import slug, write_atomically
+from ncu_swizzle.jobs.entries import Entry, find, profiles_of
+from ncu_swizzle.jobs.warm_up import meanwhile
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED, Profile
+from ncu_swizzle.profiles.result import Engine, Result
+
+NONE, AUTO = "none", "auto"
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """What stands side by side, the one before first; `optional` is the one that nobody asked for by name."""
+
+    entries: tuple[Entry, ...]
+    optional: Entry | None = None
+
+
+def profile(
+    catalog: Catalog,
+    target: Target,
+    request: Request,
+    baseline: str = AUTO,
+    reference: str = AUTO,
+    export: Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Result:
+    """Profile a kernel, its baseline before it and its reference after it, into one run's folder.
+
+    `baseline` and `reference` are a kernel, a file (.ncu-rep or saved profile), "none", or "auto": what the
+    catalogue names, the reference only if it can be had.
+    """
+    run_folder.refuse_to_overwrite(export, overwrite)
+    engine = engine_for(target, request)
+    lineup = _lineup(catalog, target, request, engine, baseline, reference)
+    name = slug(target.name)
+    with _warm(target, engine), run_folder.staging(export or run_folder.DEFAULT / name) as staged:
+        profiles, notes = _profiles(lineup, Context(request, engine, staged, progress))
+        from ncu_swizzle.profiles.comparison import compare  # pandas and Jinja: loaded while ncu measures
+        from ncu_swizzle.render import page
+
+        comparison = compare(profiles, [*_unchecked(lineup), *notes])
+        files = run_folder.save_profiles(staged, comparison.labels, profiles)
+        write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
+        run_folder.finish(staged, target.name, files)
+        folder = run_folder.publish(staged, name, export, overwrite)
+    return Result((comparison,), engine, folder)
+
+
+def _lineup(
+    catalog: Catalog, target: Target, request: Request, engine: Engine, baseline: str, reference: str
+) -> Lineup:
+    library = _library(target, engine)
+    before = [find(catalog, name, request) for name in _companion(baseline, target.kernel.baseline)]
+    after = [find(catalog, name, request) for name in _companion(reference, library.name if library else "")]
+    return Lineup((*before, target, *after), after[0] if after and reference == AUTO else None)
+
+
+def _companion(given: str, usual: str) -> list[str]:
+    chosen = usual if given == AUTO else given
+    return [] if chosen in ("", NONE) else [chosen]
+
+
+def _library(target: Target, engine: Engine) -> Target | None:
+    """Return the library's kernel for the same problem, if there is one and it can be had here."""
+    kernel = target.family.library()
+    if kernel is None or kernel is target.kernel:
+        return None
+    if engine.name in (RECORDED, EMULATED):
+        recalls = engine.name == RECORDED or engine.beside
+        available = recalls and paths.recording(target.family.name, kernel.name) is not None
+    else:
+        available = has_torch()
+    return Target(target.family, kernel, target.problem) if available else None
+
+
+def has_torch() -> bool:
+    """Whether PyTorch, which the libraries' kernels are called through, is installed."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def _warm(target: Target, engine: Engine) -> contextlib.AbstractContextManager[None]:
+    if engine.name != NCU:
+        return contextlib.nullcontext()
+    return meanwhile(dict if target.kernel.library else target.family.source_texts)
+
+
+def _profiles(lineup: Lineup, context: Context) -> tuple[list[Profile], list[str]]:
+    """Return the profiles of a lineup, and what to say of the reference that could not be had."""
+    profiles: list[Profile] = []
+    notes: list[str] = []
+    for entry in lineup.entries:
+        try:
+            profiles += profiles_of(entry, context)
+        except NcuSwizzleError as error:
+            if entry is not lineup.optional:
+                raise
+            notes.append(f"Without {entry.name}: {error}.")
+    return profiles, notes
+
+
+def _unchecked(lineup: Lineup) -> Sequence[str]:
+    """Name the kernels that have no reference: nobody checked what they compute."""
+    kernels = [entry for entry in lineup.entries if isinstance(entry, Target)]
+    names = [target.name for target in kernels if not target.family.reference]
+    return [f"{', '.join(names)}: output not checked, there is no reference."] if names else []

@@ -1,0 +1,190 @@
+"""Any program under ncu: its kernels, one profile each, in one run's folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ncu_swizzle import child
+from ncu_swizzle.cubin import names
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.files import slug, write_atomically, write_json
+from ncu_swizzle.jobs import compare
+from ncu_swizzle.jobs.entries import saved_profiles
+from ncu_swizzle.jobs.profile_kernel import AUTO, NONE
+from ncu_swizzle.jobs.warm_up import meanwhile
+from ncu_swizzle.ncu import failures
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu.options import Launches
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import NCU, RECORDED, Profile
+from ncu_swizzle.profiles.pairing import Forced, Row
+from ncu_swizzle.profiles.result import Engine, Result
+
+MOST_LAUNCHES = 32  # are profiled where nobody says how many: a training loop has thousands
+DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
+REPORT, LOG = "report.ncu-rep", "program.log"
+
+_NCU_SAYS = re.compile(r"^==(PROF|WARNING|ERROR|INFO)==.*(\n|$)", re.MULTILINE)
+_AVAILABLE = re.compile(r"^Available Kernels:\s*\n((?:\s*\d+\. .*(?:\n|$))+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run: the words of its command line, and the folder that it runs in."""
+
+    argv: tuple[str, ...]
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return names.program(self.argv)
+
+    def __str__(self) -> str:
+        return shlex.join(self.argv)
+
+
+def profile(
+    program: Program,
+    request: Request,
+    baseline: str = AUTO,
+    pairs: Sequence[Forced] = (),
+    export: Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Result:
+    """Profile a program's kernels into a run's folder, beside those of `baseline`: a run, a report or a saved profile.
+
+    The program runs in its own folder with its own environment; what it prints is kept. Raises UsageError,
+    EnvironmentLacking, and ProgramFailed with the last lines that it printed.
+    """
+    launches = replace(DEFAULTS, **request.options.launches.set)
+    request = replace(request, ncu=_ready(program, request), options=replace(request.options, launches=launches))
+    run_folder.refuse_to_overwrite(export, overwrite)
+    name, engine = slug(program.name), Engine(NCU)
+    before = _baseline(baseline)
+    with meanwhile(dict), run_folder.staging(export or run_folder.DEFAULT / name) as staged:
+        after = _measure(program, Context(request, engine, staged, progress))
+        from ncu_swizzle.profiles import many_launches  # pandas and Jinja: loaded while ncu measures
+        from ncu_swizzle.render import page
+
+        if before:
+            rows, _ = compare.arrange([before, after], [], pairs)
+            columns = many_launches.columns([baseline, name])
+        else:
+            rows, columns = [(profile,) for profile in after], (name,)
+        comparisons, notes = many_launches.lay_out(rows, columns, _limited(len(after), request))
+        files = _save(staged, rows, columns)
+        title = " → ".join(columns)
+        write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
+        run_folder.finish(staged, name, files, columns, rows)
+        folder = run_folder.publish(staged, name, export, overwrite)
+    return Result(comparisons, engine, folder, notes, title)
+
+
+def _ready(program: Program, request: Request) -> Path:
+    """Return the ncu to use; raise if something is missing, before anything takes long."""
+    if request.engine == RECORDED:
+        raise UsageError("a program of yours was not recorded", "ncu-swizzle report FILE.ncu-rep shows what you have")
+    if not program.argv:
+        raise UsageError("no program follows --", "ncu-swizzle profile -- ./app --size 4096")
+    first = program.argv[0]
+    executable = program.folder / first if "/" in first else shutil.which(first)
+    if executable is None or not shutil.which(executable):
+        raise UsageError(f"{first} is not an executable program", f"try it: {program}")
+    if request.engine == "auto" and (reason := gpu.absent()):
+        raise EnvironmentLacking(
+            f"nothing can be measured here: {reason}",
+            "profile it where there is a GPU, and look at the report here: ncu-swizzle report FILE.ncu-rep",
+        )
+    return installed.find(request.ncu)
+
+
+def _baseline(baseline: str) -> Sequence[Profile]:
+    if baseline in ("", AUTO, NONE):
+        return ()
+    if not Path(baseline).exists():
+        raise UsageError(
+            f"--baseline {baseline} does not exist", "a program's baseline is a run, a .ncu-rep or a saved profile"
+        )
+    return saved_profiles(Path(baseline))
+
+
+def _measure(program: Program, context: Context) -> Sequence[Profile]:
+    """Run the program under ncu; leave its report and what it printed in the folder."""
+    file, request = context.folder / REPORT, context.request
+    printed: list[str] = []
+    try:
+        notes = profiler.collect(
+            installed.find(request.ncu),
+            program.argv,
+            file,
+            request.options,
+            request.timeout_s,
+            on_progress=context.percent_of(program.name),
+            folder=program.folder,
+            on_output=printed.append,
+        )
+    except ProgramFailed as error:
+        raise _explained(error, program, "".join(printed)) from None
+    write_atomically(context.folder / LOG, own_words("".join(printed)).encode())
+    write_json(launch_facts.facts_path(file), {})
+    launch_facts.seal(file, notes)
+    from ncu_swizzle.ncurep import reader
+
+    return reader.read(file)
+
+
+def own_words(log: str) -> str:
+    """Return what the program printed, without the lines of ncu's that stand among it."""
+    return _NCU_SAYS.sub("", log)
+
+
+def _explained(error: ProgramFailed, program: Program, log: str) -> NcuSwizzleError:
+    """Return the error with what the program launched, or said last."""
+    hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
+    if isinstance(error, NothingProfiled):
+        launched = [line.split(". ", 1)[-1].strip() for found in _AVAILABLE.findall(log) for line in found.splitlines()]
+        if launched:
+            return NothingProfiled(
+                f"{error}; {program.name} launches {', '.join(launched)}",
+                "look at the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
+            )
+        return NothingProfiled(
+            f"{error} of {program.name}",
+            "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include say where ncu looks",
+        )
+    said = child.last_lines(own_words(log))
+    more = f"; the last that {program.name} printed:\n{said}" if said and said not in str(error) else ""
+    return type(error)(f"{error}{more}", hint)
+
+
+def _limited(launches: int, request: Request) -> list[str]:
+    """Return what to say where the limit that nobody asked for was reached."""
+    if launches < MOST_LAUNCHES or request.options.launch_count != MOST_LAUNCHES:
+        return []
+    return [
+        f"Only the first {launches} launches were profiled; the program may have launched more. "
+        "-c N profiles more, -k NAME and -s N others."
+    ]
+
+
+def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    """Save every launch under its number and name, those of a baseline under its name too."""
+    files = []
+    for row in rows:
+        for column, one in zip(columns, row, strict=True):
+            if one is not None:
+                of = f"{slug(column)}." if column != columns[-1] else ""
+                kernel = names.function(one.kernel.function) or one.kernel.name
+                files.append(f"{of}{one.launch.index:03d}-{slug(kernel)}.json")
+                one.save(staged / files[-1])
+    return files

@@ -1,0 +1,33 @@
+"""What comes after ncu, loaded while ncu measures."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+WARM_UP_AFTER_S = 0.5
+
+
+@contextlib.contextmanager
+def meanwhile(sources: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+    """Prepare for what comes after measuring while ncu measures; not where it fails at once.
+
+    `sources` returns the texts that the page will show, by path, as far as they are known.
+    """
+    warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
+    warming.start()
+    try:
+        yield
+    finally:
+        warming.cancel()
+        warming.join()  # a thread that imports must not outlive the interpreter
+
+
+def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
+    """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
+    with contextlib.suppress(Exception):  # whoever needs it will run into the same error
+        from ncu_swizzle.ncurep import reader  # noqa: F401
+        from ncu_swizzle.render import page
+
+        page.prepare(sources())

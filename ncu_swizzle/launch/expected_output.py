@@ -1,0 +1,139 @@
+"""What a family's outputs should be: its reference, found, called and held against the shapes of the outputs.
+
+A reference is named in one of these ways; a file lies in the family's folder, or has its whole path.
+
+    ncu_swizzle.launch.references.gemm     the module's expected(inputs, problem, rng)
+    reference.py                    the file's
+    reference.py:transpose          its function, called with what its parameters are named after: a buffer, a scalar
+    package.module:transpose        of the kernel, a size of the problem, or inputs, problem, rng themselves
+
+It returns ``{output: values}`` or ``{output: (index, values)}`` (an index into the output: the elements that are
+checked), or the array alone where there is one output. Values are compared in float64.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog.family import Family, Problem
+from ncu_swizzle.errors import NcuSwizzleError, UsageError
+
+Expected = dict[str, tuple[Any, np.ndarray]]
+USUAL = "expected"
+
+
+def module(family: Family) -> ModuleType:
+    """Return the family's reference module; raise UsageError where it cannot be imported."""
+    name, _ = _parts(family.reference)
+    try:
+        return _from_file(family.folder / name) if name.endswith(".py") else importlib.import_module(name)
+    except Exception as error:
+        if family.shipped or isinstance(error, NcuSwizzleError):
+            raise
+        raise UsageError(f"the reference {name} cannot be imported: {_said(error)}", f"python3 {name}") from error
+
+
+def of(family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> Expected:
+    """Return what each output should be, and which elements of it are meant; raise UsageError."""
+    _, name = _parts(family.reference)
+    found = getattr(module(family), name or USUAL, None)
+    if not callable(found):
+        raise UsageError(f"the reference {family.reference} has no function {name or USUAL}", "define it there")
+    arguments = _arguments(found, family, problem, inputs, rng) if name else (inputs, problem, rng)
+    try:
+        answer = found(*arguments)
+    except Exception as error:
+        if family.shipped:
+            raise
+        raise UsageError(f"the reference {family.reference} failed: {_said(error)}", "mend it") from error
+    return _checked(answer, family, problem)
+
+
+def _parts(reference: str) -> tuple[str, str]:
+    """Return the module or file, and the function where one is named."""
+    place, _, function = reference.rpartition(":")
+    return (place, function) if place and function.isidentifier() else (reference, "")
+
+
+def _from_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise UsageError(f"the reference {file} does not exist", "name a Python file beside the kernels")
+    name = f"ncu_swizzle_reference_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found  # dataclasses and pickles look their module up
+    sys.path.insert(0, str(file.parent))  # for what it imports from beside it
+    try:
+        spec.loader.exec_module(found)
+    finally:
+        sys.path.remove(str(file.parent))
+    return found
+
+
+def _arguments(
+    function: Callable[..., Any],
+    family: Family,
+    problem: Problem,
+    inputs: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+) -> list[Any]:
+    scalars = {one.name: fills.scalar(one, problem) for one in family.arguments if not one.shape}
+    known = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
+    wanted = [
+        one.name
+        for one in inspect.signature(function).parameters.values()
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+    for name in wanted:
+        if name not in known:
+            raise UsageError(
+                f"the reference {family.reference} takes {name!r}, which the kernel has no input or size of",
+                f"its parameters can be {', '.join(known)}",
+            )
+    return [known[name] for name in wanted]
+
+
+def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
+    outputs = {one.name: one for one in family.arguments if one.output}
+    if not isinstance(answer, Mapping):
+        if len(outputs) != 1:
+            raise UsageError(
+                f"the reference {family.reference} returns one array for {len(outputs)} outputs",
+                f"return a dictionary of {', '.join(outputs) or 'outputs; y=float32[n]:out is one'}",
+            )
+        answer = {next(iter(outputs)): answer}
+    if answer.keys() != outputs.keys():
+        raise UsageError(
+            f"the reference {family.reference} returns {', '.join(map(str, answer)) or 'nothing'}, the outputs are "
+            f"{', '.join(outputs) or 'none'}",
+            "return a dictionary with every output: y=float32[n]:out is one",
+        )
+    found = {}
+    for name, given in answer.items():
+        index, values = given if isinstance(given, tuple) else (..., given)
+        whole = np.broadcast_to(np.empty((), bool), fills.shape(outputs[name], problem))
+        array = np.asarray(values).astype(np.float64)
+        if whole[index].shape != array.shape:
+            raise UsageError(
+                f"the reference {family.reference} returns {name} of shape {list(array.shape)}, the kernel's is "
+                f"{list(whole[index].shape)}",
+                "return as many elements as the kernel writes",
+            )
+        found[name] = (index, array)
+    return found
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,139 @@
+"""Nsight Compute's command line: find it, call it, and explain how it failed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle import child
+from ncu_swizzle import paths
+from ncu_swizzle.errors import NcuSwizzleError, TimeLimit
+from ncu_swizzle.ncu import diagnosis
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu.failures import State
+from ncu_swizzle.ncu.options import SECTION, Options
+from ncu_swizzle.ncu.progress import Progress
+from ncu_swizzle.ncu.system import System
+
+WAITS_S = (1.0, 2.0, 4.0)  # before each further try where somebody else held the counters
+
+_log = logging.getLogger(__name__)
+
+
+def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
+    """Return the command line that profiles the program, all with our section."""
+    return [
+        str(ncu),
+        *options.launches.argv(),
+        *_collected(options),
+        *("--clock-control", options.clock_control),
+        *("--cache-control", options.cache_control),
+        *("--replay-mode", options.replay_mode),
+        *("--launch-count", str(options.launch_count)),
+        *options.extra,
+        *("--export", export),
+        "--force-overwrite",
+        "--",
+        *program,
+    ]
+
+
+def _collected(options: Options) -> list[str]:
+    if options.metrics:
+        return ["--metrics", options.metrics]
+    return ["--section-folder", str(paths.rules()), "--section", SECTION]
+
+
+def collect(
+    ncu: Path,
+    program: Sequence[str],
+    report: Path,
+    options: Options,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    on_progress: Callable[[float], None] = lambda percent: None,
+    folder: Path | None = None,
+    on_output: Callable[[str], None] = lambda text: None,
+) -> tuple[str, ...]:
+    """Profile the program, run in `folder` (the report's by default), and leave the whole report, or nothing.
+
+    Returns what ncu warned of although it went on. Where somebody else holds the counters it waits and tries again,
+    WAITS_S long and as often. `on_progress` gets percent of the replay passes of all launches, `on_output` what ncu
+    and the program print. Raises what `failures` makes of it.
+    """
+    for wait_s in (*WAITS_S, None):
+        follow = _both(Progress(on_progress, options.launch_count).feed, on_output)
+        command = _Command(ncu, tuple(program), options, folder or report.parent, environment)
+        log, error = _attempt(command, report, timeout_s, follow)
+        if error is None:
+            return diagnosis.notes(log)
+        if wait_s is None or not diagnosis.busy(log):
+            raise error
+        _log.warning("%s; trying again in %g s", error, wait_s)
+        time.sleep(wait_s)
+    raise AssertionError("the last try returns or raises")
+
+
+def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
+    def follow(text: str) -> None:
+        first(text)
+        second(text)
+
+    return follow
+
+
+@dataclass(frozen=True)
+class _Command:
+    ncu: Path
+    program: tuple[str, ...]
+    options: Options
+    folder: Path
+    environment: Mapping[str, str] | None
+
+
+def _attempt(
+    command: _Command, report: Path, timeout_s: float, on_output: Callable[[str], None]
+) -> tuple[str, NcuSwizzleError | None]:
+    """Run ncu once; return what it printed, and why there is no report, where there is none."""
+    with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
+        export = Path(unfinished, report.name).absolute()
+        words = argv(command.ncu, os.path.relpath(export, command.folder), command.program, command.options)
+        try:
+            outcome = child.run(words, timeout_s, command.folder, command.environment, on_output)
+        except TimeLimit as error:
+            raise diagnosis.hung(error) from error
+        failure = _judge(export, outcome)
+        if failure is None:
+            export.replace(report)
+        return outcome.log, failure
+
+
+def _judge(export: Path, outcome: child.Outcome) -> NcuSwizzleError | None:
+    """Return why the report that ncu left is none, or None: its exit code alone does not tell."""
+    state = state_around(export)
+    if outcome.status or state.report_bytes is None:
+        return diagnosis.diagnose(outcome.log, outcome.status, state)
+    from ncu_swizzle.ncurep import container  # loaded while ncu measures, see `experiment`
+
+    try:
+        results = container.inspect(export).results
+    except NcuSwizzleError as error:
+        return diagnosis.half_written(str(error.__cause__ or error), outcome.log, state)
+    return None if results else diagnosis.nothing(outcome.log, state)
+
+
+def state_around(export: Path, system: System | None = None) -> State:
+    """Return what may explain a failure beside ncu's output."""
+    system = system or System()
+    home = system.environment.get("HOME", "")
+    return State(
+        free_bytes=system.free_bytes(export.parent),
+        home_writable=bool(home) and system.writable(home),
+        lock=installed.foreign_lock(system),
+        report_bytes=export.stat().st_size if export.is_file() else None,
+    )

@@ -1,0 +1,181 @@
+"""From a .ncu-rep, and the facts beside it where it is one of ours, to a Profile per result."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.cubin.line_table import line_table
+from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.files import AGAIN, brief, read_bytes
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.ncurep import disassembly
+from ncu_swizzle.ncurep.container import Container
+from ncu_swizzle.ncurep.disassembly import Line, Question
+from ncu_swizzle.ncurep.launch_facts import Facts
+from ncu_swizzle.ncurep.results import Result
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.profiles import sanity
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, Kernel, Launch, Machine, Metric, Profile, stall_reason
+
+SHOWN = 5  # names that a note lists
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a report's results come from, all of them."""
+
+    report: str
+    sha256: str
+    session: Container
+    facts: Facts
+
+
+def read(report: Path) -> list[Profile]:
+    """Return one Profile per result in the report; its engine is ncu unless its facts say that it was recorded.
+
+    Raises BadFile (missing, not a report, without results) and DamagedFile.
+    """
+    data = read_bytes(report)
+    held = container.parse(data, str(report))
+    origin = Origin(report.name, hashlib.sha256(data).hexdigest(), held, Facts.beside(report))
+    origin.facts.verify(report, origin.sha256)
+    if not held.results:
+        raise BadFile(
+            f"{report} holds no kernel: ncu profiled none, or the file was cut short",
+            "look at the filters that it was made with: -k, -s, -c, --nvtx-include",
+        )
+    try:
+        tables = [_Table.of(result) for result in held.results]
+        asked = [Question(result, table.pcs) for result, table in zip(held.results, tables, strict=True)]
+        units, codes = disassembly.ask(report, asked)
+        return [
+            _profile(result, launch, units, tuple(_instructions(result, table, code, origin.facts)), origin)
+            for result, launch, table, code in zip(held.results, _launches(held.results), tables, codes, strict=True)
+        ]
+    except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
+        raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
+
+
+def _launches(results: Sequence[Result]) -> Iterator[Launch]:
+    seen: Counter[str] = Counter()
+    for index, result in enumerate(results):
+        yield Launch(index, seen[result.function], result.workload, result.grid, result.block)
+        seen[result.function] += 1
+
+
+def _profile(
+    result: Result, launch: Launch, units: Mapping[str, str], instructions: tuple[Instruction, ...], origin: Origin
+) -> Profile:
+    known = origin.facts.content
+    metrics = {
+        name: Metric(value, units.get(name, ""))
+        for name, value in result.metrics.items()
+        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for what it could not measure
+    }
+    name = known.get("kernel") or result.name
+    return Profile(
+        engine=known.get("engine", "ncu"),
+        kernel=Kernel(
+            name=name,
+            function=result.demangled,
+            family=known.get("family", ""),
+            title=known.get("title", ""),
+            mangled=result.function,
+        ),
+        problem=known.get("problem", {}),
+        machine=_machine(metrics, origin, result),
+        when=origin.session.created,
+        command=origin.session.command,
+        report=origin.report,
+        report_sha256=origin.sha256,
+        errors=known.get("errors", {}).get(name, {}),
+        metrics=metrics,
+        instructions=instructions,
+        findings=(
+            *result.findings,
+            *(Finding(sanity.NOTE, "warning", sanity.TITLE, note) for note in known.get("notes", ())),
+            *_not_measured(result),
+        ),
+        sources=known.get("sources") or result.source.files,
+        commit=known.get("commit", ""),
+        launch=launch,
+    )
+
+
+def _not_measured(result: Result) -> Iterator[Finding]:
+    names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
+    if names:
+        listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        yield Finding(sanity.NOTE, "warning", sanity.TITLE, f"ncu wrote NaN for {listed}.")
+
+
+def _machine(metrics: Mapping[str, Metric], origin: Origin, result: Result) -> Machine:
+    def attribute(name: str) -> Any:
+        metric = metrics.get(f"device__attribute_{name}")
+        return metric.value if metric else ""
+
+    told, session = origin.facts.content.get("machine", {}), origin.session
+    major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
+    return Machine(
+        gpu=str(attribute("display_name")),
+        compute_capability=f"{major}.{minor}" if major != "" else "",
+        sm_count=int(attribute("multiprocessor_count") or 0),
+        driver=told.get("driver", ""),
+        cuda=told.get("cuda") or session.cuda,
+        ncu=session.ncu,
+        clock_control=_clock_control(session.command, result.clocks_locked),
+    )
+
+
+def _clock_control(command: str, locked: bool | None) -> str:
+    given = re.search(r"--clock-control[ =](\S+)", command)
+    return given[1] if given else {True: "base", False: "none", None: ""}[locked]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What a result counts per instruction: for each metric a count by address."""
+
+    counts: Mapping[str, Mapping[int, int]]
+    stalls: Mapping[str, Mapping[int, int]]
+    pcs: Sequence[int]
+
+    @classmethod
+    def of(cls, result: Result) -> _Table:
+        counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
+        stalls = {reason: result.per_instruction(name) for name in result.lists if (reason := stall_reason(name))}
+        return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
+
+    def samples(self, pc: int) -> dict[str, int]:
+        return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
+
+
+def _instructions(result: Result, table: _Table, code: Sequence[Line], facts: Facts) -> Iterator[Instruction]:
+    known = bridge.pack("facts")  # what an access is, the rules inside ncu say too
+    lines = line_table(result.cubin, result.function)
+    start = result.address or min(table.pcs, default=0)
+    executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
+    for pc, (text, at) in zip(table.pcs, code, strict=True):
+        stack = lines.stack(pc - start) or ((at,) if at else ())
+        sass = " ".join(text.split())
+        yield Instruction(
+            pc=pc,
+            sass=sass,
+            opcode=known.opcode(sass),
+            access=known.access(sass, wavefronts.get(pc)),
+            stack=tuple((facts.relative(file), line) for file, line in stack),
+            executed=executed.get(pc),
+            wavefronts=wavefronts.get(pc),
+            ideal=ideal.get(pc),
+            samples=table.samples(pc),
+            at=stack.index(at) if at in stack else 0,
+        )

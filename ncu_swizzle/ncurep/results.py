@@ -1,0 +1,227 @@
+"""What a .ncu-rep says of one result: names, sizes, metrics, counts per instruction, sources, findings of rules.
+
+Read from its messages ``ProfileResult``, ``RangeResult``, ``GraphResult`` and ``CmdlistResult`` as the ``.proto``
+files that Nsight Compute installs under ``extras/FileFormat`` describe them. Three things are not in the file: the
+metrics' units, the texts of instructions and the lines that ncu names for them; see `nvreader`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ncu_swizzle.ncurep.protobuf import Message, fields, varint
+from ncu_swizzle.profiles.model import Finding
+
+Number = int | float
+
+# ProfileResult
+_MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _METRICS, _SOURCE, _RULES, _CLOCKS = 5, 6, 7, 10, 11, 13, 15, 19, 25
+_AXES = (1, 2, 3)  # Uint64x3
+_LOCKED = 2  # ProfilerClockStatusMessage
+# The other results: what it is, and the numbers of its metrics and of its rules' results
+OTHERS = {7: ("range", 4, 20), 8: ("command list", 4, 21), 9: ("graph", 4, 22)}
+# SourceData; SourceFile; RelocationSymbolEntry
+_REFERENCE, _BINARY, _TARGET, _FILES, _RELOCATIONS = 1, 4, (5, 6, 7), 8, 9
+_FILE_NAME, _FILE_TEXT = 1, 2
+_SYMBOL, _PLACE = 1, 2
+# ProfileMetricResult; ProfileMetricValue
+_NAME, _VALUE, _LIST = 1, 2, 3
+_STRING, _FLOAT, _DOUBLE, _UINT32, _UINT64 = 1, 2, 3, 4, 5
+# RuleResult; RuleResultBodyItem; RuleResultMessage
+_RULE, _BODY, _ITEMS, _MESSAGE = 1, 3, 1, 1
+_SAID, _TYPE, _TITLE = 1, 2, 4
+KINDS = ("none", "ok", "warning", "error", "optimization")  # RuleResultMessageType
+
+# ProfileMetricListElement; as bytes: both are messages with one whole number
+_ADDRESS, _COUNT = 1, 2
+_WHOLE = rb"([\x00-\x7f])[\x20\x28]([\x80-\xff]*+[\x00-\x7f])"
+_ELEMENT = re.compile(rb"\x1a([\x00-\x7f])\x0a" + _WHOLE + rb"\x12" + _WHOLE, re.DOTALL)
+_ELEMENTS = re.compile(rb"(?:" + _ELEMENT.pattern + rb")*+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a report carries of a module: its cubin, the files that were imported, and where its functions lay."""
+
+    cubin: bytes = b""
+    target: tuple[int, ...] = ()  # what else tells a disassembler what the cubin is made of
+    files: Mapping[str, str] = field(default_factory=dict)  # texts by path
+    functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
+
+    def updated(self, newer: Source) -> Source:
+        """Return both together: for a later result of the same code, ncu writes only what is new."""
+        return Source(
+            newer.cubin or self.cubin,
+            newer.target if newer.cubin else self.target,
+            {**self.files, **newer.files},
+            {**self.functions, **newer.functions},
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result. `function` is its mangled name; a range, a graph or a command list is called what it is.
+
+    `lists` are the undecoded elements of the metrics that have any; see `per_instruction`.
+    """
+
+    workload: str = "kernel"
+    name: str = ""
+    function: str = ""
+    demangled: str = ""
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    clocks_locked: bool | None = None
+    source: Source = Source()
+    metrics: Mapping[str, Number | str] = field(default_factory=dict)
+    lists: Mapping[str, memoryview] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def cubin(self) -> bytes:
+        return self.source.cubin
+
+    @property
+    def address(self) -> int:
+        """Where the function's code began; 0 where the report does not tell."""
+        return self.source.functions.get(self.function, 0)
+
+    def per_instruction(self, name: str) -> dict[int, int]:
+        """Return a metric's counts by the instructions' addresses; empty where it has none."""
+        return _by_address(self.lists[name]) if name in self.lists else {}
+
+
+def source(content: memoryview) -> tuple[int, Source]:
+    """Return a SourceData, and the number by which results refer to it."""
+    message = Message(content)
+    files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
+    told = {name: content for name, content in files.items() if content}
+    functions = {one.text(_SYMBOL): one.number(_PLACE) for one in message.message(_RELOCATIONS).messages(1)}
+    target = tuple(message.number(part) for part in _TARGET)
+    return message.number(_REFERENCE), Source(bytes(message.bytes(_BINARY)), target, told, functions)
+
+
+def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Source]) -> Result:
+    """Return a ProfileResult."""
+    message = Message(content)
+    clocks = message.message(_CLOCKS)
+    metrics, lists = _metrics(message.all_bytes(_METRICS), strings)
+    return Result(
+        name=message.text(_FUNCTION),
+        function=message.text(_MANGLED),
+        demangled=message.text(_DEMANGLED) or message.text(_FUNCTION),
+        grid=_sizes(message, _GRID),
+        block=_sizes(message, _BLOCK),
+        clocks_locked=bool(clocks.number(_LOCKED)) if clocks else None,
+        source=sources.get(message.message(_SOURCE).number(_REFERENCE), Source()),
+        metrics=metrics,
+        lists=lists,
+        findings=_findings(message.messages(_RULES)),
+    )
+
+
+def other(kind: int, content: memoryview, strings: Sequence[str]) -> Result:
+    """Return a result that is no kernel; `kind` is its number in OTHERS."""
+    message = Message(content)
+    workload, metrics_field, rules_field = OTHERS[kind]
+    metrics, lists = _metrics(message.all_bytes(metrics_field), strings)
+    return Result(
+        workload=workload,
+        name=workload,
+        function=workload,
+        demangled=workload,
+        metrics=metrics,
+        lists=lists,
+        findings=_findings(message.messages(rules_field)),
+    )
+
+
+def _sizes(message: Message, number: int) -> tuple[int, ...]:
+    sizes = message.message(number)
+    return tuple(sizes.number(axis) for axis in _AXES) if sizes else ()
+
+
+def _metrics(
+    contents: Sequence[memoryview], strings: Sequence[str]
+) -> tuple[dict[str, Number | str], dict[str, memoryview]]:
+    """Return the metrics' values, and the elements of those that have several, not decoded yet."""
+    values: dict[str, Number | str] = {}
+    lists = {}
+    for content in contents:
+        name, value, elements = _metric(content)
+        if value is not None:
+            values[strings[name]] = value
+        if elements:
+            lists[strings[name]] = elements
+    return values, lists
+
+
+def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
+    """Return a ProfileMetricResult: its name's number, its value, and all from its first element on."""
+    name, value = 0, None
+    for number, found, start in fields(content):
+        if number == _LIST:
+            return name, value, content[start:]
+        if number == _NAME and isinstance(found, int):
+            name = found
+        elif number == _VALUE and isinstance(found, memoryview):
+            value = _value(Message(found))
+    return name, value, content[:0]
+
+
+def _value(message: Message) -> Number | str | None:
+    """Return a ProfileMetricValue."""
+    if _STRING in message:
+        return message.text(_STRING)
+    if _FLOAT in message:
+        return message.float32(_FLOAT)
+    if _DOUBLE in message:
+        return message.float64(_DOUBLE)
+    return next((message.number(kind) for kind in (_UINT32, _UINT64) if kind in message), None)
+
+
+def _by_address(elements: memoryview) -> dict[int, int]:
+    """Return the counts of a metric by address; empty where its elements belong to no addresses.
+
+    A launch has tens of thousands of elements, nearly all of one form: those are read by a regular expression.
+    """
+    whole = _ELEMENTS.match(elements)
+    end = whole.end() if whole else 0
+    counts = {}
+    for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements, 0, end):
+        if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
+            raise ValueError("an element of a metric is not as long as it says")
+        counts[_number(pc)] = _number(count)
+    for number, element, _ in fields(elements, end):
+        if number == _LIST and isinstance(element, memoryview):
+            address, count = (_value(Message(element).message(part)) for part in (_ADDRESS, _COUNT))
+            if not isinstance(address, int):
+                return {}
+            if not isinstance(count, int | float):
+                raise ValueError("a count of a metric is no number")
+            counts[address] = int(count)
+    return counts
+
+
+@lru_cache(1 << 16)
+def _number(written: bytes) -> int:
+    """Return a number by how it is written: addresses and small counts come again and again."""
+    return varint(written, 0)[0]
+
+
+def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
+    """Return the messages of RuleResults."""
+    return tuple(
+        Finding(rule.text(_RULE), _kind(said.number(_TYPE)), said.text(_TITLE), said.text(_SAID))
+        for rule in rules
+        for item in rule.message(_BODY).messages(_ITEMS)
+        for said in item.messages(_MESSAGE)
+        if _SAID in said
+    )
+
+
+def _kind(number: int) -> str:
+    return KINDS[number] if number < len(KINDS) else ""

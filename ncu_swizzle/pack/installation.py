@@ -1,0 +1,203 @@
+"""The rule pack as files: what is in it, and copies of it in Nsight Compute's own folders of sections.
+
+A copy is ours by its manifest, which names every file with its SHA-256. What is not named there, or was changed since,
+is somebody else's: it is neither replaced nor removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from ncu_swizzle import child
+from ncu_swizzle import paths
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed
+from ncu_swizzle.files import ELSEWHERE, write_atomically, write_json
+from ncu_swizzle.pack import bridge
+
+MANIFEST = "ncu-swizzle.manifest.json"
+LIST_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of the pack, as it presents itself to ncu."""
+
+    name: str
+    section: str
+    description: str
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return the rules of the pack, by name."""
+    bridge.pack("frontend")
+    shells = (_load(file) for file in sorted(paths.rules().glob("*.py")))
+    return tuple(
+        Rule(shell.get_identifier(), shell.get_section_identifier(), shell.get_description()) for shell in shells
+    )
+
+
+def _load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise BadFile(f"{file} is not a rule", "install ncu-swizzle again")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def sections() -> tuple[str, ...]:
+    """Return the identifiers of the pack's sections, each that of its file's name."""
+    return tuple(sorted(file.stem for file in paths.rules().glob("*.section")))
+
+
+def contents() -> dict[str, bytes]:
+    """Return every file of the pack by its path in it."""
+    root = paths.rules()
+    files = sorted([*root.glob("*.section"), *root.glob("*.py"), *root.glob("swizzle_pack/*.py")])
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
+
+
+def destinations(given: Path | None) -> list[Path]:
+    """Return the folder given, or that of each version of Nsight Compute that has made one for this user."""
+    if given is not None:
+        return [given]
+    found = sorted(folder for folder in _documents().glob("*/Sections") if folder.is_dir())
+    if not found:
+        raise EnvironmentLacking(
+            f"no folder of sections in {_documents()}",
+            "run ncu --list-sections once, which makes it, or name a folder with --dest",
+        )
+    return found
+
+
+def _documents() -> Path:
+    return Path.home() / "Documents" / "NVIDIA Nsight Compute"
+
+
+# ---------------------------------------------------------------------------------- install and uninstall
+
+
+def install(folder: Path) -> list[str]:
+    """Copy the pack there and return the files written; raise NotWritable where a file of another origin is in the way.
+
+    Nothing is written unless everything can be. An older copy of ours is replaced.
+    """
+    files, ours = contents(), _manifest(folder)
+    foreign = [name for name in files if not _is_ours(folder / name, ours.get(name), files[name])]
+    if foreign:
+        raise NotWritable(
+            f"{folder} holds {', '.join(foreign)}, which ncu-swizzle did not write, or not so",
+            "move it away, or name another folder with --dest",
+        )
+    digests = {name: _digest(content) for name, content in files.items()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / MANIFEST, {"files": {**ours, **digests}})  # first: what is half done can be undone
+        for name, content in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            write_atomically(folder / name, content)
+        _remove(folder, {name: digest for name, digest in ours.items() if name not in files})
+        write_json(folder / MANIFEST, {"files": digests})
+    except OSError as error:
+        raise NotWritable(f"cannot write to {folder}: {error.strerror}", ELSEWHERE) from error
+    return [*files, MANIFEST]
+
+
+def uninstall(folder: Path) -> tuple[list[str], list[str]]:
+    """Remove what `install` wrote there; return the files removed, and those kept because they were changed since."""
+    ours = _manifest(folder)
+    if not ours:
+        raise BadFile(f"{folder} holds no copy of the rule pack", "ncu-swizzle rules install makes one")
+    try:
+        removed, kept = _remove(folder, ours)
+        (folder / MANIFEST).unlink()
+    except OSError as error:
+        raise NotWritable(f"cannot remove from {folder}: {error.strerror}", "look at its permissions") from error
+    return removed, kept
+
+
+def _remove(folder: Path, files: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    removed, kept = [], []
+    for name, digest in files.items():
+        file = folder / name
+        if not file.is_file():
+            continue
+        if _digest(file.read_bytes()) != digest:
+            kept.append(name)
+            continue
+        file.unlink()
+        removed.append(name)
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+            compiled.unlink()
+    for inside in {(folder / name).parent for name in files}:
+        for place in (inside / "__pycache__", inside):
+            if place != folder:
+                with contextlib.suppress(OSError):
+                    place.rmdir()  # only an empty one goes
+    return removed, kept
+
+
+def _is_ours(file: Path, recorded: str | None, content: bytes) -> bool:
+    if not file.exists() and not file.is_symlink():
+        return True
+    if not file.is_file() or file.is_symlink():
+        return False
+    there = file.read_bytes()
+    return there == content or _digest(there) == recorded
+
+
+def _manifest(folder: Path) -> dict[str, str]:
+    file = folder / MANIFEST
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))["files"]
+        names = {str(name): str(digest) for name, digest in content.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile(f"{file} is not whole: {error}", "remove the pack's files there by hand") from error
+    outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
+    if outside:
+        raise DamagedFile(f"{file} names files outside of its folder: {', '.join(outside)}", "remove it by hand")
+    return names
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# -------------------------------------------------------------------------------------------------- check
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Whether ncu lists a section or a rule of the pack."""
+
+    kind: str
+    name: str
+    found: bool
+
+
+def check(ncu: Path) -> tuple[Listed, ...]:
+    """Ask ncu for its sections and rules with the pack's folder; raise ProgramFailed where it does not answer."""
+    return (
+        *_listed(ncu, "section", "--list-sections", sections()),
+        *_listed(ncu, "rule", "--list-rules", tuple(rule.name for rule in rules())),
+    )
+
+
+def _listed(ncu: Path, kind: str, option: str, names: tuple[str, ...]) -> Iterator[Listed]:
+    outcome = child.run([str(ncu), "--section-folder", str(paths.rules()), option], LIST_TIMEOUT_S, Path.cwd())
+    if outcome.status:
+        raise ProgramFailed(
+            f"{ncu} {option} ended with exit code {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            "run it by hand, or name another ncu with --ncu",
+        )
+    words = {line.split()[0] for line in outcome.log.splitlines() if line.strip()}
+    return (Listed(kind, name, name in words) for name in names)

@@ -1,0 +1,175 @@
+"""Several profiles side by side: the tables, and what they say in one sentence.
+
+The first profile is the one before, the second the one after; further ones stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ncu_swizzle.errors import NotComparable
+from ncu_swizzle.profiles.counts import Total
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.remarks import Named, speedup, verdict, warnings_of
+
+SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
+
+# The rows of the metric table: title, unit, and where a profile has it.
+METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
+    ("Duration", "ms", lambda p: _scaled(p.duration_ns, 1e-6)),
+    ("Shared wavefronts", "", lambda p: p.total.wavefronts),
+    ("Ideal shared wavefronts", "", lambda p: p.total.ideal),
+    ("Excessive shared wavefronts", "", lambda p: p.total.excessive),
+    ("Degree (actual / ideal)", "", lambda p: p.total.degree),
+    ("Shared pipe, share of peak", "%", lambda p: p.number(SHARED_PIPE)),
+    ("Hardware conflict counter, loads", "", lambda p: p.number(f"{HARDWARE}_op_ld.sum")),
+    ("Hardware conflict counter, stores", "", lambda p: p.number(f"{HARDWARE}_op_st.sum")),
+    ("Hardware conflict counter, atomics", "", lambda p: p.number(f"{HARDWARE}_op_atom.sum")),
+    (
+        "Tensor pipe, share of peak",
+        "%",
+        lambda p: p.number("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
+    ),
+    ("L2, share of peak", "%", lambda p: p.number("lts__t_sectors.sum.pct_of_peak_sustained_elapsed")),
+    ("DRAM, share of peak", "%", lambda p: p.number("dram__bytes.sum.pct_of_peak_sustained_elapsed")),
+    ("Issue slots, share of peak", "%", lambda p: p.number("smsp__issue_active.avg.pct_of_peak_sustained_active")),
+    ("Warp instructions executed", "", lambda p: p.number("inst_executed")),
+    ("Registers per thread", "", lambda p: p.number("launch__registers_per_thread")),
+    ("Static shared memory per block", "bytes", lambda p: p.number("launch__shared_mem_per_block_static")),
+    ("Dynamic shared memory per block", "bytes", lambda p: p.number("launch__shared_mem_per_block_dynamic")),
+    ("Theoretical occupancy", "%", lambda p: p.number("sm__maximum_warps_per_active_cycle_pct")),
+    ("Achieved occupancy", "%", lambda p: p.number("sm__warps_active.avg.pct_of_peak_sustained_active")),
+    ("SM clock", "GHz", lambda p: _scaled(p.number("smsp__cycles_elapsed.avg.per_second"), 1e-9)),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Profiles and their tables. Unknown values are NaN.
+
+    labels      one per profile, distinct
+    metrics     index: title; columns: "unit", then one per label
+    accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
+                degree
+    stalls      index: reason, by how much it changed from first to second, most first; one column per label, in
+                percent of that profile's samples, NaN for a profile without samples
+    lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
+                wavefronts, ideal, excessive, degree, samples
+    title       what it is about, where it is one of several: a kernel's short name; empty where it stands alone
+    """
+
+    profiles: tuple[Profile, ...]
+    labels: tuple[str, ...]
+    metrics: pd.DataFrame
+    accesses: pd.DataFrame
+    stalls: pd.DataFrame
+    lines: pd.DataFrame
+    verdict: str
+    warnings: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def speedup(self) -> float | None:
+        """Duration before over duration after; None where either is unknown or there is no second."""
+        return speedup(self.profiles)
+
+
+def compare(
+    profiles: Sequence[Profile], notes: Sequence[str] = (), labels: Sequence[str] = (), title: str = ""
+) -> Comparison:
+    """Lay the profiles side by side; raise NotComparable where there is nothing to compare.
+
+    `notes` are warnings that the caller has, such as a reference that could not be had; `labels` what the profiles
+    are to be called, their kernels' names by default.
+    """
+    if not profiles:
+        raise NotComparable("there is no profile to show", "ncu-swizzle list shows what can be profiled")
+    labels = tuple(labels) or distinct([profile.kernel.name for profile in profiles])
+    named = list(zip(labels, profiles, strict=True))
+    return Comparison(
+        profiles=tuple(profiles),
+        labels=labels,
+        metrics=_metrics(named),
+        accesses=_accesses(named),
+        stalls=_stalls(named),
+        lines=_lines(named),
+        verdict=verdict(named),
+        warnings=(*notes, *warnings_of(named)),
+        title=title,
+    )
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, those that there are several of with a number each."""
+    return tuple(
+        name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
+        for index, name in enumerate(names)
+    )
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _metrics(named: Named) -> pd.DataFrame:
+    table = pd.DataFrame(
+        {
+            "unit": [unit for _, unit, _ in METRICS],
+            **{label: pd.array([get(p) for _, _, get in METRICS], dtype="Float64") for label, p in named},
+        },
+        index=pd.Index([title for title, _, _ in METRICS], name="metric"),
+    )
+    return table.dropna(how="all", subset=[label for label, _ in named])
+
+
+COUNTS = ("executed", "wavefronts", "ideal", "excessive")
+
+
+def _row(total: Total) -> dict[str, float | None]:
+    return {**{count: _countable(getattr(total, count)) for count in COUNTS}, "degree": total.degree}
+
+
+def _countable(count: int | None) -> int | None:
+    """Return a count that a table can hold; None for what `doubts` calls absurd."""
+    return count if count is None or abs(count) < 1 << 63 else None
+
+
+def _accesses(named: Named) -> pd.DataFrame:
+    rows = [
+        {"access": access, "label": label, **_row(total)}
+        for label, profile in named
+        for access, total in profile.accesses.items()
+    ]
+    return _table(rows, "access", "label", *COUNTS, "degree")
+
+
+def _lines(named: Named) -> pd.DataFrame:
+    rows = [
+        {"label": label, "file": file, "line": line, **_row(total), "samples": total.samples}
+        for label, profile in named
+        for (file, line), total in profile.lines.items()
+    ]
+    return _table(rows, "label", "file", "line", *COUNTS, "degree", "samples")
+
+
+def _table(rows: list[dict[str, Any]], *columns: str) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=list(columns))
+    return table.astype({**dict.fromkeys(COUNTS, "Int64"), "degree": "Float64"})
+
+
+def _stalls(named: Named) -> pd.DataFrame:
+    shares = {}
+    for label, profile in named:
+        samples = pd.Series(profile.stalls, dtype="float64")
+        if samples.sum():
+            shares[label] = 100 * samples / samples.sum()
+    table = pd.DataFrame(shares).fillna(0.0).reindex(columns=[label for label, _ in named])
+    table.index.name = "reason"
+    first, second = named[0][0], named[min(1, len(named) - 1)][0]
+    order = (table[second].fillna(0.0) - table[first].fillna(0.0)).abs() if second != first else table[first]
+    return table.loc[order.sort_values(ascending=False, kind="stable").index]

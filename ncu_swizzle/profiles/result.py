@@ -1,0 +1,54 @@
+"""What a job returns: comparisons or times, and where their numbers come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncu_swizzle.catalog.family import Family, Kernel
+
+if TYPE_CHECKING:  # pandas, which takes half a second to import
+    from ncu_swizzle.profiles.comparison import Comparison
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where numbers come from: ncu, emulated or recorded; `reason` says why `auto` did not choose ncu.
+
+    With `beside`, metrics that the emulator cannot compute are taken from a recording, and so are kernels that it
+    cannot run.
+    """
+
+    name: str
+    reason: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """One comparison per kernel, or per pair of kernels; `notes` are about all of them, `title` names the page."""
+
+    comparisons: tuple[Comparison, ...]
+    engine: Engine
+    folder: Path | None = None
+    notes: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def comparison(self) -> Comparison:
+        """The first comparison, usually the only one."""
+        return self.comparisons[0]
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(sorted(self.folder.iterdir())) if self.folder else ()
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Kernels of one family, timed in turn in one process; `facts` is what `launch` wrote."""
+
+    family: Family
+    kernels: tuple[Kernel, ...]
+    facts: dict[str, Any]

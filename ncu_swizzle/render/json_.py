@@ -1,0 +1,82 @@
+"""A result as JSON: what the terminal and the report show, and the profiles that it was made from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from ncu_swizzle.pack import findings
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.profiles.result import Result
+
+SCHEMA = 1
+
+
+def to_json(result: Result) -> str:
+    """Return the result as one JSON object; ``docs/profile.md`` and ``docs/programs.md`` describe it."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "engine": result.engine.name,
+        "engine_reason": result.engine.reason,
+    }
+    if len(result.comparisons) == 1:
+        content |= _comparison(result.comparison)
+    else:
+        content |= {
+            "verdict": many_launches.verdict(result.comparisons),
+            "warnings": list(result.notes),
+            "kernels": [_kernel(one) for one in result.comparisons],
+            "comparisons": [{"title": one.title, **_comparison(one)} for one in result.comparisons],
+        }
+    content["files"] = [str(file) for file in result.files]
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _kernel(one: Comparison) -> dict[str, Any]:
+    """Return a launch or a pair in short, lists with a value per profile."""
+    return {
+        "title": one.title,
+        "function": one.profiles[-1].kernel.function,
+        "labels": list(one.labels),
+        "launch": [p.launch.index for p in one.profiles],
+        "grid": [list(p.grid) for p in one.profiles],
+        "block": [list(p.block) for p in one.profiles],
+        "duration_ns": [p.duration_ns for p in one.profiles],
+        "excessive": [many_launches.excess(p) for p in one.profiles],
+        "degree": [p.total.degree for p in one.profiles],
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "verdict": comparison.verdict,
+        "speedup": comparison.speedup,
+        "warnings": list(comparison.warnings),
+        "labels": list(comparison.labels),
+        "metrics": _rows(comparison.metrics.reset_index()),
+        "accesses": _rows(comparison.accesses),
+        "stalls": _rows(comparison.stalls.reset_index()),
+        "mix": _mix(comparison),
+        "lines": _rows(comparison.lines),
+        "findings": findings.rows(findings.of(comparison)),
+        "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
+    }
+
+
+def _mix(comparison: Comparison) -> list[dict[str, Any]]:
+    return [
+        {"label": label, "class": kind, "opcode": word or None, "executed": executed}
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+        for (kind, word), executed in sorted(instruction_mix.count(profile).classes.items())
+    ]
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        for row in table.astype(object).to_dict("records")
+    ]

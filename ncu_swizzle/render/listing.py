@@ -1,0 +1,106 @@
+"""The catalogue as a reader wants it: tables for a terminal, Markdown for the documentation, data for a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncu_swizzle import paths
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.family import Family, Kernel, Parameter
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def recorded_on(family: Family, kernel: Kernel) -> str:
+    """Return the GPU that the kernel was recorded on, such as h100; empty where it was not."""
+    report = paths.recording(family.name, kernel.name) if family.shipped else None
+    return report.parent.parent.name if report else ""
+
+
+def limits(parameter: Parameter) -> str:
+    """Return which values a parameter can take, in words."""
+    return f"a multiple of {parameter.multiple}" if parameter.multiple > 1 else f"at least {parameter.smallest}"
+
+
+def data(catalog: Catalog) -> list[dict[str, Any]]:
+    """Return everything that family.toml says, as plain data."""
+    return [
+        {
+            "family": family.name,
+            "title": family.title,
+            "folder": None if family.shipped else str(family.folder),
+            "problem": family.problem(),
+            "limits": {parameter.name: limits(parameter) for parameter in family.parameters},
+            "grid": list(family.grid),
+            "block": list(family.block),
+            "compute_capability": ".".join(map(str, family.compute_capability)),
+            "kernels": [
+                {
+                    "name": kernel.name,
+                    "title": kernel.title,
+                    "lesson": kernel.lesson,
+                    "article": kernel.article,
+                    "baseline": kernel.baseline,
+                    "degree": dict(kernel.degree),
+                    "recorded": recorded_on(family, kernel) or None,
+                }
+                for kernel in family.kernels
+            ],
+        }
+        for family in catalog.families
+    ]
+
+
+def _near(folder: Path) -> str:
+    """Return a folder as seen from the current one, where it lies below that."""
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
+def table(family: Family) -> Table:
+    """Return one family for a terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    sizes = ", ".join(f"{parameter.name} {parameter.default}" for parameter in family.parameters)
+    where = "" if family.shipped else f", in {_near(family.folder)}"
+    title = escape(f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{where}")
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for column in ("kernel", "what it shows", "recorded on"):
+        table.add_column(column)
+    for kernel in family.kernels:
+        before = f" [dim]Compared with {escape(kernel.baseline)}.[/]" if kernel.baseline else ""
+        unchecked = "" if family.reference else " [dim]Output not checked.[/]"
+        shows = f"{escape(f'{kernel.title}. {kernel.lesson}'.strip())}{before}{unchecked}"
+        table.add_row(f"[bold]{escape(kernel.name)}[/]", shows, recorded_on(family, kernel) or "-")
+    return table
+
+
+def markdown(catalog: Catalog) -> str:
+    """Return the whole catalogue as the page of the documentation."""
+    return "\n".join(["# The catalogue", "", INTRODUCTION, *map(_section, catalog.families)])
+
+
+INTRODUCTION = """\
+Written by `ncu-swizzle list --markdown` from `kernels/*/family.toml`. The degree is actual over ideal wavefronts per
+access kind, predicted by arithmetic and held against the recordings by a test. An article is one of the four that
+the project grew from; a kernel without one is a library's, for comparison.
+"""
+
+
+def _section(family: Family) -> str:
+    lines = [f"## {family.name}: {family.title}", ""]
+    lines += [f"- `{p.name}`: {p.help}; {p.default} by default, {limits(p)}" for p in family.parameters]
+    grid, block = (" × ".join(f"`{size}`" for size in sizes) for sizes in (family.grid, family.block))
+    lines += [f"- grid {grid}, block {block}", ""]
+    columns = ("kernel", "what it shows", "degree", "compared with", "article")
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [f"| {' | '.join(_cells(kernel))} |" for kernel in family.kernels]
+    return "\n".join([*lines, ""])
+
+
+def _cells(kernel: Kernel) -> tuple[str, ...]:
+    degree = ", ".join(f"{access} {degree}" for access, degree in kernel.degree.items())
+    return (kernel.name, f"{kernel.title}. {kernel.lesson}", degree, kernel.baseline, kernel.article)

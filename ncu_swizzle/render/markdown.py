@@ -1,0 +1,203 @@
+"""A comparison as Markdown: fits a pull request's comment and GitHub's step summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.render.view import document
+from ncu_swizzle.render.view.banks import TilesOf
+from ncu_swizzle.render.view.document import Report
+from ncu_swizzle.render.view.findings import KINDS
+from ncu_swizzle.render.view.instructions import InstructionRow
+from ncu_swizzle.render.view.source import Highlight
+
+MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
+STALLS_SHOWN = 6
+INSTRUCTIONS_SHOWN = 5
+MOST_PARTS = 3  # of many kernels, shown in full
+MOST_ROWS = 100  # of many kernels, listed
+NO_SOURCE: Highlight = lambda text, path: ()  # noqa: E731 - Markdown shows no source
+NO_TILES: TilesOf = lambda profile: ()  # noqa: E731 - nor bank maps
+MOST_COLUMNS = 6  # profiles beside each other; more do not fit a comment
+
+
+def render(comparison: Comparison) -> str:
+    """Return the report as Markdown, from the same view data as the page; the same text for the same comparison."""
+    return _joined(_parts(document.build(comparison, NO_SOURCE, NO_TILES)))
+
+
+def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
+    """Return several comparisons as Markdown: a table of all, the worst in full; one alone as `render`."""
+    if len(comparisons) == 1:
+        return render(comparisons[0])
+    page = document.build_page(
+        comparisons, notes, title or f"{len(comparisons)} kernels", NO_SOURCE, NO_TILES, MOST_PARTS
+    )
+    parts = [f"### {escape(page.title)}\n", f"**{escape(page.verdict)}**\n"]
+    parts += ["> Recorded, not measured now.\n"] if page.recorded else []
+    parts += ["\n".join(f"> {escape(note)}" for note in page.notes) + "\n"] if page.notes else []
+    rows = [
+        [r.number, escape(", ".join([r.name, r.note] if r.note else [r.name])), r.grid, r.block, r.excessive, r.degree,
+         r.duration, *([r.pace] if page.compares else [])]
+        for r in page.rows[:MOST_ROWS]
+    ]  # fmt: skip
+    pace = ["speed-up"] if page.compares else []
+    parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "ms", *pace], rows, words=4))
+    if len(page.rows) > MOST_ROWS:
+        parts.append(f"{len(page.rows) - MOST_ROWS} more are in the HTML report.\n")
+    for part in page.parts:
+        parts.append(f"#### {escape(part.name)}\n")
+        parts += _parts(part.report)[1:]
+    return _joined(parts)
+
+
+def _parts(report: Report) -> list[str]:
+    parts = [*_head(report), *_overview(report), *_accesses(report), *_stalls(report), *_mix(report), *_worst(report)]
+    return [*parts, *_rules(report), *_origin(report)]
+
+
+def _joined(parts: Iterable[str]) -> str:
+    text = ""
+    for part in parts:
+        if len((text + part).encode()) > MOST_BYTES:
+            return f"{text}The rest does not fit here; the HTML report has it.\n"
+        text += f"{part}\n"
+    return text
+
+
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line and inside a table; it mentions and links nobody."""
+    line = " ".join(text.split())
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        line = line.replace(character, entity)
+    line = re.sub(r"([\\`*_\[\]|~]|^[#+-])", r"\\\1", line)
+    return re.sub(r"(@|:(?=//)|w(?=ww\.)|#(?=\d))", r"\1&#8203;", line)
+
+
+def _code(text: str) -> str:
+    """Return a text as code; a backtick in it would end that, so it becomes an apostrophe."""
+    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Return a table; all but the first `words` columns are numbers, to the right."""
+    marks = [" --- " if column < words else " ---: " for column in range(len(heads))]
+    lines = [f"|{'|'.join(marks)}|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join([f"| {' | '.join(heads)} |", *lines]) + "\n"
+
+
+def _head(report: Report) -> list[str]:
+    parts = [f"### {escape(report.title)}\n", f"**{escape(report.verdict)}**\n"]
+    if report.computed:
+        parts.append(f"> Computed, not measured: wavefronts of {escape('; '.join(report.computed))}.\n")
+    if report.recorded:
+        parts.append(f"> Recorded, not measured now: {escape('; '.join(report.recorded))}.\n")
+    if report.warnings:
+        parts.append("\n".join(f"> **Warning:** {escape(warning)}" for warning in report.warnings) + "\n")
+    rows = [[figure.title, escape(figure.before), escape(figure.after), figure.note] for figure in report.figures]
+    if report.compares:
+        before, after = (escape(label) for label in report.labels[:2])
+        parts.append(_table(["", before, after, ""], rows))
+    else:
+        parts.append(
+            _table(["", escape(report.labels[0]), ""], [[title, after, note] for title, _, after, note in rows])
+        )
+    return parts
+
+
+def _overview(report: Report) -> list[str]:
+    rows = [[escape(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in report.overview]
+    return [_table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)] if rows else []
+
+
+def _accesses(report: Report) -> list[str]:
+    rows = [
+        [escape(kind.name), kind.transfer, escape(row.label), row.actual, row.ideal, row.excessive, row.degree]
+        for kind in report.accesses
+        for row in kind.rows[:MOST_COLUMNS]
+    ]
+    if not rows:
+        return ["No shared-memory access was counted.\n"]
+    heads = ["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"]
+    parts = ["#### Wavefronts by access\n", _table(heads, rows, words=3)]
+    if report.phantoms:
+        said = "; ".join(f"{escape(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
+        parts.append(f"Phantom conflicts, counted by the hardware where no wavefront is excessive: {said}.\n")
+    return parts
+
+
+def _columns(report: Report) -> list[str]:
+    """Return the heads of a table with one column per profile, and the change after the second."""
+    heads = [escape(label) for label in report.labels[:MOST_COLUMNS]]
+    return [*heads[:2], "change", *heads[2:]] if report.compares else heads
+
+
+def _cells(values: Sequence[str], change: str, compares: bool) -> list[str]:
+    shown = list(values[:MOST_COLUMNS])
+    return [*shown[:2], change, *shown[2:]] if compares else shown
+
+
+def _stalls(report: Report) -> list[str]:
+    rows = [
+        [_code(row.reason), *_cells([share.text for share in row.shares], row.change, report.compares)]
+        for row in report.stalls.major[:STALLS_SHOWN]
+    ]
+    if not rows:
+        return []
+    sentences = [escape(" ".join(report.stalls.sentences)) + "\n"] if report.stalls.sentences else []
+    return ["#### Stalls, share of samples\n", *sentences, _table(["reason", *_columns(report)], rows)]
+
+
+def _mix(report: Report) -> list[str]:
+    if report.mix is None:
+        return []
+    rows = [
+        [escape(row.name), *_cells([share.text for share in row.shares], row.change, report.compares)]
+        for row in (*report.mix.rows, report.mix.total)
+    ]
+    rows += [
+        [
+            escape(row.title),
+            *_cells([f"{value} {row.unit}".strip() for value in row.values], row.change, report.compares),
+        ]
+        for row in report.mix.resources
+    ]
+    sentence = f"{escape(report.mix.sentence)}\n\n" if report.mix.sentence else ""
+    table = _table(["warp instructions", *_columns(report)], rows)
+    return [f"{sentence}<details><summary>Instruction mix</summary>\n\n{table}\n</details>\n"]
+
+
+def _worst(report: Report) -> list[str]:
+    """Return the instructions with most excess, of the first profiles that have any."""
+    found = [
+        [escape(table.label), _code(row.sass), *([_code(row.place)] if row.place else [""]), row.excessive, row.degree]
+        for table in report.instructions[:MOST_COLUMNS]
+        for row in _excessive(table.rows)[:INSTRUCTIONS_SHOWN]
+    ]
+    if not found:
+        return []
+    table = _table(["profile", "instruction", "source", "excessive", "degree"], found, words=3)
+    return [f"<details><summary>Worst instructions</summary>\n\n{table}\n</details>\n"]
+
+
+def _rules(report: Report) -> list[str]:
+    """Return what the rule pack finds to gain, profile by profile."""
+    said = [
+        f"- **{escape(group.label)}**, {escape(card.title)}: {escape(card.message)}"
+        for group in report.findings[:MOST_COLUMNS]
+        for card in group.cards
+        if card.kind != KINDS["ok"]
+    ]
+    if not said:
+        return []
+    return ["<details><summary>What the rules say</summary>\n\n" + "\n".join(said) + "\n\n</details>\n"]
+
+
+def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:
+    return [row for row in rows if row.heat]
+
+
+def _origin(report: Report) -> list[str]:
+    return [f"<sub>{escape(report.conditions)} · made by ncu-swizzle</sub>\n"]

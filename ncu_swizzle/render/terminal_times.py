@@ -1,0 +1,51 @@
+"""Times of kernels, on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from rich.console import Console
+from rich.markup import escape
+
+from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.catalog.family import Family, Problem
+from ncu_swizzle.profiles.result import Timing
+from ncu_swizzle.render.terminal_tables import new_table
+from ncu_swizzle.texts import in_words
+
+
+def rate(family: Family, problem: Problem) -> tuple[str, float]:
+    """Return the unit of a family's rate, and how much of it one launch does, times milliseconds."""
+    flops = evaluate(family.flops, problem)
+    return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
+
+
+def against(timing: Timing) -> tuple[str, float] | None:
+    """Return what kernels are held against and its milliseconds: the library's, or copying as many bytes."""
+    library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
+    if library:
+        return library, median(timing.facts["times_ms"][library])
+    copying = timing.facts.get("copy_ms")
+    return ("copying as many bytes", median(copying)) if copying else None
+
+
+def times(timing: Timing, console: Console) -> None:
+    """Print the median time of each kernel, its rate, and its ratios to the first and to the reference."""
+    family, kernels, facts = timing.family, timing.kernels, timing.facts
+    machine, problem = facts["machine"], facts["problem"]
+    unit, amount = rate(family, problem)
+    medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
+    reference = against(timing)
+    console.print(f"{escape(family.title)}, {escape(in_words(problem))}".removesuffix(", "))
+    console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
+    table = new_table("", "kernel")
+    rates = (unit,) if amount else ()
+    for title in ("error", "median", *rates, "speed-up", *([f"of {reference[0]}"] if reference else [])):
+        table.add_column(title, justify="right")
+    first = next(iter(medians.values()))
+    for name, time in medians.items():
+        errors = facts["errors"].get(name, {})
+        error = f"{max(errors.values()):.1e}" if errors else "-" if family.reference else "not checked"
+        cells = [error, f"{time:.3f} ms", *([f"{amount / time:.0f}"] if amount else []), f"{first / time:.2f}"]
+        table.add_row(escape(name), *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
+    console.print(table)

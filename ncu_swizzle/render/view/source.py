@@ -1,0 +1,222 @@
+"""The source of a report, line by line with its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.profiles.counts import Total
+from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view.counts import MOST_COLUMNS, Counts, File
+from ncu_swizzle.render.view.counts import files as count_files
+
+MINOR_LINE = 0.5  # percent of the samples; a line without shared-memory accesses and with less is folded away
+AROUND = 3  # lines shown above and below one that matters
+SHORTEST_FOLD = 8  # fewer lines are not worth hiding
+WORST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a source line; `kind` is a CSS class, empty for plain text."""
+
+    kind: str
+    text: str
+
+
+Line = tuple[Token, ...]
+Highlight = Callable[[str, str], Sequence[Line]]  # text, path → lines
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """What one profile counted on a line; the heats are shades from 0 to 1, or empty."""
+
+    wavefronts: str
+    excessive: str
+    degree: str
+    samples: str
+    excess_heat: str
+    sample_heat: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line; without counts, `counts` is empty, else it has one entry per profile of the panel.
+
+    Where two texts are aligned, `number` counts the rows, `shown` is what the texts call the line, `mark` says that
+    only one has it (− the one before, + the one after), and `numbers` is the line's number for each profile.
+    """
+
+    number: int
+    tokens: Line
+    counts: tuple[LineCounts | None, ...] = ()
+    shown: str = ""
+    mark: str = ""
+    numbers: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that follow each other; folded ones are a click away."""
+
+    lines: tuple[SourceLine, ...]
+    folded: bool
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A link to a line that stands out."""
+
+    target: str
+    path: str
+    number: int
+    why: str
+    shown: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One text of one file, or two aligned ones, with the counts of every profile that was built from it."""
+
+    key: str
+    path: str
+    labels: tuple[str, ...]
+    left_out: tuple[str, ...]  # profiles built from this text that there is no column for
+    lines: tuple[SourceLine, ...]
+    blocks: tuple[Block, ...]
+    worst: tuple[Jump, ...]
+    summary: str
+    embedded: bool
+    open: bool
+    aligned: bool = False
+
+
+def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
+    """Return the files that matter, worst first, and the paths of those that do not; links bear the prefix."""
+    files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
+    shown = [file for file in files if file.matters]
+    made = tuple(_panel(f"{prefix}s{index}", file, highlight, index == 1) for index, file in enumerate(shown, start=1))
+    return made, tuple(file.path for file in files if not file.matters)
+
+
+def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
+    arises, *_ = file.badness
+    lines = _lines(file, _tokens(file, highlight))
+    labels = tuple(counts.label for counts in file.counts)
+    worst = _worst(key, file)
+    return Panel(
+        key=key,
+        path=file.path,
+        labels=labels[:MOST_COLUMNS],
+        left_out=labels[MOST_COLUMNS:],
+        lines=lines,
+        blocks=_blocks(file, lines, {jump.number for jump in worst}),
+        worst=worst,
+        summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
+        embedded=bool(file.text),
+        open=first or arises > 0,
+        aligned=bool(file.pairs),
+    )
+
+
+def _tokens(file: File, highlight: Highlight) -> Sequence[Line]:
+    before = highlight(file.text, file.path) if file.text else ()
+    if file.after is None:
+        return before
+    after = highlight(file.after, file.path)
+    return [_at(before, old) if old else _at(after, new) for old, new in file.pairs]
+
+
+def _at(lines: Sequence[Line], number: int | None) -> Line:
+    return lines[number - 1] if number and number <= len(lines) else ()
+
+
+def _summary(counts: Counts) -> str:
+    share = text.percent(counts.share(counts.samples))
+    return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its samples"
+
+
+def _lines(file: File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
+    """Return every line of the text, and the lines with counts that the text does not reach."""
+    counted = {number for counts in file.counts for number in counts.lines}
+    most_excess = max((t.excessive or 0 for c in file.counts for t in c.lines.values()), default=0)
+    most_samples = max((c.share(t.samples) or 0 for c in file.counts for t in c.lines.values()), default=0)
+
+    def cells(number: int) -> tuple[LineCounts | None, ...]:
+        if number not in counted:
+            return ()
+        return tuple(_cells(c, c.lines.get(number), most_excess, most_samples) for c in file.counts[:MOST_COLUMNS])
+
+    if file.pairs:
+        return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
+    within = [SourceLine(number, line, cells(number)) for number, line in enumerate(tokens, start=1)]
+    beyond = sorted(number for number in counted if not 1 <= number <= len(tokens))
+    return (*within, *(SourceLine(number, (), cells(number)) for number in beyond))
+
+
+def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None, ...]) -> SourceLine:
+    old, new = file.pairs[number - 1]
+    mark = "+" if old is None else text.MINUS if new is None else ""
+    numbers = (old,) * (len(file.counts) - file.newer) + (new,) * file.newer
+    return SourceLine(number, tokens, counts, file.shown(number), mark, numbers)
+
+
+def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
+    """Part the lines into those around one that matters, and the long stretches between them, which are folded."""
+    near = {
+        around
+        for line in lines
+        if line.number in linked or line.mark or any(_matters(counts, line.number) for counts in file.counts)
+        for around in range(line.number - AROUND, line.number + AROUND + 1)
+    }
+    runs = [(shown, tuple(run)) for shown, run in groupby(lines, key=lambda line: line.number in near)]
+    joined = [(shown or len(run) < SHORTEST_FOLD or len(runs) == 1, run) for shown, run in runs]
+    return tuple(
+        Block(tuple(line for _, run in group for line in run), folded=not shown)
+        for shown, group in groupby(joined, key=lambda entry: entry[0])
+    )
+
+
+def _matters(counts: Counts, number: int) -> bool:
+    total = counts.lines.get(number)
+    return total is not None and (total.wavefronts is not None or (counts.share(total.samples) or 0.0) >= MINOR_LINE)
+
+
+def _cells(counts: Counts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
+    if total is None:
+        return None
+    accesses = total.wavefronts is not None
+    share = counts.share(total.samples)
+    return LineCounts(
+        wavefronts=text.count(total.wavefronts) if accesses else "",
+        excessive=text.count(total.excessive) if accesses else "",
+        degree=text.degree(total.degree) if total.wavefronts and total.ideal != 0 else "",
+        samples=text.percent(share),
+        excess_heat=text.shade(total.excessive, most_excess),
+        sample_heat=text.shade(share, most_samples),
+    )
+
+
+def _worst(key: str, file: File) -> tuple[Jump, ...]:
+    """Return links to the sites of most excess; where there are none, to the lines that it or the time passes."""
+    sites = sum((counts.sites for counts in file.counts), Counter[int]())
+    passing: Counter[int] = Counter()
+    sampled: dict[int, float] = {}
+    for counts in file.counts:
+        for number, total in counts.lines.items():
+            passing[number] += total.excessive or 0
+            sampled[number] = max(sampled.get(number, 0.0), counts.share(counts.own[number]) or 0.0)
+    ranked = sites or +passing or Counter(sampled)
+    order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
+    return tuple(
+        Jump(f"{key}-{number}", file.path, number, _why(number, passing, sampled), file.shown(number))
+        for number in order
+    )
+
+
+def _why(number: int, excess: Counter[int], sampled: dict[int, float]) -> str:
+    return f"{text.count(excess[number])} excessive" if excess[number] else f"{sampled[number]:.1f} % of the samples"

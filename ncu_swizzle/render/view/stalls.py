@@ -1,0 +1,114 @@
+"""Why warps did not issue, profile by profile, and where the time of a stall went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view.tables import Share
+
+MINOR_STALL = 1.0  # percent; a reason that no profile spends more on is folded
+MOVED = 1.0  # percentage points; a smaller change is not worth a sentence
+GAINERS = 3
+
+
+@dataclass(frozen=True)
+class StallRow:
+    """One reason: its share of each profile's samples, and what changed from the first to the second."""
+
+    reason: str
+    meaning: str
+    shares: tuple[Share, ...]
+    change: str
+    delta: text.Delta
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """The stall reasons that matter, the minor ones, and in words where the time went."""
+
+    sentences: tuple[str, ...]
+    major: tuple[StallRow, ...]
+    minor: tuple[StallRow, ...]
+
+
+def meaning(reason: str) -> str:
+    """Return why a warp with this stall reason does not issue, in a few words; empty for an unknown reason."""
+    return str(_reasons().REASONS.get(reason, ""))
+
+
+def _reasons() -> ModuleType:
+    return bridge.pack("stalls")
+
+
+def stalls(comparison: Comparison) -> Stalls:
+    """Return the stall reasons in the comparison's order: what changed most first."""
+    sampled = [sum(profile.stalls.values()) > 0 for profile in comparison.profiles]
+    table = [
+        (str(reason), [row[label] if has else None for label, has in zip(comparison.labels, sampled, strict=True)])
+        for reason, row in comparison.stalls.iterrows()
+    ]
+    widest = max((abs(_moved(shares) or 0.0) for _, shares in table), default=0.0)
+    rows = [(max(share or 0.0 for share in shares), _stall(reason, shares, widest)) for reason, shares in table]
+    return Stalls(
+        sentences=_sentences(comparison, table),
+        major=tuple(row for most, row in rows if most >= MINOR_STALL),
+        minor=tuple(row for most, row in rows if most < MINOR_STALL),
+    )
+
+
+def _moved(shares: list[float | None]) -> float | None:
+    """Return the change from the first to the second in percentage points; None where it is unknown."""
+    if len(shares) < 2 or shares[0] is None or shares[1] is None:
+        return None
+    return shares[1] - shares[0]
+
+
+def _stall(reason: str, shares: list[float | None], widest: float) -> StallRow:
+    return StallRow(
+        reason,
+        meaning(reason),
+        tuple(Share(text.percent(share), text.width(share, 100)) for share in shares),
+        text.points(shares[0], shares[1]) if len(shares) > 1 else "",
+        text.delta(_moved(shares), widest),
+    )
+
+
+def _sentences(comparison: Comparison, table: list[tuple[str, list[float | None]]]) -> tuple[str, ...]:
+    """Say where the stall went: what shrank most, what took its place, and what that is in time."""
+    moves = [(reason, shares, moved) for reason, shares in table if (moved := _moved(shares)) is not None]
+    if not moves:
+        return ()
+    before, after = comparison.labels[:2]
+    less = [(reason, shares) for reason, shares, moved in moves if moved <= -MOVED]
+    more = [(reason, shares) for reason, shares, moved in moves if moved >= MOVED]
+    if not less and not more:
+        return (f"No reason changed by as much as {MOVED:.0f} percentage point from {before} to {after}.",)
+    said = []
+    if less:
+        reason, shares = less[0]
+        said.append(f"{reason} fell from {text.percent(shares[0])} of the samples of {before} to "
+                    f"{text.percent(shares[1])} of {after}'s{_in_time(comparison, shares)}.")  # fmt: skip
+    if more:
+        gained = [f"{reason} ({text.points(*shares[:2])})" for reason, shares in more[:GAINERS]]
+        said.append(f"The share went to {text.listed(gained)}.")
+    waits = [(reason, shares[1] or 0.0) for reason, shares, _ in moves if reason not in _reasons().HEALTHY]
+    reason, share = max(waits, key=lambda entry: entry[1], default=("", 0.0))
+    if share >= MINOR_STALL:
+        why = f": {meaning(reason)}" if meaning(reason) else ""
+        said.append(f"The largest wait of {after} is {reason}, {text.percent(share)}{why}.")
+    return tuple(said)
+
+
+def _in_time(comparison: Comparison, shares: list[float | None]) -> str:
+    """Return the shares times the durations, as a clause; nothing where a duration is unknown."""
+    times = [text.known(profile.duration_ns) for profile in comparison.profiles[:2]]
+    spent = [
+        f"{text.fixed(share / 100 * ns * 1e-6, 3)} ms"
+        for share, ns in zip(shares, times, strict=False)
+        if share is not None and ns is not None
+    ]
+    return f": weighed with the duration, {spent[0]} became {spent[1]}" if len(spent) == 2 else ""

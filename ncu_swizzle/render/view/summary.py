@@ -1,0 +1,205 @@
+"""The head of a report: the key figures, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ncu_swizzle.profiles.comparison import SHARED_PIPE, Comparison
+from ncu_swizzle.profiles.model import EMULATED, Profile
+from ncu_swizzle.render.view import text
+from ncu_swizzle.texts import in_words
+
+ENGINES = {
+    "ncu": "ncu (measured)",
+    "recorded": "recorded (measured earlier, on real hardware)",
+    EMULATED: "emulated (computed, not measured)",
+}
+
+MOST_NAMED = 6  # profiles in one sentence
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One key figure: after, and before it where there are two profiles."""
+
+    title: str
+    before: str
+    after: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing known of every profile; `values` has one text per profile, or one that all share."""
+
+    title: str
+    values: tuple[str, ...]
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What ran, in full: the function as it was compiled, and ncu's command line."""
+
+    label: str
+    function: str
+    command: str
+
+
+def figures(comparison: Comparison) -> tuple[Figure, ...]:
+    """Return what a reader has to know first."""
+    pair = comparison.profiles[:2]
+    return (
+        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0 means no conflicts"),
+        _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
+        _pace(comparison),
+        _figure(
+            pair,
+            "Shared pipe",
+            lambda p: text.percent(p.number(SHARED_PIPE)),
+            ", ".join(filter(None, ("busy, share of its peak", _borrowed(comparison)))),
+        ),
+    )
+
+
+def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> Figure:
+    *before, after = (show(profile) for profile in pair)
+    return Figure(title, before[0] if before else "", after, note)
+
+
+def _pace(comparison: Comparison) -> Figure:
+    times = [_milliseconds(profile) for profile in comparison.profiles[:2]]
+    if len(times) == 1:
+        return Figure("Duration", "", times[0], _borrowed(comparison))
+    ratio = text.known(comparison.speedup)
+    speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
+    return Figure("Speed-up", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
+
+
+def _borrowed(comparison: Comparison) -> str:
+    """Say "recorded" where the figure is not of the same origin as the wavefronts."""
+    return "recorded" if any(profile.beside for profile in comparison.profiles[:2]) else ""
+
+
+def _milliseconds(profile: Profile) -> str:
+    ns = text.known(profile.duration_ns)
+    return text.UNKNOWN if ns is None else f"{text.fixed(ns * 1e-6, 3)} ms"
+
+
+def recorded(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2: an H100, 2026-11-21"."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == "recorded":
+            day = profile.when[:10] or "an unknown day"
+            runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
+    return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
+
+
+def computed(comparison: Comparison) -> tuple[str, ...]:
+    """Return what was computed, one text per architecture: "kernel1 and kernel2 for sm_90"; and what beside it was not.
+
+    That is "their times, stalls and other metrics were recorded on an H100, 2026-11-21".
+    """
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        if profile.engine == EMULATED:
+            kinds.setdefault((_arch(profile), profile.beside), []).append(label)
+    return tuple(
+        f"{_few(labels)} for {arch or 'an unknown architecture'}"
+        + (f"; times, stalls and the rest {beside}" * bool(beside))
+        for (arch, beside), labels in kinds.items()
+    )
+
+
+def _few(labels: list[str]) -> str:
+    """Return the labels, or the first of them and how many more there are."""
+    more = len(labels) - MOST_NAMED
+    return text.listed([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
+
+
+def facts(comparison: Comparison) -> tuple[Fact, ...]:
+    """Return where each profile comes from; what is equal everywhere is said once."""
+    return tuple(
+        Fact(title, _merged([get(profile) or text.UNKNOWN for profile in comparison.profiles]), code)
+        for title, get, code in _FACTS
+    )
+
+
+def conditions(all_facts: tuple[Fact, ...]) -> str:
+    """Return in one line what holds for all profiles: GPU, versions, clocks, problem."""
+    shared = (fact for fact in all_facts if fact.title in _CONDITIONS and len(fact.values) == 1)
+    return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
+
+
+def launches(comparison: Comparison) -> tuple[Launch, ...]:
+    """Return the texts that are too long for a table of facts."""
+    return tuple(
+        Launch(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
+    )
+
+
+def _merged(values: list[str]) -> tuple[str, ...]:
+    return tuple(values[:1]) if len(set(values)) == 1 else tuple(values)
+
+
+def _gpu(profile: Profile) -> str:
+    machine = profile.machine
+    if profile.engine == EMULATED:
+        return f"none: computed for {_arch(profile) or text.UNKNOWN}"
+    more = [_arch(profile)] if machine.compute_capability else []
+    more += [f"{machine.sm_count} SMs"] if machine.sm_count else []
+    return f"{machine.gpu or text.UNKNOWN} ({', '.join(more)})" if more else machine.gpu
+
+
+def _arch(profile: Profile) -> str:
+    capability = profile.machine.compute_capability
+    return f"sm_{capability.replace('.', '')}" if capability else ""
+
+
+def _engine(profile: Profile) -> str:
+    name = ENGINES.get(profile.engine, profile.engine)
+    return f"{name}; times, stalls and other metrics {profile.beside}" if profile.beside else name
+
+
+def _size(dimensions: tuple[int, ...]) -> str:
+    return " × ".join(f"{size:,}" for size in dimensions) if all(dimensions) else text.UNKNOWN
+
+
+def _when(profile: Profile) -> str:
+    try:
+        moment = datetime.fromisoformat(profile.when)
+    except ValueError:
+        return profile.when
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _error(error: object) -> str:
+    number = text.known(error)
+    return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
+
+
+_CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock control", "Problem"})
+_FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
+    ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
+    ("Problem", lambda p: in_words(p.problem), False),
+    ("Grid, block", lambda p: f"{_size(p.grid)}, {_size(p.block)}", False),
+    ("Engine", _engine, False),
+    ("GPU", _gpu, False),
+    ("Driver", lambda p: p.machine.driver, False),
+    ("CUDA", lambda p: p.machine.cuda, False),
+    ("Nsight Compute", lambda p: p.machine.ncu, False),
+    ("Clock control", lambda p: p.machine.clock_control, False),
+    ("When", _when, False),
+    ("Commit", lambda p: p.commit, True),
+    (
+        "Relative error",
+        lambda p: ", ".join(f"{name} {_error(error)}" for name, error in p.errors.items()) or "not checked",
+        False,
+    ),
+    ("Report file", lambda p: p.report, True),
+    ("Its SHA-256 begins", lambda p: p.report_sha256[:16], True),
+)

@@ -1,0 +1,150 @@
+"""The tables of a report: metrics, accesses and what ncu wrote, raw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.profiles.counts import TRANSFERS, Total
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.view import text
+
+COUNTER = "Hardware conflict counter, "  # how `compare` titles these metrics
+DECIMALS = {"ms": 3, "%": 1, "GHz": 2}
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric: a value per profile, and what became of it from the first to the second."""
+
+    title: str
+    unit: str
+    values: tuple[str, ...]
+    change: str
+
+
+@dataclass(frozen=True)
+class AccessRow:
+    """One access kind of one profile; the widths are of a bar that ends at the longest one of its kind."""
+
+    label: str
+    executed: str
+    actual: str
+    ideal: str
+    excessive: str
+    degree: str
+    share: str
+    ideal_width: str
+    excess_width: str
+
+
+@dataclass(frozen=True)
+class AccessKind:
+    """One access kind, or all of them together, with a row per profile."""
+
+    name: str
+    transfer: str
+    rows: tuple[AccessRow, ...]
+
+
+@dataclass(frozen=True)
+class Phantom:
+    """What the hardware counter calls bank conflicts of a profile that has none."""
+
+    label: str
+    counters: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """A percentage, as a text and as a bar."""
+
+    text: str
+    width: str
+
+
+@dataclass(frozen=True)
+class RawRow:
+    name: str
+    unit: str
+    values: tuple[str, ...]
+
+
+def metrics(comparison: Comparison) -> tuple[MetricRow, ...]:
+    """Return the rows of the metric table."""
+    return tuple(
+        _metric(str(title), str(row["unit"]), [row[label] for label in comparison.labels])
+        for title, row in comparison.metrics.iterrows()
+    )
+
+
+def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
+    decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
+    compare = text.points if unit == "%" else text.change
+    change = compare(values[0], values[1]) if len(values) > 1 else ""
+    return MetricRow(title, unit, tuple(text.fixed(value, decimals) for value in values), change)
+
+
+def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
+    """Return the access kinds, the one with most wavefronts first, then all of them together."""
+    totals = [(label, p.accesses, p.total) for label, p in zip(comparison.labels, comparison.profiles, strict=True)]
+    names = dict.fromkeys(str(name) for name in comparison.accesses["access"])
+    if not names:
+        return ()
+    kinds = [(name, TRANSFERS.get(name, ""), [(label, by[name], all_) for label, by, all_ in totals if name in by])
+             for name in names]  # fmt: skip
+    kinds.append(("All", "everything above", [(label, all_, all_) for label, _, all_ in totals]))
+    return tuple(AccessKind(name, transfer, _access_rows(rows)) for name, transfer, rows in kinds)
+
+
+def _access_rows(rows: list[tuple[str, Total, Total]]) -> tuple[AccessRow, ...]:
+    longest = max((total.wavefronts or 0 for _, total, _ in rows), default=0)
+    return tuple(
+        AccessRow(
+            label=label,
+            executed=text.count(total.executed),
+            actual=text.count(total.wavefronts),
+            ideal=text.count(total.ideal),
+            excessive=text.count(total.excessive),
+            degree=text.degree(total.degree),
+            share=_share(total, everything),
+            ideal_width=text.width(min(total.ideal or 0, total.wavefronts or 0), longest),
+            excess_width=text.width(total.excessive, longest),
+        )
+        for label, total, everything in rows
+    )
+
+
+def _share(part: Total, whole: Total) -> str:
+    if part.wavefronts is None or not whole.wavefronts:
+        return text.UNKNOWN
+    return text.percent(100 * part.wavefronts / whole.wavefronts)
+
+
+def phantoms(comparison: Comparison) -> tuple[Phantom, ...]:
+    """Return the profiles without any excess of which the hardware counter claims conflicts all the same."""
+    counters = [row for row in comparison.metrics.iterrows() if str(row[0]).startswith(COUNTER)]
+    found = []
+    for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
+        claims = [f"{text.count(row[label])} {str(title).removeprefix(COUNTER)}"
+                  for title, row in counters if text.known(row[label])]  # fmt: skip
+        if claims and profile.total.excessive == 0:
+            found.append(Phantom(label, ", ".join(claims)))
+    return tuple(found)
+
+
+def raw(comparison: Comparison) -> tuple[RawRow, ...]:
+    """Return every metric of every profile, by name."""
+    names = sorted({name for profile in comparison.profiles for name in profile.metrics})
+    return tuple(
+        RawRow(name, _units(name, comparison.profiles), tuple(_raw(name, p) for p in comparison.profiles))
+        for name in names
+    )
+
+
+def _units(name: str, profiles: tuple[Profile, ...]) -> str:
+    return " or ".join(sorted({p.metrics[name].unit for p in profiles if name in p.metrics and p.metrics[name].unit}))
+
+
+def _raw(name: str, profile: Profile) -> str:
+    return text.raw(profile.metrics[name].value) if name in profile.metrics else "not in the report"

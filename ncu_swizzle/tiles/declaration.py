@@ -1,0 +1,55 @@
+"""What the catalogue's kernels do to shared memory: the tiles of a block, and every access to them.
+
+One module per family, named after it, with a function ``tiles(source, problem)``: the kernel's own source says which
+layout policy it uses, the problem how often each access is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.tiles import policies
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Tiles of one shape that share a mapping, and all accesses of one launch to them.
+
+    `copies` of them lie in a block's shared memory. A policy's ``at(row, unit)`` counts units of `unit` elements.
+    """
+
+    name: str
+    mapping: Mapping
+    accesses: tuple[Access, ...]
+    copies: int = 1
+    unit: int = 1
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the kernel's own file chooses: the layout policy, and the integer arguments of its templates."""
+
+    text: str
+
+    @property
+    def policy(self) -> str:
+        """The name of the first layout policy in it."""
+        found = re.search(r"\blayout::(\w+)<", self.text)
+        if not found:
+            raise UsageError("the kernel's source names no layout policy", "layout::RowMajor<…> is the plain one")
+        return found[1]
+
+    def argument(self, template: str) -> int:
+        """Return the first integer argument of a template, such as 4 of ``sum_rows<4, …>``."""
+        found = re.search(rf"\b{template}<(\d+)", self.text)
+        if not found:
+            raise UsageError(f"the kernel's source names no {template}<number>", "its accesses depend on it")
+        return int(found[1])
+
+    def mapping(self, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> Mapping:
+        """Return where the policy puts a tile of rows and columns."""
+        return policies.mapping(self.policy, rows, columns, element_bytes, unit_bytes)

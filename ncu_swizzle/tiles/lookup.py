@@ -1,0 +1,39 @@
+"""The tiles of a shipped kernel, by its family."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.tiles.declaration import Source, Tile
+
+
+def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile, ...]:
+    """Return the tiles of a shipped kernel by its name; nothing for a library's kernel or one of another catalogue."""
+    try:
+        target = collection.shipped().target(kernel, problem)
+        return tiles_of(target) if target.family.name == family else ()
+    except NcuSwizzleError:
+        return ()
+
+
+def tiles_of(target: Target) -> tuple[Tile, ...]:
+    """Return the tiles of a kernel and all accesses to them; raise UsageError where they are not declared."""
+    family, kernel = target.family, target.kernel
+    if kernel.library:
+        raise UsageError(f"{kernel.name} is a library's kernel: its layouts are not declared", "name another kernel")
+    if family.standalone:
+        raise UsageError(f"the accesses of {kernel.name} are not declared", "ncu-swizzle profile measures them")
+    try:
+        module = importlib.import_module(f"ncu_swizzle.tiles.{family.name}")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the accesses of the family {family.name} are not declared",
+            f"declare them in ncu_swizzle/tiles/{family.name}.py; docs/model.md says how",
+        ) from error
+    source = Source(target.source.read_text(encoding="utf-8"))
+    found: tuple[Tile, ...] = module.tiles(source, target.problem)
+    return found
