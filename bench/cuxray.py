@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle import paths
@@ -84,7 +85,7 @@ def ours(case: Case) -> Degrees:
     if case.kernel.library:
         return {}
     try:
-        made = emulation.of_cubin(case.family, case.kernel, case.family.problem(), case.cubin)
+        made = emulation.emulate_cubin(Target(case.family, case.kernel, case.family.problem()), case.cubin)
     except NcuSwizzleError as error:
         print(f"{case.kernel.name}: {error}", file=sys.stderr)
         return {}

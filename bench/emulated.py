@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.ncurep import reader  # noqa: E402
@@ -62,7 +63,7 @@ def measure(name: str) -> dict[str, object]:
     family, kernel = collection.shipped().find(name)
     recorded = reader.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
-    made = emulation.of_kernel(family, kernel, family.problem())
+    made = emulation.emulate_target(Target(family, kernel, family.problem()))
     seconds = time.perf_counter() - start
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     ran = f"{made.counts.blocks_run:,} of {made.counts.blocks:,}"

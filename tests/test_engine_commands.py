@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle import paths
@@ -103,7 +104,7 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
     family, kernel = collection.shipped().find("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
-        emulation.of_kernel(family, kernel, family.problem())
+        emulation.emulate_target(Target(family, kernel, family.problem()))
     recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
     assert recalled.engine == "recorded"
 
@@ -133,7 +134,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 @pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
 def test_every_count_is_the_recorded_one(name: str) -> None:
     family, kernel = collection.shipped().find(name)
-    made = emulation.of_kernel(family, kernel, family.problem())
+    made = emulation.emulate_target(Target(family, kernel, family.problem()))
     recorded = reader.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
     assert counts(made.profile) == counts(recorded)
     for metric in ("launch__grid_size", "launch__block_size", "launch__registers_per_thread", "launch__thread_count"):
@@ -194,8 +195,8 @@ def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
 def test_exhaustive_says_the_same() -> None:
     family, kernel = collection.shipped().find("transpose-plain")
     problem = family.problem({"n": 100})
-    some = emulation.of_kernel(family, kernel, problem)
-    every = emulation.of_kernel(family, kernel, problem, emulation.Settings(exhaustive=True))
+    some = emulation.emulate_target(Target(family, kernel, problem))
+    every = emulation.emulate_target(Target(family, kernel, problem), emulation.Settings(exhaustive=True))
     assert every.counts.blocks_run == every.counts.blocks == 16
     assert counts(every.profile) == counts(some.profile)
 

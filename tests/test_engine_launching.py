@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.cubin.elf import Cubin
@@ -20,7 +21,7 @@ from tests.test_engine_cubin import embedded
 def prepared(name: str) -> tuple[Cubin, emulated_launch.Launch]:
     family, kernel = collection.shipped().find(name)
     cubin = embedded(name)
-    return cubin, emulated_launch.of_kernel(family, kernel, family.problem(), cubin, cubin.only())
+    return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, cubin.only())
 
 
 def test_a_catalogue_kernel_is_launched_as_it_was_recorded() -> None:
@@ -60,7 +61,7 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
     source, *others = family.arguments
     filled = replace(family, arguments=(replace(source, fill="iota%7"), *others))
     cubin = embedded("transpose-plain")
-    launch = emulated_launch.of_kernel(filled, kernel, family.problem({"n": 64}), cubin, "transpose_plain")
+    launch = emulated_launch.launch_of(Target(filled, kernel, family.problem({"n": 64})), cubin, "transpose_plain")
     (content,) = (content for address, content in launch.memory.items() if address != GLOBALS)
     assert np.array_equal(np.frombuffer(content, np.float32), np.arange(64 * 64) % 7)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.build import headers
@@ -184,7 +185,7 @@ def test_what_was_compiled_elsewhere_needs_no_headers_here(
     family, kernel = collection.shipped().find(name)
     assert family.headers
     (result,) = container.inspect(recorded_file(name)).results
-    made = emulation.of_cubin(family, kernel, family.problem(), result.cubin)
+    made = emulation.emulate_cubin(Target(family, kernel, family.problem()), result.cubin)
     counted = {access: total for access, total in recorded(name).accesses.items() if total.wavefronts}
     computed = {access: total for access, total in made.profile.accesses.items() if total.wavefronts}
     assert {access: dataclasses.replace(total, samples=0) for access, total in counted.items()} == computed

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.launch import expected_output
@@ -76,7 +77,7 @@ def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile,
     cubin = Cubin(result.cubin, name)
     first = profile.instructions[0].pc
     code = emulated_launch.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
-    launch = emulated_launch.of_kernel(family, kernel, family.problem(), cubin, result.function)
+    launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
     rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
     different = []
     for one in profile.instructions:
@@ -105,7 +106,7 @@ def disassembled(name: str) -> tuple[Cubin, str, str]:
 def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
     family, kernel = KERNELS[name]
     cubin, symbol, text = disassembled(name)
-    launch = emulated_launch.of_kernel(family, kernel, family.problem(), cubin, symbol)
+    launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbol)
     counts = emulate(emulated_launch.code(cubin, symbol, text), launch)
     touched = [row for row in counts.rows if row.access]
     assert touched

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.model import prediction
@@ -34,7 +35,7 @@ OWN = [
 @pytest.mark.parametrize("name", OWN)
 def test_what_is_predicted_is_what_was_recorded(name: str, recorded: Recorded) -> None:
     family, kernel = CATALOG.find(name)
-    predictions = prediction.kernel(family, kernel, family.problem())
+    predictions = prediction.of_target(Target(family, kernel, family.problem()))
     checks = prediction.against(predictions, recorded(name))
     assert {check.predicted.access for check in checks} == set(recorded(name).accesses), "no access is left out"
     for check in checks:
@@ -48,7 +49,7 @@ def test_every_kernel_of_ours_is_declared() -> None:
 
 def test_differences_are_explained(recorded: Recorded) -> None:
     family, kernel = CATALOG.find("kernel1")
-    predictions = prediction.kernel(family, kernel, family.problem())
+    predictions = prediction.of_target(Target(family, kernel, family.problem()))
     by_access = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel1"))}
     assert {check.verdict for check in by_access.values()} == {"equal"}
     other = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel2"))}
@@ -63,10 +64,10 @@ def test_differences_are_explained(recorded: Recorded) -> None:
 
 def test_predictions_scale_with_the_problem() -> None:
     family, kernel = CATALOG.find("transpose-plain")
-    small, large = (prediction.kernel(family, kernel, family.problem({"n": n})) for n in (64, 128))
+    small, large = (prediction.of_target(Target(family, kernel, family.problem({"n": n}))) for n in (64, 128))
     assert [4 * (one.wavefronts or 0) for one in small] == [one.wavefronts for one in large]
     with pytest.raises(BadProblem, match="ends within a tile"):
-        prediction.kernel(family, kernel, family.problem({"n": 100}))
+        prediction.of_target(Target(family, kernel, family.problem({"n": 100})))
 
 
 def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
@@ -78,16 +79,16 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[variant]]\nname = "rotated"\ntitle = "By addition"\nlesson = "Rotates."\n')
     family, kernel = collection.load(kernels).find("rotated")
-    (tile,) = lookup.tiles_of(family, kernel, family.problem())
+    (tile,) = lookup.tiles_of(Target(family, kernel, family.problem()))
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
-    costly = {one.access for one in prediction.kernel(family, kernel, family.problem()) if one.excessive}
+    costly = {one.access for one in prediction.of_target(Target(family, kernel, family.problem())) if one.excessive}
     assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
 
 
 def test_what_is_not_declared_is_refused() -> None:
     family, library = CATALOG.find("reference-attention")
     with pytest.raises(UsageError, match="library's kernel"):
-        lookup.tiles_of(family, library, family.problem())
+        lookup.tiles_of(Target(family, library, family.problem()))
     _, kernel = CATALOG.find("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
         lookup.tiles_of(replace(family, name="other"), kernel, family.problem())

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.tiles import lookup
@@ -172,11 +173,11 @@ def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
 def test_catalogue_kernels_get_what_their_swizzled_variants_have(name: str) -> None:
     families = collection.shipped()
     family, kernel = families.find(name)
-    (tile,) = lookup.tiles_of(family, kernel, family.problem())
+    (tile,) = lookup.tiles_of(Target(family, kernel, family.problem()))
     found = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies))
     named = {"transpose-plain": "transpose-xor", "kernel1": "kernel2"}
     swizzled = named.get(name, name.replace("stride", "swizzle"))
-    (after,) = lookup.tiles_of(*families.find(swizzled), family.problem())
+    (after,) = lookup.tiles_of(Target(*families.find(swizzled), family.problem()))
     assert found.best is not None
     assert found.best.mapping == after.mapping
 
@@ -311,7 +312,7 @@ def test_cute_has_no_word_for_tables_and_sums(tile: Mapping) -> None:
 def test_a_policy_compiles_in_its_kernel(tmp_path: Path) -> None:
     """Plain kernel, suggestion, policy: what tests/gpu/test_suggest_on_gpu.py then measures."""
     family, kernel = collection.shipped().find("transpose-plain")
-    (tile,) = lookup.tiles_of(family, kernel, family.problem())
+    (tile,) = lookup.tiles_of(Target(family, kernel, family.problem()))
     best = suggest(tile.mapping.plain, tile.accesses).best
     assert best is not None
     plain = family.source(kernel).read_text(encoding="utf-8")

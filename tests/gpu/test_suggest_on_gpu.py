@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.model import prediction
@@ -61,10 +62,10 @@ def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_
     family, plain = collection.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
-    hold(prediction.kernel(family, plain, problem), before)
+    hold(prediction.of_target(Target(family, plain, problem)), before)
     assert before.total.excessive
 
-    (tile,) = lookup.tiles_of(family, plain, problem)
+    (tile,) = lookup.tiles_of(Target(family, plain, problem))
     best = suggest(tile.mapping.plain, tile.accesses, Constraints(copies=tile.copies)).best
     assert best is not None
     assert best.extra_bytes == 0
