@@ -1,5 +1,5 @@
-// A transpose through a tile of shared memory. Compiled with -DSWIZZLE=0 a warp reads one column of banks, 32 ways;
-// with -DSWIZZLE=1 the column's number is XORed with the row's, and every access is free of conflicts.
+// A transpose through a shared-memory tile. With -DSWIZZLE=0 a warp reads a column that is all in one bank, a 32-way
+// conflict; with -DSWIZZLE=1 the column index is XORed with the row index, and every access is conflict-free.
 
 #ifndef SWIZZLE
 #define SWIZZLE 1
@@ -15,7 +15,7 @@ __device__ int place(int row, int column) {
 #endif
 }
 
-// y = x^T for n x n matrices, n a multiple of 32; a block of 32 x 8 threads moves a tile of 32 x 32.
+// y = x^T for n x n matrices, n a multiple of 32; a block of 32 x 8 threads moves one 32 x 32 tile.
 __global__ void transpose(const float* __restrict__ x, float* __restrict__ y, int n) {
   __shared__ float tile[kTile * kTile];
   const int left = blockIdx.x * kTile, top = blockIdx.y * kTile;

@@ -1,6 +1,6 @@
-"""What the kernels of my.cu should compute. A function's parameters are named after the kernel's inputs and sizes."""
+"""What the kernels in my.cu should compute. Parameters are named after the kernel's inputs and sizes."""
 
 
 def transpose(x):
-    """Return y."""
+    """Return the expected y."""
     return x.T
