@@ -15,10 +15,7 @@ import pandas as pd
 
 from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.profiles import comparison
-from ncu_swizzle.profiles import frames
-from ncu_swizzle.profiles import model
-from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles import comparison, frames, model, run_folder
 from ncu_swizzle.profiles.frames import Kind
 from ncu_swizzle.render import page
 

@@ -20,16 +20,14 @@ import numpy as np
 
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
-from ncu_swizzle.gate import checking
-from ncu_swizzle.gate import policy
+from ncu_swizzle.gate import checking, policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Verdict
@@ -38,10 +36,7 @@ from ncu_swizzle.jobs import profile_program as program_job
 from ncu_swizzle.jobs.entries import gather, saved_profiles
 from ncu_swizzle.jobs.profile_kernel import AUTO
 from ncu_swizzle.ncu.options import Launches, Options
-from ncu_swizzle.profiles import comparison
-from ncu_swizzle.profiles import model
-from ncu_swizzle.profiles import pairing
-from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles import comparison, model, pairing, run_folder
 from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED
 from ncu_swizzle.texts import Texts, listed
 

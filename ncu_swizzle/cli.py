@@ -10,21 +10,23 @@ from typing import NoReturn
 
 import typer
 
-from ncu_swizzle.commands import banks
-from ncu_swizzle.commands import baseline
-from ncu_swizzle.commands import check
-from ncu_swizzle.commands import compare
-from ncu_swizzle.commands import doctor
-from ncu_swizzle.commands import lint
-from ncu_swizzle.commands import list_
-from ncu_swizzle.commands import predict
-from ncu_swizzle.commands import profile
-from ncu_swizzle.commands import programs
-from ncu_swizzle.commands import report
-from ncu_swizzle.commands import rules
-from ncu_swizzle.commands import run
-from ncu_swizzle.commands import suggest
-from ncu_swizzle.commands import sweep
+from ncu_swizzle.commands import (
+    banks,
+    baseline,
+    check,
+    compare,
+    doctor,
+    lint,
+    list_,
+    predict,
+    profile,
+    programs,
+    report,
+    rules,
+    run,
+    suggest,
+    sweep,
+)
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import FULL, not_writable
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import posixpath
+from collections.abc import Sequence
 from pathlib import Path
 
 BASELINE = Path("ncu-swizzle-baseline.json")  # what `check` looks for in the current folder
@@ -38,14 +40,17 @@ def recording(family: str, kernel: str) -> Path | None:
     return found[0] if found else None
 
 
+def below(file: str, roots: Sequence[str]) -> str:
+    """Return a path below the first of the folders that holds it; any other path unchanged."""
+    plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
+    for root in roots:
+        if plain.startswith(f"{root}/"):
+            return plain.removeprefix(f"{root}/")
+    return file
+
+
 def child_environment() -> dict[str, str]:
     """Return the environment for a child that imports this package, in whatever folder it runs."""
     inherited = os.environ.get("PYTHONPATH")
     package = str(_PACKAGE.parent)
     return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}
-
-
-def cache() -> Path:
-    """Return the user's folder for compiled kernels; it may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "ncu-swizzle"

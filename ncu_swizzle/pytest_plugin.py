@@ -60,8 +60,7 @@ def _marker_is_ours(config: pytest.Config) -> bool:
 
 def _lacking() -> str:
     """Return why nothing can be measured here; empty where it can."""
-    from ncu_swizzle.engines import choice
-    from ncu_swizzle.engines import context
+    from ncu_swizzle.engines import choice, context
 
     engine = choice.choose_engine(context.Request())
     return "" if engine.name == "ncu" else engine.reason or "nothing can be measured here"

@@ -24,3 +24,8 @@ def in_words(problem: Mapping[str, int]) -> str:
 def one_line(text: str) -> str:
     """Return a text that may come from a report as one printable line."""
     return _UNPRINTABLE.sub(" ", text)
+
+
+def printable(text: str) -> str:
+    """Return a text without what would move a terminal's cursor or change its colours."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

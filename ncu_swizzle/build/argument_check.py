@@ -13,8 +13,8 @@ import numpy as np
 
 from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.family import Argument
-from ncu_swizzle.cubin import parameters
-from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.demangled import demangle, parameter_types
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UsageError
 
 POINTER = 8
@@ -28,11 +28,11 @@ TYPES = {
 }  # fmt: skip
 
 
-def check(cubin: bytes, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
+def check(cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
     """Raise UsageError where the arguments, `sizes` bytes each, are not what the function (mangled) takes."""
-    takes = [size for _, size in parameters.layout(cubin, function)]
-    demangled = symbols.demangle(function)
-    types = symbols.parameters(demangled)
+    takes = [slot.size for slot in cubin.attributes(function).parameters]
+    demangled = demangle(function)
+    types = parameter_types(demangled)
     if types is None or len(types) != len(takes):
         types = [""] * len(takes)
     faults = [

@@ -7,12 +7,10 @@ import os
 import re
 from pathlib import Path
 
-from ncu_swizzle import paths
 from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
-from ncu_swizzle.files import slug
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
 STANDARD = ("-std=", "--std=")
@@ -53,15 +51,7 @@ def failure(family: Family, kernel: Kernel, said: str) -> NcuSwizzleError:
     kind: type[NcuSwizzleError] = ProgramFailed if family.shipped else UsageError
     file = family.source(kernel)
     given = " ".join((*family.options, *kernel.options))
-    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{said}", f"mend {file}")
-
-
-def cached(family: Family, kernel: Kernel, arch: str, toolkit: str) -> Path:
-    """Return the cubin's place in the cache; `toolkit` is the compiler's version, such as 13.0 (V13.0.88).
-
-    Another source, option or compiler has another place.
-    """
-    return paths.cache() / f"{slug(kernel.name)}-{arch}-{_digest(family, kernel, arch, toolkit)[:32]}.cubin"
+    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{said}", f"fix {file}")
 
 
 def cacheable(family: Family, kernel: Kernel) -> bool:
@@ -70,12 +60,13 @@ def cacheable(family: Family, kernel: Kernel) -> bool:
     return family.shipped or not (forced or any(map(includes.computed, family.included().values())))
 
 
-def _digest(family: Family, kernel: Kernel, arch: str, toolkit: str) -> str:
+def digest(family: Family, kernel: Kernel, arch: str, compiler: str) -> str:
+    """Return the SHA-256 of all that a cubin is made from: sources, options, environment, the compiler's version."""
     # Paths count too: -lineinfo writes them into the cubin.
     texts = family.source_texts() if family.shipped else {**family.source_texts(), **family.included()}
     sources = [part for item in texts.items() for part in item]
     foreign = [f"{folder} {folder.stat().st_mtime_ns}" for folder in map(headers.locate, family.headers)]
     inherited = [os.environ.get(name, "") for name in INHERITED]
     file = str(family.source(kernel))
-    parts = [file, kernel.name, arch, toolkit, *options(family, kernel), *inherited, *foreign, *sources]
+    parts = [file, kernel.name, arch, compiler, *options(family, kernel), *inherited, *foreign, *sources]
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()

@@ -18,16 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle import child
-from ncu_swizzle.build import recipe
-from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.errors import BadFile, EnvironmentLacking, NotWritable, ProgramFailed
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.build.compiled import Refused
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
 
 ARCH = "sm_90"  # what the rules for wavefronts were measured on
 INSTALL = "pip install 'ncu-swizzle[nvcc]', or name a toolkit's compiler with --nvcc"
 TOOLKIT = Path("/usr/local/cuda")
 NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
 TIMEOUT_S = 600.0
+
+
+def nvcc_release(text: str) -> str:
+    """Return release and build out of what ``nvcc --version`` printed, such as 13.0 (V13.0.88)."""
+    match = re.search(r"release (\S+), (\S+)", text)
+    return f"{match[1]} ({match[2]})" if match else text.strip()
 
 
 @dataclass(frozen=True)
@@ -58,34 +62,20 @@ class Toolchain:
         return ""
 
     def version(self) -> str:
-        """Return the compiler's release and build, such as 13.0 (V13.0.88), as `device.toolkit_version` does."""
-        said = self._run(NVCC, ["--version"])
-        found = re.search(r"release (\S+), (\S+)", said)
-        return f"{found[1]} ({found[2]})" if found else said.strip()
+        """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
+        return nvcc_release(self._run(NVCC, ["--version"]))
 
-    def compile(self, family: Family, kernel: Kernel, arch: str = ARCH) -> bytes:
-        """Return the kernel's cubin, compiled as `device.build` does it, or from the same cache.
-
-        Raises ProgramFailed where the compiler refuses the source, EnvironmentLacking where it cannot work.
-        """
-        cubin = recipe.cached(family, kernel, arch, self.version())
-        if cubin.is_file():
-            return cubin.read_bytes()
-        text = recipe.unit(family, kernel)
-        includes = [part for folder in recipe.include_folders(family) for part in ("-I", str(folder))]
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc cannot work."""
+        folders = [part for folder in include for part in ("-I", str(folder))]
         with _scratch() as folder:
-            unit, out = folder / "kernel.cu", folder / "kernel.cubin"
-            unit.write_text(text, encoding="utf-8")
-            options = [*recipe.options(family, kernel), "-arch", arch, *includes, "--cubin", str(unit)]
+            source, out = folder / "kernel.cu", folder / "kernel.cubin"
+            source.write_text(unit, encoding="utf-8")
             try:
-                self._run(NVCC, [*options, "-o", str(out)])
+                self._run(NVCC, [*options, "-arch", arch, *folders, "--cubin", str(source), "-o", str(out)])
             except ProgramFailed as error:
-                raise recipe.failure(family, kernel, str(error)) from error
-            code = out.read_bytes()
-        if recipe.cacheable(family, kernel):
-            with contextlib.suppress(NotWritable):  # without a cache the next run compiles again, that is all
-                write_atomically(cubin, code)
-        return code
+                raise Refused(str(error)) from error
+            return out.read_bytes()
 
     def assemble(self, ptx: bytes, name: str) -> bytes:
         """Return the cubin of a PTX file, for the architecture that it names; raise BadFile where it is wrong."""

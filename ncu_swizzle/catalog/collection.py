@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle import validate
+from ncu_swizzle import paths, validate
 from ncu_swizzle.catalog.family import Argument, Family, Kernel, Parameter
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ncu_swizzle.catalog import includes
-from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.catalog import includes, launch_limits
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
@@ -124,9 +123,9 @@ def only(source: Path, given: Sequence[str]) -> str:
 
 def _compiled(source: Path) -> list[str]:
     """Return the kernels of a cubin or of a PTX file, by their mangled names."""
-    from ncu_swizzle.cubin import symbols
+    from ncu_swizzle.cubin.elf import Cubin
 
     data = read_bytes(source)
     if source.suffix == ".cubin":
-        return symbols.kernels(data)
+        return list(Cubin(data, source.name).kernels)
     return re.findall(r"\.entry\s+([\w$.]+)", data.decode("utf-8", "replace"))

@@ -9,11 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import family
-from ncu_swizzle.catalog import kernel_spec
-from ncu_swizzle.catalog import project
-from ncu_swizzle.catalog import project_kernels
+from ncu_swizzle.catalog import collection, family, kernel_spec, project, project_kernels
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import Family, Parameter
 from ncu_swizzle.catalog.kernel_spec import Spec

@@ -54,7 +54,6 @@ def save(
 def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import baseline
-    from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import baseline, checking
 
     checking.show_baseline(baseline.load(file), Output())

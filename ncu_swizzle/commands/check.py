@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
-from ncu_swizzle.commands import own
+from ncu_swizzle.commands import options, own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"

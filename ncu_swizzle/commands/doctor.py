@@ -21,8 +21,7 @@ def doctor(
     profile of one pass. Each answer says what to type.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.doctor import examination
-    from ncu_swizzle.doctor import page
+    from ncu_swizzle.doctor import examination, page
     from ncu_swizzle.ncu.system import System
 
     found = examination.examine(System(), ncu, examination.profile_once if trial else None)

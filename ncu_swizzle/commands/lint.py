@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
-from ncu_swizzle.commands import own
+from ncu_swizzle.commands import options, own
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
@@ -55,8 +54,7 @@ def lint(
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import Settings
-    from ncu_swizzle.gate import checking
-    from ncu_swizzle.gate import linting
+    from ncu_swizzle.gate import checking, linting
 
     described = user_kernels.asked(
         options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option

@@ -92,8 +92,7 @@ def _written(makers: Makers) -> bool:
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
     """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import table
-    from ncu_swizzle.sweep import terminal
+    from ncu_swizzle.sweep import table, terminal
 
     makers: Makers = [
         (formats.json, lambda: table.to_json(sweep)),
@@ -110,10 +109,7 @@ def show(result: result_.Result, formats: Formats, written: Sequence[Path] = ())
     `written` are files that lie there already.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.render import csv_
-    from ncu_swizzle.render import json_
-    from ncu_swizzle.render import markdown
-    from ncu_swizzle.render import terminal
+    from ncu_swizzle.render import csv_, json_, markdown, terminal
 
     makers: Makers = [
         (formats.json, lambda: json_.to_json(result)),

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
-from ncu_swizzle.commands import programs
+from ncu_swizzle.commands import options, programs
 
 
 def report(

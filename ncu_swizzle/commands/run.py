@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
-from ncu_swizzle.commands import own
+from ncu_swizzle.commands import options, own
 
 
 def run(

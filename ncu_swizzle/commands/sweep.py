@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
-from ncu_swizzle.commands import own
+from ncu_swizzle.commands import options, own
 from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
 
 
@@ -55,8 +54,7 @@ def sweep(
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands import output
-    from ncu_swizzle.sweep import plan
-    from ncu_swizzle.sweep import running
+    from ncu_swizzle.sweep import plan, running
 
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, [], clock_control, cache_control, replay_mode, ncu, timeout)

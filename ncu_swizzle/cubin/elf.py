@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,19 +18,20 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from ncu_swizzle.cubin import parameters
-from ncu_swizzle.cubin import symbols
 from ncu_swizzle.emulate.code import RESERVED_SHARED
-from ncu_swizzle.errors import BadFile, DamagedFile, UnknownKernel
+from ncu_swizzle.errors import BadFile, DamagedFile
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
 RESERVED_FROM = 80  # ncu counts them for sm_80 and newer too
+FORMAT_SIZED = 4  # an attribute that is followed by its size in bytes; the others hold their value themselves
+PARAMETER = 0x17
+SIZE_SHIFT = 18  # of a parameter's size, in bytes, in its attribute's last word
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ParameterSlot:
     """A parameter's place in the buffer of parameters, in bytes."""
 
     offset: int
@@ -61,7 +62,7 @@ class Relocation:
 class Attributes:
     """What is known of a kernel before it is launched; sizes in bytes."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ParameterSlot, ...]
     parameter_offset: int  # of the buffer of parameters in constant bank 0
     parameter_bytes: int
     static_shared: int
@@ -70,6 +71,11 @@ class Attributes:
     max_threads: int  # of a block; 0 where there is no limit but the hardware's
     required_block: tuple[int, ...]  # empty where any will do
     cluster: tuple[int, ...]  # empty where there are none
+
+
+def open_elf(data: bytes) -> ELFFile:
+    """Return an ELF file for reading; raise ELFError, or whatever a damaged one leads to. The only opener."""
+    return ELFFile(io.BytesIO(data))
 
 
 class Cubin:
@@ -81,7 +87,7 @@ class Cubin:
         if data[:4] != b"\x7fELF":
             raise BadFile(f"{name} is no cubin", AGAIN)
         try:
-            self.elf = ELFFile(io.BytesIO(data))
+            self.elf = open_elf(data)
             if self.elf["e_machine"] != MACHINE:
                 raise BadFile(f"{name} is code for {self.elf['e_machine']}, not a cubin", AGAIN)
             self._whole()
@@ -140,13 +146,6 @@ class Cubin:
     def arch(self) -> str:
         return f"sm_{self.sm}"
 
-    def only(self) -> str:
-        """Return the symbol of the only kernel; raise UnknownKernel with the candidates where there are several."""
-        if len(self.kernels) == 1:
-            return self.kernels[0]
-        names = ", ".join(symbols.qualified(symbols.demangle(kernel)) for kernel in self.kernels)
-        raise UnknownKernel(f"{self.name} holds {len(self.kernels)} kernels", f"--kernel with one of {names}")
-
     def attributes(self, kernel: str) -> Attributes:
         """Return what is known of a kernel, by its symbol; raise DamagedFile."""
         try:
@@ -155,7 +154,7 @@ class Cubin:
             raise self._damaged(error) from error
 
     def _attributes(self, kernel: str) -> Attributes:
-        own = list(parameters.attributes(self.section(f".nv.info.{kernel}") or b""))
+        own = list(_attribute_values(self.section(f".nv.info.{kernel}") or b""))
         values = dict(own)
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
         shared = len(self.section(f".nv.shared.{kernel}") or b"")
@@ -164,7 +163,7 @@ class Cubin:
         within = RESERVED_SHARED if self.sm >= 90 and shared else 0
         threads = _words(values.get(MAX_THREADS, b""))
         return Attributes(
-            parameters=tuple(Parameter(*place) for place in parameters.layout(self.data, kernel)),
+            parameters=_slots(own),
             parameter_offset=bank[1],
             parameter_bytes=bank[2],
             static_shared=max(shared - within, 0),
@@ -177,7 +176,7 @@ class Cubin:
 
     def _registers(self) -> dict[str, int]:
         found = {}
-        for attribute, value in parameters.attributes(self.section(".nv.info") or b""):
+        for attribute, value in _attribute_values(self.section(".nv.info") or b""):
             if attribute == REGISTERS:
                 index, count = struct.unpack("<II", value)
                 found[self.symbols[index].name] = count
@@ -214,3 +213,24 @@ def _product(numbers: tuple[int, ...]) -> int:
     for number in numbers:
         product *= number
     return product
+
+
+def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the value of each attribute of a .nv.info section; raise struct.error if it is damaged."""
+    at = 0
+    while at < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        sized = form == FORMAT_SIZED
+        yield attribute, info[at : at + size] if sized else info[at - 2 : at]
+        at += size if sized else 0
+
+
+def _slots(attributes: Sequence[tuple[int, bytes]]) -> tuple[ParameterSlot, ...]:
+    """Return the kernel's parameters in their order: one EIATTR_KPARAM_INFO each."""
+    slots = []
+    for attribute, value in attributes:
+        if attribute == PARAMETER:
+            _, ordinal, offset, last = struct.unpack("<IHHI", value)
+            slots.append((ordinal, offset, last >> SIZE_SHIFT))
+    return tuple(ParameterSlot(offset, size) for _, offset, size in sorted(slots))

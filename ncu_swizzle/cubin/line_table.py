@@ -8,7 +8,6 @@ as an extended opcode of NVIDIA's: it names, for the rows that follow, the row t
 
 from __future__ import annotations
 
-import io
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
+from ncu_swizzle.cubin.elf import open_elf
+
 Location = tuple[str, int]  # file and line
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
@@ -26,7 +27,7 @@ _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row of a line table: from this offset into the function on, code comes from this location."""
 
     offset: int
@@ -38,8 +39,8 @@ class Row:
 class LineTable:
     """The rows of one function, in the order of their offsets."""
 
-    rows: list[Row] = field(default_factory=list)
-    numbered: list[Row] = field(default_factory=list)  # all rows of the unit, as `inlined_at` counts them
+    rows: list[TableRow] = field(default_factory=list)
+    numbered: list[TableRow] = field(default_factory=list)  # all rows of the unit, as `inlined_at` counts them
 
     def stack(self, offset: int) -> tuple[Location, ...]:
         """Return the locations of the code at the offset, the innermost first; empty where there is none."""
@@ -56,7 +57,7 @@ class LineTable:
 def line_table(cubin: bytes, function: str) -> LineTable:
     """Return the line table of the function (its mangled name); an empty one where the cubin has none."""
     try:
-        elf = ELFFile(io.BytesIO(cubin))
+        elf = open_elf(cubin)
         section = elf.get_section_by_name(".debug_line")
         if section is None:
             return LineTable()
@@ -110,7 +111,7 @@ class _Program:
             self._unsigned(), self._unsigned()  # time and size
             self.files.append(str(PurePosixPath(folder, name)))
         self.position = program
-        self.numbered: list[Row] = []
+        self.numbered: list[TableRow] = []
         while self.position < end:
             self._sequence(end)
 
@@ -131,7 +132,7 @@ class _Program:
                 self._standard(opcode)
 
     def _emit(self) -> None:
-        row = Row(self.address, (self.files[self.file], self.line), self.context)
+        row = TableRow(self.address, (self.files[self.file], self.line), self.context)
         self.numbered.append(row)
         self.table.rows.append(row)
 

@@ -9,10 +9,7 @@ from pathlib import Path
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.doctor import diagnosis
-from ncu_swizzle.doctor import hardware
-from ncu_swizzle.doctor import place
-from ncu_swizzle.doctor import tools
+from ncu_swizzle.doctor import diagnosis, hardware, place, tools
 from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, bad, good
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.context import Context, Request

@@ -11,8 +11,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.parse import MEMORY, PRED, Instruction
 from ncu_swizzle.emulate.values import Bits
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem import wavefronts
+from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX
 

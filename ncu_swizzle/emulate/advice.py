@@ -13,8 +13,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.run import Counts, Requests
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem import wavefronts
+from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.layout import Layout

@@ -8,7 +8,18 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name, zero_fill
-from ncu_swizzle.emulate.contents import forget_local, forget_shared, load_global, load_local, load_shared, lose_everything, lose_shared, store_global, store_local, store_shared
+from ncu_swizzle.emulate.contents import (
+    forget_local,
+    forget_shared,
+    load_global,
+    load_local,
+    load_shared,
+    lose_everything,
+    lose_shared,
+    store_global,
+    store_local,
+    store_shared,
+)
 from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate import memory
-from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate import memory, operands
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, effects, number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations import registry
-from ncu_swizzle.emulate.operations import table
+from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, Instruction, parse
 from ncu_swizzle.emulate.slice import needed

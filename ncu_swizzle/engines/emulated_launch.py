@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.build import argument_check
-from ncu_swizzle.build import tensor_map
-from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.build import argument_check, tensor_map
+from ncu_swizzle.catalog import fills, launch_limits
 from ncu_swizzle.catalog.family import Argument, Problem
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import parameters
@@ -136,7 +134,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     values = [_value(argument, problem) for argument in family.arguments]
     if not family.shipped:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.check(cubin.data, symbol, family.arguments, sizes)
+        argument_check.check(cubin, symbol, family.arguments, sizes)
     return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
 
 
@@ -192,7 +190,7 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[Value]) -> tuple[bytes, 
         if value.buffer and value.content is not None:
             memory[address] = value.content
     try:
-        return parameters.pack(cubin.data, symbol, arguments).tobytes(), memory
+        return parameters.pack(cubin, symbol, arguments).tobytes(), memory
     except ProgramFailed as error:
         raise UsageError(str(error), error.hint) from error
 

@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle import commit
-from ncu_swizzle.build import headers
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle import commit, paths
+from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.family import Problem
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import LineTable, Location, line_table
 from ncu_swizzle.emulate import faults
@@ -78,7 +79,7 @@ def emulate_target(
         )
     if target.compiled:
         return emulate_cubin(target, _binary(target.source, how.toolchain), "", how, on_progress)
-    code = how.toolchain.compile(target.family, target.kernel)
+    code = compiled.cubin(target.family, target.kernel, ARCH, how.toolchain)
     return emulate_cubin(target, code, how.toolchain.version(), how, on_progress)
 
 
@@ -90,14 +91,14 @@ def emulate_cubin(
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if it is known."""
-    family, kernel, file = target.family, target.kernel, target.source
-    cubin = Cubin(code, kernel.name)
-    symbol = symbols.find(code, kernel.entry, file.name) if kernel.entry else cubin.only()
+    family, kernel = target.family, target.kernel
+    cubin = Cubin(code, target.source.name)
+    symbol = symbols.find(cubin, kernel.entry)
     roots = tuple(map(str, headers.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())
     launch = emulated_launch.launch_of(target, cubin, symbol)
     counts = _run(binary, launch, settings or Settings(), on_progress)
-    named = Kernel(kernel.name, symbols.demangle(symbol), family.name, kernel.title)
+    named = Kernel(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = _profile(named, target.problem, binary, launch, counts, compiler)
     return Emulated(replace(profile, commit=commit.of(family.folder)), counts, binary)
 
@@ -120,13 +121,13 @@ def profile_binary(
     """
     how = settings or Settings()
     cubin = Cubin(_binary(path, how.toolchain), path.name)
-    symbol = symbols.find(cubin.data, kernel, path.name) if kernel else cubin.only()
+    symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
     values = emulated_launch.values_of(parameters)
     launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
     counts = _run(binary, launch, how, on_progress)
     name = kernel or binary.symbol
-    return Emulated(_profile(Kernel(name, symbols.demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
+    return Emulated(_profile(Kernel(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
 
 
 def _binary(path: Path, toolchain: Toolchain) -> bytes:
@@ -218,14 +219,7 @@ def _instructions(binary: Binary, rows: Sequence[Row]) -> Iterator[Instruction]:
 
 def _stack(binary: Binary, table: LineTable, offset: int) -> Iterator[Location]:
     for file, line in table.stack(offset):
-        yield _relative(file, binary.roots), line
-
-
-def _relative(file: str, roots: Sequence[str]) -> str:
-    for root in roots:
-        if file.startswith(f"{root}/"):
-            return PurePosixPath(file).relative_to(root).as_posix()
-    return file
+        yield paths.below(file, binary.roots), line
 
 
 def _notes(name: str, counts: Counts) -> Iterator[str]:

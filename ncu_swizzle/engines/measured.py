@@ -9,17 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import child
-from ncu_swizzle import errors
-from ncu_swizzle import paths
+from ncu_swizzle import child, errors, paths
 from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 

@@ -20,13 +20,7 @@ from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
 from ncu_swizzle.files import ELSEWHERE, locked, write_atomically
-from ncu_swizzle.gate import baseline
-from ncu_swizzle.gate import config
-from ncu_swizzle.gate import github
-from ncu_swizzle.gate import junit
-from ncu_swizzle.gate import places
-from ncu_swizzle.gate import policy
-from ncu_swizzle.gate import sarif
+from ncu_swizzle.gate import baseline, config, github, junit, places, policy, sarif
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import Settings
 from ncu_swizzle.gate.judge import judge

@@ -9,11 +9,20 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.gate import places
-from ncu_swizzle.gate import policy
+from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry, group
 from ncu_swizzle.gate.policy import Policy, Rule
-from ncu_swizzle.gate.verdict import BASELINE, MAX_EXCESSIVE, MAX_REGRESSION, MEASURED, PRESENT, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import (
+    BASELINE,
+    MAX_EXCESSIVE,
+    MAX_REGRESSION,
+    MEASURED,
+    PRESENT,
+    Check,
+    Outcome,
+    Place,
+    Verdict,
+)
 from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.counts import Instruction, Total
 from ncu_swizzle.profiles.model import EMULATED, IDEAL, WAVEFRONTS, Profile

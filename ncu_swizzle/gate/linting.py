@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
@@ -20,8 +19,7 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, Settings
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, UnknownKernel
-from ncu_swizzle.gate import places
-from ncu_swizzle.gate import policy
+from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution

@@ -7,10 +7,10 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ncu_swizzle import child
-from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.files import slug, write_atomically, write_json
@@ -18,10 +18,7 @@ from ncu_swizzle.jobs import compare
 from ncu_swizzle.jobs.entries import saved_profiles
 from ncu_swizzle.jobs.profile_kernel import AUTO, NONE
 from ncu_swizzle.jobs.warm_up import meanwhile
-from ncu_swizzle.ncu import failures
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import failures, gpu, installed, profiler
 from ncu_swizzle.ncu.options import Launches
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles import run_folder
@@ -33,6 +30,7 @@ MOST_LAUNCHES = 32  # are profiled where nobody says how many: a training loop h
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
 REPORT, LOG = "report.ncu-rep", "program.log"
 
+_INTERPRETERS = re.compile(r"(python|pypy)[\d.]*$")
 _NCU_SAYS = re.compile(r"^==(PROF|WARNING|ERROR|INFO)==.*(\n|$)", re.MULTILINE)
 _AVAILABLE = re.compile(r"^Available Kernels:\s*\n((?:\s*\d+\. .*(?:\n|$))+)", re.MULTILINE)
 
@@ -46,10 +44,29 @@ class Program:
 
     @property
     def name(self) -> str:
-        return names.program(self.argv)
+        """The file's name, or that of the script or module that Python is to run."""
+        return program_name(self.argv)
 
     def __str__(self) -> str:
         return shlex.join(self.argv)
+
+
+def program_name(argv: Sequence[str]) -> str:
+    """Return what a program is called: its file's name, or that of the script or module that Python is to run."""
+    first = PurePosixPath(argv[0]).name if argv else ""
+    if not _INTERPRETERS.match(first):
+        return first or "program"
+    words = iter(argv[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, first)
+        if word == "-c":
+            return first
+        if word in ("-W", "-X"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return PurePosixPath(word).stem or first
+    return first
 
 
 def profile(
@@ -184,7 +201,7 @@ def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str
         for column, one in zip(columns, row, strict=True):
             if one is not None:
                 of = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = names.function(one.kernel.function) or one.kernel.name
+                kernel = demangled.function(one.kernel.function) or one.kernel.name
                 files.append(f"{of}{one.launch.index:03d}-{slug(kernel)}.json")
                 one.save(staged / files[-1])
     return files

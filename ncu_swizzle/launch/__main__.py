@@ -21,17 +21,14 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle import commit
-from ncu_swizzle.build import headers
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog import family_json
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.catalog import collection, family_json, fills
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Kernel, Problem
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.launch import device
-from ncu_swizzle.launch import expected_output
+from ncu_swizzle.launch import device, expected_output
 from ncu_swizzle.launch.device import Buffers
 
 COPY = "a copy of as many bytes"  # timed beside kernels that memory limits
@@ -94,8 +91,9 @@ def prepare(
         expected = expected_output.of(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
         arch = "sm_{}{}".format(*gpu.compute_capability())
+        compiler = device.PyCudaCompiler()
     for kernel in own:
-        cubin = device.build(family, kernel, arch, facts["machine"]["cuda"])
+        cubin = compiled.cubin(family, kernel, arch, compiler)
         launches[kernel.name] = device.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = check(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import math
 import re
 import subprocess
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.build import argument_check
-from ncu_swizzle.build import recipe
-from ncu_swizzle.build import tensor_map
-from ncu_swizzle.build.recipe import OPTIONS as OPTIONS  # noqa: PLC0414 - tests compile with them
-from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog import launch_limits
+from ncu_swizzle.build import argument_check, tensor_map
+from ncu_swizzle.build.compiled import Refused
+from ncu_swizzle.build.toolchain import nvcc_release
+from ncu_swizzle.catalog import fills, launch_limits
 from ncu_swizzle.catalog.family import Argument, Family, Kernel, Problem
-from ncu_swizzle.cubin import parameters
-from ncu_swizzle.cubin import symbols
-from ncu_swizzle.errors import EnvironmentLacking, NotWritable
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.cubin import parameters, symbols
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.ncu import gpu
 
 try:
@@ -74,7 +71,7 @@ def describe(device: Any) -> dict[str, Any]:
         "compute_capability": "{}.{}".format(*device.compute_capability()),
         "sm_count": device.multiprocessor_count,
         "driver": driver_version(),
-        "cuda": toolkit_version(),
+        "cuda": _nvcc_version(),
     }
 
 
@@ -100,43 +97,42 @@ def driver_version() -> str:
     return found[1] if found else ""
 
 
-def toolkit_version() -> str:
-    """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
-    try:
-        text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentLacking(f"nvcc cannot be run: {error}", "put the CUDA toolkit's bin folder on PATH") from error
-    found = re.search(r"release (\S+), (\S+)", text)
-    return f"{found[1]} ({found[2]})" if found else text.strip()
-
-
 # ---------------------------------------------------------------------------------------------- building
 
 
-def build(family: Family, kernel: Kernel, arch: str, toolkit: str) -> bytes:
-    """Return the cubin, compiled unless the same sources, options and compiler were seen before."""
-    cubin = recipe.cached(family, kernel, arch, toolkit)
-    cacheable = recipe.cacheable(family, kernel)
-    if cacheable and cubin.is_file():
-        return cubin.read_bytes()
-    unit = recipe.unit(family, kernel)
+@cache
+def _nvcc_version() -> str:
+    command = ["nvcc", "--version"]
     try:
-        with warnings.catch_warnings():  # PyCUDA warns of whatever nvcc says on stderr
-            warnings.simplefilter("ignore", UserWarning)
-            code: bytes = nvcc.compile(
-                unit,
-                options=list(recipe.options(family, kernel)),
-                arch=arch,
-                no_extern_c=True,
-                cache_dir=False,
-                include_dirs=[str(folder) for folder in recipe.include_folders(family)],
-            )
-    except cuda.CompileError as error:
-        raise recipe.failure(family, kernel, _said(error)) from error
-    if cacheable:
-        with contextlib.suppress(NotWritable):  # without a cache the next run compiles again, that is all
-            write_atomically(cubin, code)
-    return code
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentLacking(f"nvcc cannot be run: {error}", "put the CUDA toolkit's bin folder on PATH") from error
+    return nvcc_release(text)
+
+
+class PyCudaCompiler:
+    """The nvcc on PATH, run by PyCUDA."""
+
+    def version(self) -> str:
+        """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
+        return _nvcc_version()
+
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the cubin of a translation unit; raise Refused."""
+        try:
+            with warnings.catch_warnings():  # PyCUDA warns of whatever nvcc prints on stderr
+                warnings.simplefilter("ignore", UserWarning)
+                code: bytes = nvcc.compile(
+                    unit,
+                    options=list(options),
+                    arch=arch,
+                    no_extern_c=True,
+                    cache_dir=False,
+                    include_dirs=[str(folder) for folder in include],
+                )
+        except cuda.CompileError as error:
+            raise Refused(_said(error)) from error
+        return code
 
 
 def _said(error: Any) -> str:
@@ -224,13 +220,14 @@ class Launch:
         self.function(*given, grid=self.grid, block=self.block, shared=self.shared)
 
 
-def launcher(family: Family, kernel: Kernel, problem: Problem, cubin: bytes, buffers: Buffers) -> Launch:
+def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> Launch:
     """Load the kernel and lay out its parameters. Raises UsageError where they or the launch do not fit it."""
-    name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry, family.source(kernel).name)
+    cubin = Cubin(code, family.source(kernel).name)
+    name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry)
     values = buffers.parameters(family, kernel, problem)
     if not family.shipped:
         argument_check.check(cubin, name, family.arguments, [len(value) for value in values])
-    function = cuda.module_from_buffer(cubin).get_function(name)
+    function = cuda.module_from_buffer(code).get_function(name)
     grid, block = family.geometry(problem)
     shared = family.shared_memory(kernel, problem)
     launch_limits.refuse(kernel.name, block, shared, _limits(function))

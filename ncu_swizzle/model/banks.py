@@ -16,10 +16,7 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.model import terminal
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import bankmap
-from ncu_swizzle.smem import fragments
-from ncu_swizzle.smem import mapping
-from ncu_swizzle.smem import pictures
+from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
 from ncu_swizzle.smem.mapping import Mapping

@@ -26,10 +26,7 @@ from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.model import RECORDED, Profile
 from ncu_swizzle.profiles.result import Engine
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import gf2
-from ncu_swizzle.smem import lanes
-from ncu_swizzle.smem import mapping
-from ncu_swizzle.smem import operations
+from ncu_swizzle.smem import gf2, lanes, mapping, operations
 from ncu_swizzle.smem.expression import evaluate
 from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.operations import LOAD, STORE, WARP

@@ -14,8 +14,7 @@ from rich.text import Text
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import code
-from ncu_swizzle.smem import mapping
+from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
 from ncu_swizzle.tiles import lookup

@@ -6,7 +6,19 @@ import re
 
 from ncu_swizzle.child import last_lines
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
-from ncu_swizzle.ncu.failures import BUSY, FAILURES, NO_KERNELS, NOTES, OWN, OWN_TMPDIR, UNWRITABLE, WITHOUT_NCU, WRITABLE_HOME, Failure, State
+from ncu_swizzle.ncu.failures import (
+    BUSY,
+    FAILURES,
+    NO_KERNELS,
+    NOTES,
+    OWN,
+    OWN_TMPDIR,
+    UNWRITABLE,
+    WITHOUT_NCU,
+    WRITABLE_HOME,
+    Failure,
+    State,
+)
 
 LONGEST_NOTE = 300
 

@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle import child
-from ncu_swizzle import paths
+from ncu_swizzle import child, paths
 from ncu_swizzle.errors import NcuSwizzleError, TimeLimit
-from ncu_swizzle.ncu import diagnosis
-from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import diagnosis, installed
 from ncu_swizzle.ncu.failures import State
 from ncu_swizzle.ncu.options import SECTION, Options
 from ncu_swizzle.ncu.progress import Progress

@@ -1,74 +1,55 @@
-"""What NVIDIA's reader said before, kept in the user's cache: asking it again would take half a second and more.
+"""What NVIDIA's module said before: asking it again would take half a second and more.
 
-An entry is one JSON file with a digest, named after what was asked and after the reader's own size and date: another
-version may say other things. Without a cache all is asked again, that is the only difference.
+An entry is JSON, named after the question and after the module's own size and date: another version may answer
+otherwise.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
 import importlib.util
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths
-from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle import cache
 
-MOST = 400  # entries; beyond that the oldest go
+KIND = "disassembly"
 
 
 def load(*question: bytes) -> Any:
-    """Return what was said; None where nothing is kept, or nothing that can be trusted."""
-    file = _file(question)
-    if file is None or not file.is_file():
-        return None
+    """Return the answer; None if none is kept."""
+    key = _key(question)
+    content = cache.load(KIND, key) if key else None
     try:
-        content = json.loads(read_bytes(file))
-        return content["said"] if content["digest"] == _digest(content["said"]) else None
-    except (NcuSwizzleError, ValueError, LookupError, TypeError, RecursionError):
+        return None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
         return None
 
 
-def save(said: Any, *question: bytes) -> None:
-    """Keep what was said, plain JSON."""
-    file = _file(question)
-    if file is None:
-        return
-    content = json.dumps({"said": said, "digest": _digest(said)}).encode()
-    with contextlib.suppress(NcuSwizzleError, OSError):
-        write_atomically(file, content)
-        _thin_out(file.parent)
+def save(answer: Any, *question: bytes) -> None:
+    """Keep an answer, plain JSON."""
+    if key := _key(question):
+        cache.save(KIND, key, json.dumps(answer).encode())
 
 
-def _file(question: tuple[bytes, ...]) -> Path | None:
-    reader = _reader()
-    if not reader:
-        return None
-    key = hashlib.sha256(reader.encode())
+def _key(question: tuple[bytes, ...]) -> str:
+    """Return the entry's name; empty without NVIDIA's module."""
+    module = _module_version()
+    if not module:
+        return ""
+    digest = hashlib.sha256(module.encode())
     for part in question:
-        key.update(hashlib.sha256(part).digest())
-    return paths.cache() / "reader" / f"{key.hexdigest()[:40]}.json"
+        digest.update(hashlib.sha256(part).digest())
+    return f"{digest.hexdigest()[:40]}.json"
 
 
-@cache
-def _reader() -> str:
-    """Return what tells one ncu_report from another; empty where there is none."""
+@functools.cache
+def _module_version() -> str:
+    """Return what tells one ncu_report from another; empty if there is none."""
     spec = importlib.util.find_spec("ncu_report")
     if spec is None or spec.origin is None:
         return ""
     libraries = sorted(Path(spec.origin).parent.glob("_ncu_report*.so"))
     return " ".join(f"{file.stat().st_size}-{file.stat().st_mtime_ns}" for file in libraries)
-
-
-def _digest(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _thin_out(folder: Path) -> None:
-    files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files[:-MOST]:
-        file.unlink(missing_ok=True)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import validate
+from ncu_swizzle import paths, validate
 from ncu_swizzle.errors import DamagedFile
 from ncu_swizzle.files import AGAIN, read_json, write_json
 
@@ -46,11 +45,7 @@ class Facts:
 
     def relative(self, file: str) -> str:
         """Return a source's path below the folder that it was compiled from; a foreign path as it is."""
-        plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
-        for root in self.content.get("source_roots", ()):
-            if plain.startswith(f"{root}/"):
-                return plain.removeprefix(f"{root}/")
-        return file
+        return paths.below(file, self.content.get("source_roots", ()))
 
 
 # What is read of a facts file, by its type.

@@ -15,8 +15,7 @@ from typing import Any
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import AGAIN, brief, read_bytes
-from ncu_swizzle.ncurep import container
-from ncu_swizzle.ncurep import disassembly
+from ncu_swizzle.ncurep import container, disassembly
 from ncu_swizzle.ncurep.container import Container
 from ncu_swizzle.ncurep.disassembly import Line, Question
 from ncu_swizzle.ncurep.launch_facts import Facts
@@ -24,7 +23,18 @@ from ncu_swizzle.ncurep.results import Result
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, Kernel, Launch, Machine, Metric, Profile, stall_reason
+from ncu_swizzle.profiles.model import (
+    EXECUTED,
+    IDEAL,
+    WAVEFRONTS,
+    Finding,
+    Kernel,
+    Launch,
+    Machine,
+    Metric,
+    Profile,
+    stall_reason,
+)
 
 SHOWN = 5  # names that a note lists
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from ncu_swizzle import child
-from ncu_swizzle import paths
+from ncu_swizzle import child, paths
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed
 from ncu_swizzle.files import ELSEWHERE, write_atomically, write_json
 from ncu_swizzle.pack import bridge

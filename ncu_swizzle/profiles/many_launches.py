@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from pathlib import PurePosixPath
 
-from ncu_swizzle.cubin import names
-from ncu_swizzle.profiles import pairing
-from ncu_swizzle.profiles import recollect
+from ncu_swizzle.cubin import demangled
+from ncu_swizzle.profiles import pairing, recollect
 from ncu_swizzle.profiles.comparison import Comparison, compare, distinct
 from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.profiles.pairing import Row
+from ncu_swizzle.texts import printable
 
+SUFFIXES = (".ncu-rep", ".json")
 BEFORE, AFTER = "before", "after"
 
 
@@ -26,7 +28,7 @@ def lay_out(
         present = _present(rows[0])
         labels = [columns[place] for place, _ in present] if columns and len(present) > 1 else ()
         return (compare([one for _, one in present], notes, labels),), ()
-    titles = distinct([*map(_renamed, rows, names.distinct([_full_name(_present(row)[-1][1]) for row in rows]))])
+    titles = distinct([*map(_renamed, rows, demangled.distinct([_full_name(_present(row)[-1][1]) for row in rows]))])
     made = tuple(_comparison(row, columns, title) for row, title in zip(rows, titles, strict=True))
     return made, (*notes, *_unpaired(rows, columns), *_lacking(rows))
 
@@ -37,8 +39,8 @@ def _present(row: Row) -> list[tuple[int, Profile]]:
 
 def _renamed(row: Row, name: str) -> str:
     """Return the name, after the one before where that was another function's."""
-    first = names.function(_full_name(_present(row)[0][1]))
-    last = names.function(_full_name(_present(row)[-1][1]))
+    first = demangled.function(_full_name(_present(row)[0][1]))
+    last = demangled.function(_full_name(_present(row)[-1][1]))
     return name if first == last else f"{first} → {name}"
 
 
@@ -76,10 +78,17 @@ def _lacking(rows: Sequence[Row]) -> list[str]:
 
 def columns(entries: Sequence[str]) -> tuple[str, ...]:
     """Return what to call reports: their files' names, or before and after where these are the same."""
-    stems = [names.stem(entry) for entry in entries]
+    stems = [_stem(entry) for entry in entries]
     if len(set(stems)) < len(stems):
         return (BEFORE, AFTER) if len(stems) == 2 else distinct(stems)
     return tuple(stems)
+
+
+def _stem(entry: str) -> str:
+    """Return what to call a file or folder: its own name without the suffix."""
+    name = PurePosixPath(entry).name
+    suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
+    return printable(name.removesuffix(suffix)) or entry
 
 
 def excess(profile: Profile) -> int | None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.errors import NotComparable, UsageError
 from ncu_swizzle.profiles.model import Profile
 
@@ -63,7 +63,7 @@ def matches(profile: Profile, wanted: str) -> bool:
     if wanted.isdecimal():
         return profile.launch.index == int(wanted)
     if not wanted.startswith(REGEX):
-        short = (names.function(kernel.function), names.shorten(kernel.function))
+        short = (demangled.function(kernel.function), demangled.shorten(kernel.function))
         return wanted in (kernel.name, kernel.function, kernel.mangled, *short)
     try:
         expression = re.compile(wanted.removeprefix(REGEX))
@@ -90,7 +90,7 @@ def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequenc
 
 def named(profiles: Sequence[Profile]) -> str:
     """Return the launches in a sentence: numbers and short names, the first few of many."""
-    shown = [f"{one.launch.index} {names.shorten(one.kernel.function or one.kernel.name)}" for one in profiles]
+    shown = [f"{one.launch.index} {demangled.shorten(one.kernel.function or one.kernel.name)}" for one in profiles]
     more = [f"{len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
     return ", ".join([*shown[:MOST_NAMED], *more])
 
@@ -159,4 +159,4 @@ def _exact(profile: Profile) -> Hashable:
 
 
 def _loose(profile: Profile) -> Hashable:
-    return names.function(profile.kernel.function or profile.kernel.name), profile.launch.workload
+    return demangled.function(profile.kernel.function or profile.kernel.name), profile.launch.workload

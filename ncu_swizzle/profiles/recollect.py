@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass
 
 from ncu_swizzle import paths
-from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin import demangled
 from ncu_swizzle.profiles.model import Profile
 
 SECTION = "SwizzleConflicts"
@@ -101,6 +101,6 @@ def _filter(profile: Profile, session: Session) -> list[str]:
     if kernel.mangled and len(kernel.mangled) <= MOST_MANGLED:
         chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
     else:
-        chosen = ["--kernel-name", names.function(kernel.function) or kernel.name]
+        chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
     known = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
     return [*chosen, *(["--launch-skip", str(launch.occurrence)] if known else []), "--launch-count", "1"]

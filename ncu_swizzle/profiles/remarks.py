@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ncu_swizzle.profiles import recollect
-from ncu_swizzle.profiles import sanity
+from ncu_swizzle.profiles import recollect, sanity
 from ncu_swizzle.profiles.model import EMULATED, Profile
 from ncu_swizzle.texts import in_words
 

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.pack import findings
-from ncu_swizzle.profiles import instruction_mix
-from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles import instruction_mix, many_launches
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.result import Result
 

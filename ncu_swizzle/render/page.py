@@ -18,12 +18,11 @@ from markupsafe import Markup
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Literal, Name, Number, _TokenType, is_token_subtype
 
+from ncu_swizzle import cache as user_cache
 from ncu_swizzle import paths
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.view import banks
-from ncu_swizzle.render.view import card
-from ncu_swizzle.render.view import document
+from ncu_swizzle.render.view import banks, card, document
 from ncu_swizzle.render.view.source import Line, Token
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.tiles import lookup
@@ -117,7 +116,7 @@ def environment() -> Environment:
     """Return the templates' environment: autoescape on, an undefined name is an error."""
     made = Environment(
         loader=FileSystemLoader(paths.reports()),
-        bytecode_cache=_Compiled(str(paths.cache() / "templates")),
+        bytecode_cache=_Compiled(str(user_cache.folder() / "templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

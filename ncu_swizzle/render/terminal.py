@@ -14,10 +14,7 @@ from ncu_swizzle.profiles.comparison import Comparison, compare
 from ncu_swizzle.profiles.counts import TRANSFERS
 from ncu_swizzle.profiles.result import Result
 from ncu_swizzle.render.terminal_tables import known, new_table, value_text
-from ncu_swizzle.render.view import kernels
-from ncu_swizzle.render.view import mix
-from ncu_swizzle.render.view import overview
-from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view import kernels, mix, overview, text
 from ncu_swizzle.render.view.findings import gains
 from ncu_swizzle.render.view.summary import computed
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import copies
-from ncu_swizzle.smem import operations
+from ncu_swizzle.smem import copies, operations
 from ncu_swizzle.smem.banks import Bools, Ints, degrees, most_lanes, one_address, paired, phase_degrees
 from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, LOAD, STMATRIX, WARP, Operation
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ncu_swizzle import child
-from ncu_swizzle import paths
+from ncu_swizzle import child, paths
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NcuSwizzleError

@@ -13,9 +13,7 @@ from ncu_swizzle.errors import Interrupted, NcuSwizzleError, NotWritable, Progra
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.run_folder import REPORT
-from ncu_swizzle.sweep import fingerprint
-from ncu_swizzle.sweep import folder
-from ncu_swizzle.sweep import page
+from ncu_swizzle.sweep import fingerprint, folder, page
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
 from ncu_swizzle.sweep.plan import Plan, Point
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep import scales
-from ncu_swizzle.sweep import table
+from ncu_swizzle.sweep import scales, table
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.scales import Scale
 from ncu_swizzle.sweep.table import Row

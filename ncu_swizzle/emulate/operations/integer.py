@@ -12,7 +12,20 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
-from ncu_swizzle.emulate.values import Bits, Value, computed, dependent, derived, first_origin, high_half, joint, low_half, same_for_all, signed, wide
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Value,
+    computed,
+    dependent,
+    derived,
+    first_origin,
+    high_half,
+    joint,
+    low_half,
+    same_for_all,
+    signed,
+    wide,
+)
 
 TOP = (1 << 32) - 1
 

@@ -14,7 +14,18 @@ from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
 from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction
-from ncu_swizzle.emulate.values import Bits, Value, computed, constant, dependent, derived, high_half, low_half, same_for_all, wide
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Value,
+    computed,
+    constant,
+    dependent,
+    derived,
+    high_half,
+    low_half,
+    same_for_all,
+    wide,
+)
 
 ONE = np.uint32(1)
 FULL = np.uint32(0xFFFFFFFF)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.profiles.comparison import Comparison, compare
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.view import tables
-from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view import tables, text
 from ncu_swizzle.render.view.summary import ENGINES
 
 MOST_ROWS = 50  # a notebook's cell is no page; a report of more kernels is shown by its first ones

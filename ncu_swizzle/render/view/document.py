@@ -11,19 +11,21 @@ from dataclasses import dataclass
 
 from ncu_swizzle.profiles import many_launches
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.render.view import banks
-from ncu_swizzle.render.view import data
-from ncu_swizzle.render.view import findings
-from ncu_swizzle.render.view import instructions
-from ncu_swizzle.render.view import kernels
-from ncu_swizzle.render.view import lacking
-from ncu_swizzle.render.view import mix
-from ncu_swizzle.render.view import overview
-from ncu_swizzle.render.view import source
-from ncu_swizzle.render.view import stalls
-from ncu_swizzle.render.view import summary
-from ncu_swizzle.render.view import tables
-from ncu_swizzle.render.view import tma
+from ncu_swizzle.render.view import (
+    banks,
+    data,
+    findings,
+    instructions,
+    kernels,
+    lacking,
+    mix,
+    overview,
+    source,
+    stalls,
+    summary,
+    tables,
+    tma,
+)
 from ncu_swizzle.render.view.banks import TilesOf
 from ncu_swizzle.render.view.instructions import InstructionTable
 from ncu_swizzle.render.view.source import Highlight

@@ -1,0 +1,53 @@
+"""A kernel's cubin: from the cache, or compiled now. Whoever runs the compiler, PyCUDA or our own toolchain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ncu_swizzle import cache
+from ncu_swizzle.build import recipe
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.files import slug
+
+KIND = "cubins"
+
+
+class Refused(Exception):
+    """The compiler refused the source; the text is what it printed."""
+
+
+class Compiler(Protocol):
+    """What compiles a translation unit."""
+
+    def version(self) -> str:
+        """Return release and build, such as 13.0 (V13.0.88)."""
+
+    def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
+        """Return the unit's cubin; raise Refused."""
+
+
+def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bytes:
+    """Return the kernel's cubin, compiled unless the same sources, options and compiler were seen before.
+
+    Raises ProgramFailed (for a user's source: UsageError) if the compiler refuses it, EnvironmentLacking if headers
+    or the compiler are missing.
+    """
+    key = cache_key(family, kernel, arch, compiler.version())
+    cacheable = recipe.cacheable(family, kernel)
+    if cacheable and (cached := cache.load(KIND, key)):
+        return cached
+    unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
+    try:
+        code = compiler.compile(unit, recipe.options(family, kernel), arch, include)
+    except Refused as error:
+        raise recipe.failure(family, kernel, str(error)) from error
+    if cacheable:
+        cache.save(KIND, key, code)
+    return code
+
+
+def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:
+    """Return the name of the cubin in the cache: another source, option or compiler has another one."""
+    return f"{slug(kernel.name)}-{arch}-{recipe.digest(family, kernel, arch, compiler_version)[:32]}"

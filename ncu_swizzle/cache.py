@@ -1,0 +1,77 @@
+"""The user's cache: what takes long to make and can be made again, in one folder with a size limit.
+
+    cubins/         compiled kernels, by source, options and compiler    (`build.compiled`)
+    disassembly/    SASS and units that NVIDIA's module reported         (`ncurep.disassembly`)
+    templates/      compiled templates of the report                     (`render.page`)
+
+All of it may be deleted at any time: then it is made again. Beyond LIMIT_BYTES the entries that were not used for
+longest go. An entry is a file that begins with the SHA-256 of its content: one that was damaged or cut short is
+dropped, not trusted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.files import read_bytes, write_atomically
+
+LIMIT_BYTES = 256 << 20
+KEPT_SHARE = 0.8  # of the limit, after an eviction: the next few entries need none
+DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def folder() -> Path:
+    """Return the cache's folder, ``$XDG_CACHE_HOME/ncu-swizzle``; it may not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ncu-swizzle"
+
+
+def load(kind: str, key: str) -> bytes | None:
+    """Return an entry's content; None if there is none, or none that can be trusted."""
+    file = folder() / kind / key
+    try:
+        if not file.is_file():
+            return None
+        entry = read_bytes(file)
+        digest, content = entry[:DIGEST_BYTES], entry[DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != digest:
+            file.unlink()
+            return None
+        os.utime(file)  # used just now
+    except (NcuSwizzleError, OSError):
+        return None
+    return content
+
+
+def save(kind: str, key: str, content: bytes) -> None:
+    """Keep an entry, and evict others if there are too many. Without a writable cache nothing is kept, that is all."""
+    with contextlib.suppress(NcuSwizzleError, OSError):
+        write_atomically(folder() / kind / key, hashlib.sha256(content).digest() + content)
+        evict(LIMIT_BYTES)
+
+
+def evict(limit: int) -> None:
+    """Remove the entries that were not used for longest if all together take more bytes than the limit."""
+    files = sorted(_entries(), key=lambda entry: entry[0])
+    size = sum(bytes_ for _, bytes_, _ in files)
+    if size <= limit:
+        return
+    for _, bytes_, file in files:
+        if size <= KEPT_SHARE * limit:
+            return
+        with contextlib.suppress(OSError):
+            file.unlink()
+        size -= bytes_
+
+
+def _entries() -> Iterable[tuple[int, int, Path]]:
+    """Yield when each file was last used, its size and its path."""
+    for file in folder().glob("*/*"):
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            yield status.st_mtime_ns, status.st_size, file

@@ -1,0 +1,180 @@
+"""Names of C++ functions as people read and write them: pure functions on texts, total on any text.
+
+A demangled name is ``RETURN NAMESPACE::FUNCTION<TEMPLATE ARGUMENTS>(PARAMETERS)``, as ncu and c++filt write it. A cubin
+has it mangled (Itanium C++ ABI); the C++ runtime translates it back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from ncu_swizzle.texts import printable
+
+MOST = 60  # characters of a shortened name
+CUT = "…"
+
+_OPEN, _CLOSE = "(<[{", ")>]}"
+_PAIRS = dict(zip(_CLOSE, _OPEN, strict=True))
+_UNNAMED = re.compile(r"(\(anonymous namespace\)|<unnamed>|\(anonymous\)|\{anonymous\})::")
+_CAST = re.compile(r"\([A-Za-z_][\w: ]*\)(?=-?\d)")
+_LITERAL = re.compile(r"\b(\d+)(?:[uU]?[lL]{0,2})\b")
+_QUALIFIER = re.compile(r"(?<![\w>)}\]])(?:\w+::)+(?=[\w~{])")
+_OPERATOR = re.compile(r"operator\s*(\(\)|\[\]|<<=?|>>=?|<=>|[-+*/%^&|~!=<>]=?|->\*?|&&|\|\||\+\+|--|,)")
+
+
+def demangle(name: str) -> str:
+    """Return a C++ name as people write it, ``void ns::fn<32>(float*, int)``; any other name as it is."""
+    translate = _translator()
+    return (translate(name) or name) if translate and name.startswith("_Z") else name
+
+
+@functools.cache
+def _translator() -> Callable[[str], str | None] | None:
+    try:
+        translate = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except (OSError, AttributeError):  # then only plain names and mangled ones are found
+        return None
+    free = ctypes.CDLL(None).free
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+    translate.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+    translate.restype = ctypes.c_void_p
+
+    def call(name: str) -> str | None:
+        text = translate(name.encode(), None, None, ctypes.byref(ctypes.c_int()))
+        try:
+            return ctypes.string_at(text).decode() if text else None
+        finally:
+            free(text)
+
+    return call
+
+
+# ---------------------------------------------------------------------------------------------- for people to read
+
+
+def function(demangled: str) -> str:
+    """Return a function's own name: no namespace, template argument, parameter or return type.
+
+    A text without such a name is returned unchanged.
+    """
+    return printable(_head(_last_part(demangled)).strip() or demangled.strip())
+
+
+def shorten(demangled: str, most: int = MOST) -> str:
+    """Return a function's name with its template arguments, without namespaces, in at most that many characters."""
+    plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(demangled)))).strip() or demangled.strip()
+    short = printable(re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split())))
+    return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
+
+
+def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
+    """Return a short name for each launched function, in their order; the launches of one function share it.
+
+    Template arguments are only shown where instances of one template have to be told apart.
+    """
+    instances: dict[str, set[str]] = {}
+    for name in demangled:
+        instances.setdefault(function(name), set()).add(name)
+    short = {name: _among(name, instances[function(name)], most) for name in dict.fromkeys(demangled)}
+    taken: dict[str, list[str]] = {}
+    for name, text in short.items():
+        taken.setdefault(text, []).append(name)
+    for text, names in taken.items():  # still the same: cut at the same place, or overloads
+        for number, name in enumerate(names, start=1):
+            short[name] = text if len(names) == 1 else f"{text} ({number})"
+    return [short[name] for name in demangled]
+
+
+def _among(name: str, instances: set[str], most: int) -> str:
+    return shorten(name if len(instances) > 1 else function(name), most)
+
+
+# ---------------------------------------------------------------------------------------------- for kernels to be found
+
+
+def qualified(demangled: str) -> str:
+    """Return a name without what it returns and takes: ``ns::fn<32>``."""
+    return _signature(demangled)[0]
+
+
+def parameter_types(demangled: str) -> list[str] | None:
+    """Return the types of a function's parameters; None if the name does not tell, as that of a C function."""
+    parameters = _signature(demangled)[1]
+    if parameters is None:
+        return None
+    return [part.strip() for part in _split(parameters, ",")] if parameters.strip() else []
+
+
+# Ways to spell a function, from the whole signature to the last word of it.
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda demangled: demangled,
+    qualified,
+    lambda demangled: _last_part(demangled),
+    lambda demangled: "::".join(_head(part) for part in _split(qualified(demangled), "::")),
+    lambda demangled: _head(_last_part(demangled)),
+)
+
+
+def spaceless(name: str) -> str:
+    """Return a name for comparison: without spaces, and 32u as 32."""
+    return re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\s+", "", name))
+
+
+# ---------------------------------------------------------------------------------------------- reading a name
+
+
+def _signature(demangled: str) -> tuple[str, str | None]:
+    """Return the qualified name with its template arguments, and the text between the parameters' parentheses."""
+    text = re.sub(r"\s*\[clone [^]]*\]", "", demangled.strip())
+    opening = next((index for index, letter in _top_level(text) if letter == "(" and index), len(text))
+    spaces = [index for index, letter in _top_level(text[:opening].rstrip()) if letter == " "]
+    name = text[spaces[-1] + 1 if spaces else 0 : opening].strip()
+    closing = text.rfind(")")
+    return name, text[opening + 1 : closing] if opening < closing else None
+
+
+def _last_part(demangled: str) -> str:
+    return _split(qualified(demangled), "::")[-1]
+
+
+def _head(part: str) -> str:
+    """Return a part of a name without its brackets."""
+    end = next((index for index, letter in _top_level(part) if letter in "<(" and index), len(part))
+    return part[:end]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split a text at a mark, but not within brackets."""
+    parts, start = [], 0
+    for index, _ in _top_level(text):
+        if index >= start and text.startswith(mark, index):
+            parts.append(text[start:index])
+            start = index + len(mark)
+    return [*parts, text[start:]]
+
+
+def _top_level(text: str) -> Iterator[tuple[int, str]]:
+    """Yield index and letter of each character outside of all brackets, and of each outermost opening bracket.
+
+    Brackets in an operator's name and around an unnamed namespace are letters. A bracket that is never closed counts
+    as opened, one that was never opened as a letter.
+    """
+    letters = {index for match in _OPERATOR.finditer(text) for index in range(*match.span(1))}
+    letters |= {index for match in _UNNAMED.finditer(text) for index in range(*match.span(1))}
+    opened: list[str] = []
+    for index, letter in enumerate(text):
+        if index in letters or (letter == ">" and text[index - 1 : index] == "-"):
+            continue
+        if letter in _OPEN:
+            if not opened:
+                yield index, letter
+            opened.append(letter)
+        elif letter in _CLOSE:
+            if _PAIRS[letter] in opened:
+                while opened.pop() != _PAIRS[letter]:
+                    pass
+        elif not opened:
+            yield index, letter
