@@ -67,7 +67,7 @@ def test_predictions_scale_with_the_problem() -> None:
 def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    kernel2 = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
+    kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
     rotated = kernel2.replace("kernel2", "rotated").replace("XorSwizzle", "AddSwizzle")
     (kernels / "attention" / "rotated.cu").write_text(rotated, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:

@@ -21,7 +21,7 @@ VARIANTS = ("plain", "padded", "xor")
 def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     kernels, place = tmp_path / "kernels", tmp_path / "sweep"
     shutil.copytree(paths.kernels(), kernels)
-    source = kernels / "transpose" / "xor.cu"
+    source = kernels / "transpose" / "3_xor.cu"
     right = source.read_text(encoding="utf-8")
     # The first 32 elements end as 0.5: the thread that writes one of them rightly writes this after it.
     wrong = right.replace("(in, out, n);", "(in, out, n);\n    out[threadIdx.x] = 0.5f;")
