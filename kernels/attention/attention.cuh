@@ -20,7 +20,7 @@
 
 namespace attention {
 
-using bf16 = uint16_t; // its bits: no arithmetic happens in bf16 outside the tensor cores
+using bf16_bits = uint16_t; // storage only: the tensor cores are all that computes in bf16
 
 constexpr int kHeadDim = 128;
 constexpr int kRows = 64; // B_r = B_c: rows of Q per block, and of K and V per step
@@ -29,7 +29,7 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kBlocksPerSM = 2; // 215 registers per thread; with 3 blocks of 168, loads are scheduled too late
 constexpr int kWarpRows = kRows / kWarps;
 
-constexpr int kRowBytes = kHeadDim * sizeof(bf16);
+constexpr int kRowBytes = kHeadDim * sizeof(bf16_bits);
 constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
 
 constexpr int kHeadSteps = kHeadDim / 16; // steps of 16 along d_head
@@ -54,7 +54,7 @@ struct Warp {
 using Scores = float[2 * kKeySteps][4]; // S = QK^T, then P, of 16 queries and 64 keys
 
 // GMEM→SMEM: the 64 rows at `gmem`, which are contiguous. 16 threads copy a row.
-template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile, const bf16 *gmem) {
+template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile, const bf16_bits *gmem) {
     const int row = threadIdx.x / kChunksPerRow;
     const int chunk = threadIdx.x % kChunksPerRow;
     const auto *source = reinterpret_cast<const char *>(gmem);
@@ -108,28 +108,28 @@ __device__ __forceinline__ float quad_sum(float x) {
 // brought to the new maximum. `scale` is log2(e) / sqrt(d_head). Row sums stay per lane until the end.
 __device__ __forceinline__ void softmax(Scores &s, Warp &warp, float scale) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) { // a lane holds row lane/4 (elements 0, 1) and that + 8 (2, 3)
-        float tile_max = s[0][2 * half];
+    for (int lane_row = 0; lane_row < 2; ++lane_row) { // a lane holds rows lane/4 (elements 0, 1) and lane/4 + 8 (2, 3)
+        float tile_max = s[0][2 * lane_row];
 #pragma unroll
         for (const auto &fragment : s) {
-            tile_max = fmaxf(tile_max, fmaxf(fragment[2 * half], fragment[2 * half + 1]));
+            tile_max = fmaxf(tile_max, fmaxf(fragment[2 * lane_row], fragment[2 * lane_row + 1]));
         }
-        const float previous = warp.row_max[half];
-        warp.row_max[half] = fmaxf(previous, quad_max(tile_max));
-        const float shift = warp.row_max[half] * scale;
+        const float previous = warp.row_max[lane_row];
+        warp.row_max[lane_row] = fmaxf(previous, quad_max(tile_max));
+        const float shift = warp.row_max[lane_row] * scale;
         const float decay = ptx::exp2(previous * scale - shift);
 
-        warp.row_sum[half] *= decay;
+        warp.row_sum[lane_row] *= decay;
 #pragma unroll
         for (auto &fragment : warp.o) {
-            fragment[2 * half] *= decay;
-            fragment[2 * half + 1] *= decay;
+            fragment[2 * lane_row] *= decay;
+            fragment[2 * lane_row + 1] *= decay;
         }
 #pragma unroll
         for (auto &fragment : s) {
-            fragment[2 * half] = ptx::exp2(fragment[2 * half] * scale - shift);
-            fragment[2 * half + 1] = ptx::exp2(fragment[2 * half + 1] * scale - shift);
-            warp.row_sum[half] += fragment[2 * half] + fragment[2 * half + 1];
+            fragment[2 * lane_row] = ptx::exp2(fragment[2 * lane_row] * scale - shift);
+            fragment[2 * lane_row + 1] = ptx::exp2(fragment[2 * lane_row + 1] * scale - shift);
+            warp.row_sum[lane_row] += fragment[2 * lane_row] + fragment[2 * lane_row + 1];
         }
     }
 }
@@ -158,21 +158,21 @@ template <class Layout> __device__ __forceinline__ void stage_output(char *tile,
     const int lane = threadIdx.x % 32;
     const int first_row = threadIdx.x / 32 * kWarpRows;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int row = first_row + 8 * half + lane / 4;
-        const float scale = 1.0f / quad_sum(warp.row_sum[half]);
+    for (int lane_row = 0; lane_row < 2; ++lane_row) {
+        const int row = first_row + 8 * lane_row + lane / 4;
+        const float scale = 1.0f / quad_sum(warp.row_sum[lane_row]);
 #pragma unroll
         for (int chunk = 0; chunk < kChunksPerRow; ++chunk) {
             const auto &o = warp.o[chunk];
             const int offset = Layout::at(row, chunk) + lane % 4 * sizeof(uint32_t);
             *reinterpret_cast<uint32_t *>(tile + offset) =
-                ptx::pack_bf16(o[2 * half] * scale, o[2 * half + 1] * scale);
+                ptx::pack_bf16(o[2 * lane_row] * scale, o[2 * lane_row + 1] * scale);
         }
     }
 }
 
 // SMEM→GMEM: each warp writes back the 16 rows that it staged, 16 bytes per lane.
-template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem, const char *tile) {
+template <class Layout> __device__ __forceinline__ void store_output(bf16_bits *gmem, const char *tile) {
     const int lane = threadIdx.x % 32;
     const int row = threadIdx.x / 32 * kWarpRows + lane / kChunksPerRow;
     const int chunk = lane % kChunksPerRow;
@@ -188,7 +188,8 @@ template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem,
 // ReadLayout is Layout in every kernel that is right. The tests build one that is wrong: a tile that is
 // written through one policy and read through another has to fail the check against the reference.
 template <class Layout, Loads loads = Loads::kAtStart, class ReadLayout = Layout>
-__device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16 *v, bf16 *o, int seq) {
+__device__ __forceinline__ void forward(const bf16_bits *q, const bf16_bits *k, const bf16_bits *v, bf16_bits *o,
+                                        int seq) {
     constexpr int tile_bytes = Layout::bytes(kRows);
     __shared__ alignas(128) char smem[3 * tile_bytes];
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));

@@ -19,7 +19,7 @@
 
 namespace gemm {
 
-using half = uint16_t; // its bits: no arithmetic happens in fp16 outside the tensor cores
+using fp16_bits = uint16_t; // storage only: the tensor cores are all that computes in fp16
 
 constexpr int kRows = 256; // of A, and of C, per block
 constexpr int kColumns = 128; // of C per block: rows of B
@@ -29,7 +29,7 @@ constexpr int kWarpColumns = 64;
 constexpr int kWarpsAcross = kColumns / kWarpColumns;
 constexpr int kThreads = 32 * kWarpsAcross * (kRows / kWarpRows);
 
-constexpr int kRowBytes = kDepth * sizeof(half);
+constexpr int kRowBytes = kDepth * sizeof(fp16_bits);
 constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
 constexpr int kSteps = kDepth / 16; // a tile is read 16 columns at a time
 constexpr int kBlocksA = kWarpRows / 16; // of 16x16, that a warp reads in one such step
@@ -75,21 +75,22 @@ template <class Layout> struct Tile {
 
 // GMEM→SMEM: `rows` rows of a matrix of n columns. 8 threads copy a row. Past L1, what one request reads of a line
 // should go to one line: rows that straddle lines take up to 3 times the wavefronts there, and go through L1 instead.
-template <class Layout, int rows> __device__ __forceinline__ void load_rows(uint32_t tile, const half *gmem, int n) {
+template <class Layout, int rows>
+__device__ __forceinline__ void load_rows(uint32_t tile, const fp16_bits *gmem, int n) {
     const int row = threadIdx.x / kChunksPerRow;
     const int chunk = threadIdx.x % kChunksPerRow;
-    const half *source = gmem + static_cast<size_t>(row) * n + chunk * (layout::kChunkBytes / sizeof(half));
+    const fp16_bits *source = gmem + static_cast<size_t>(row) * n + chunk * (layout::kChunkBytes / sizeof(fp16_bits));
     constexpr bool straddles = Layout::at(1, 0) % layout::kLapBytes != 0;
 #pragma unroll
     for (int r = 0; r < rows; r += kThreads / kChunksPerRow) {
         const uint32_t to = tile + Layout::at(r + row, chunk);
-        const half *from = source + static_cast<size_t>(r) * n;
+        const fp16_bits *from = source + static_cast<size_t>(r) * n;
         straddles ? ptx::cp_async_16_through_l1(to, from) : ptx::cp_async_16(to, from);
     }
 }
 
 template <class Layout>
-__device__ __forceinline__ void load_tile(Tile<Layout> tile, const half *a, const half *b, int n) {
+__device__ __forceinline__ void load_tile(Tile<Layout> tile, const fp16_bits *a, const fp16_bits *b, int n) {
     load_rows<Layout, kRows>(tile.a, a, n);
     load_rows<Layout, kColumns>(tile.b, b, n);
 }
@@ -130,14 +131,14 @@ template <int depth> __device__ __forceinline__ void multiply(Accumulators &c, c
 }
 
 // RF→GMEM: rounded to fp16. A lane holds two neighbours of row lane/4 of a fragment, and two of that row + 8.
-__device__ __forceinline__ void store(half *c, const Accumulators &x, Place place, int n) {
+__device__ __forceinline__ void store(fp16_bits *c, const Accumulators &x, Place place, int n) {
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     const int row = place.row + warp / kWarpsAcross * kWarpRows + lane / 4;
     const int column = place.column + warp % kWarpsAcross * kWarpColumns + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2 * kBlocksA; ++i) {
-        half *out = c + static_cast<size_t>(row + 8 * i) * n + column;
+        fp16_bits *out = c + static_cast<size_t>(row + 8 * i) * n + column;
 #pragma unroll
         for (int j = 0; j < 2 * kBlocksB; ++j) {
             const float *pair = &x[i / 2][j][i % 2 * 2];
@@ -148,7 +149,7 @@ __device__ __forceinline__ void store(half *c, const Accumulators &x, Place plac
 
 // Load, wait, multiply, wait: the tensor cores are idle while a tile is on its way.
 template <class Layout, int depth>
-__device__ __forceinline__ void in_turn(Accumulators &c, uint32_t smem, const half *a, const half *b, int n) {
+__device__ __forceinline__ void in_turn(Accumulators &c, uint32_t smem, const fp16_bits *a, const fp16_bits *b, int n) {
     const Tile<Layout> tile(smem);
     for (int k = 0; k < n; k += kDepth) {
         load_tile(tile, a + k, b + k, n);
@@ -200,7 +201,7 @@ template <class Layout> struct Ring {
         return Tile<Layout>(tiles + place * Tile<Layout>::kBytes);
     }
 
-    __device__ __forceinline__ void load(const half *a, const half *b, int n) {
+    __device__ __forceinline__ void load(const fp16_bits *a, const fp16_bits *b, int n) {
         ptx::mbarrier_wait(empty + put.place * sizeof(uint64_t), put.parity);
         load_tile(tile(put.place), a, b, n);
         ptx::cp_async_arrive(full + put.place * sizeof(uint64_t));
@@ -221,7 +222,7 @@ template <class Layout> struct Ring {
 // Tiles travel under the arithmetic of the tiles before them, and the operands of a step under that of the step
 // before it.
 template <class Layout, int depth>
-__device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const half *a, const half *b, int n) {
+__device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const fp16_bits *a, const fp16_bits *b, int n) {
     __shared__ uint64_t barriers[2][kStages];
     Ring<Layout> ring(smem, barriers);
     const int tiles = n / kDepth;
@@ -268,7 +269,7 @@ __device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const half
 // a, b, c: (n, n). Grid (n / 128, n / 256), 256 threads; Tile::kBytes of dynamic shared memory, or kStages of them.
 // `depth` is that of the tensor cores' instruction, m16n8k8 or m16n8k16.
 template <class Layout, Loads loads = Loads::kInTurn, int depth = 8>
-__device__ __forceinline__ void gemm(const half *a, const half *b, half *c, int n) {
+__device__ __forceinline__ void gemm(const fp16_bits *a, const fp16_bits *b, fp16_bits *c, int n) {
     extern __shared__ __align__(128) char smem[];
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
     const Place place;

@@ -18,12 +18,12 @@
 
 namespace tma {
 
-using half = uint16_t; // its bits
+using fp16_bits = uint16_t; // storage only: this kernel moves bits
 
 constexpr int kTile = 64;
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kTileBytes = kTile * kTile * sizeof(half);
+constexpr int kTileBytes = kTile * kTile * sizeof(fp16_bits);
 
 // GMEM→SMEM: the tile whose first element is in (row, column), in boxes of `span` bytes by 64 rows.
 template <int span>
@@ -33,12 +33,12 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const CUtensorMap &map,
     ptx::mbarrier_arrive_expecting(arrived, kTileBytes);
 #pragma unroll
     for (int box = 0; box < kTileBytes / box_bytes; ++box) {
-        ptx::load_box(tile + box * box_bytes, &map, column + box * (span / sizeof(half)), row, arrived);
+        ptx::load_box(tile + box * box_bytes, &map, column + box * (span / sizeof(fp16_bits)), row, arrived);
     }
 }
 
 // RF→GMEM: a 16x16 block as ldmatrix.x4 delivers it: upper left, lower left, upper right, lower right.
-__device__ __forceinline__ void store_block(half *out, const uint32_t (&block)[4], int n) {
+__device__ __forceinline__ void store_block(fp16_bits *out, const uint32_t (&block)[4], int n) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_block(half *out, const uint32_t (&block)[4
 
 // in, out: (n, n); `map` describes `in`. Grid (n / 64, n / 64), 128 threads. `span` is the width of the map's boxes.
 template <class Layout, int span>
-__device__ __forceinline__ void copy(const CUtensorMap &map, half *out, int n) {
+__device__ __forceinline__ void copy(const CUtensorMap &map, fp16_bits *out, int n) {
     __shared__ alignas(1024) char smem[kTileBytes];
     __shared__ uint64_t barrier;
     const auto tile = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
