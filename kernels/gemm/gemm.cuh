@@ -15,8 +15,6 @@
 #include "layout.cuh"
 #include "ptx.cuh"
 
-#include <type_traits>
-
 namespace gemm {
 
 using fp16_bits = uint16_t; // storage only: the tensor cores are all that computes in fp16
@@ -179,12 +177,23 @@ struct Position {
     }
 };
 
+// A tile of A and of B in global memory.
+struct GlobalTile {
+    const fp16_bits *a, *b;
+    int n; // elements in a row of A, and of B
+
+    __device__ __forceinline__ void advance() {
+        a += kDepth;
+        b += kDepth;
+    }
+};
+
 // The ring of tiles. Each place has two barriers: full, once every thread's copies into it have arrived, and empty,
 // once every warp has read it. Warps wait for data, never for each other.
 template <class Layout> struct Ring {
     uint32_t tiles, full, empty; // shared-memory addresses
-    Position take = {0, 0};      // the tile to be read next
-    Position put = {0, 1};       // and the one to be loaded: at first, places are empty
+    Position take = {0, 0}; // the tile to be read next
+    Position put = {0, 1};  // and the one to be loaded: at first, places are empty
 
     __device__ __forceinline__ Ring(uint32_t smem, uint64_t (&barriers)[2][kStages])
         : tiles(smem), full(__cvta_generic_to_shared(barriers[0])), empty(__cvta_generic_to_shared(barriers[1])) {
@@ -201,9 +210,9 @@ template <class Layout> struct Ring {
         return Tile<Layout>(tiles + place * Tile<Layout>::kBytes);
     }
 
-    __device__ __forceinline__ void load(const fp16_bits *a, const fp16_bits *b, int n) {
+    __device__ __forceinline__ void load(const GlobalTile &from) {
         ptx::mbarrier_wait(empty + put.place * sizeof(uint64_t), put.parity);
-        load_tile(tile(put.place), a, b, n);
+        load_tile(tile(put.place), from.a, from.b, from.n);
         ptx::cp_async_arrive(full + put.place * sizeof(uint64_t));
         put.advance();
     }
@@ -219,51 +228,51 @@ template <class Layout> struct Ring {
     }
 };
 
-// Tiles travel under the arithmetic of the tiles before them, and the operands of a step under that of the step
-// before it.
+// Multiply one tile, whose first operands are in x[0] already, and load the first operands of the tile after it.
+// `remaining` tiles follow this one; kStages - 1 stands for that many or more, so that there is one to load.
+template <int remaining, int depth, class Layout>
+__device__ __forceinline__ void multiply_tile(Accumulators &c, Operands (&x)[2], Ring<Layout> &ring, GlobalTile &next) {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        if (step == kSteps - 1) {
+            ring.release();
+            if constexpr (remaining > 0) {
+                ring.wait();
+            }
+        }
+        if (remaining > 0 || step < kSteps - 1) {
+            load_operands(x[(step + 1) % 2], ring.tile(ring.take.place), (step + 1) % kSteps);
+        }
+        if (remaining == kStages - 1 && step == kSteps / 2) { // into the stage of the tile before this one
+            ring.load(next);
+            next.advance();
+        }
+        multiply<depth>(c, x[step % 2]);
+    }
+}
+
+// Tiles load while the tiles before them are multiplied, and the operands of a step while those of the step before are.
 template <class Layout, int depth>
 __device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const fp16_bits *a, const fp16_bits *b, int n) {
     __shared__ uint64_t barriers[2][kStages];
     Ring<Layout> ring(smem, barriers);
     const int tiles = n / kDepth;
     for (int tile = 0; tile < kStages - 1; ++tile) { // n is at least 256: 4 tiles
-        ring.load(a + tile * kDepth, b + tile * kDepth, n);
+        ring.load({a + tile * kDepth, b + tile * kDepth, n});
     }
-    a += (kStages - 1) * kDepth;
-    b += (kStages - 1) * kDepth;
+    GlobalTile next = {a + (kStages - 1) * kDepth, b + (kStages - 1) * kDepth, n};
 
     Operands x[2];
     ring.wait();
     load_operands(x[0], ring.tile(0), 0);
-    const auto multiply_tile = [&](auto left) { // of tiles after this one: kStages - 1 or more, fewer, none
-        constexpr int after = decltype(left)::value;
-#pragma unroll
-        for (int step = 0; step < kSteps; ++step) {
-            if (step == kSteps - 1) {
-                ring.release();
-                if constexpr (after > 0) {
-                    ring.wait();
-                }
-            }
-            if (after > 0 || step < kSteps - 1) {
-                load_operands(x[(step + 1) % 2], ring.tile(ring.take.place), (step + 1) % kSteps);
-            }
-            if (after == kStages - 1 && step == kSteps / 2) { // the place of the tile before this one is empty by now
-                ring.load(a, b, n);
-                a += kDepth;
-                b += kDepth;
-            }
-            multiply<depth>(c, x[step % 2]);
-        }
-    };
     int tile = 0;
     for (; tile < tiles - (kStages - 1); ++tile) {
-        multiply_tile(std::integral_constant<int, kStages - 1>());
+        multiply_tile<kStages - 1, depth>(c, x, ring, next);
     }
     for (; tile < tiles - 1; ++tile) {
-        multiply_tile(std::integral_constant<int, 1>());
+        multiply_tile<1, depth>(c, x, ring, next);
     }
-    multiply_tile(std::integral_constant<int, 0>());
+    multiply_tile<0, depth>(c, x, ring, next);
 }
 
 // a, b, c: (n, n). Grid (n / 128, n / 256), 256 threads; Tile::kBytes of dynamic shared memory, or kStages of them.
