@@ -252,7 +252,7 @@ __device__ __forceinline__ void multiply_tile(Accumulators &c, Operands (&x)[2],
     }
 }
 
-// Tiles load while the tiles before them are multiplied, and the operands of a step while those of the step before are.
+// Tiles are loaded while earlier tiles are multiplied, and the operands of a step during the math of the step before.
 template <class Layout, int depth>
 __device__ __forceinline__ void ahead(Accumulators &c, uint32_t smem, const fp16_bits *a, const fp16_bits *b, int n) {
     __shared__ uint64_t barriers[2][kStages];
