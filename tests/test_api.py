@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import collection
 from ncu_swizzle.profiles import frames
 from ncu_swizzle.profiles.comparison import compare as lay_out
 from ncu_swizzle.build.toolchain import Toolchain

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.build import headers
 from ncu_swizzle.render import markdown

@@ -85,7 +85,7 @@ def test_a_family_is_linted_variant_by_variant() -> None:
         "transpose-plain": "fail", "transpose-padded": "pass", "transpose-xor": "pass", "transpose-add": "pass",
         "transpose-sudoku": "pass",
     }  # fmt: skip
-    source = lint(str(paths.kernels() / "transpose" / "xor.cu"))  # its family describes it
+    source = lint(str(paths.kernels() / "transpose" / "3_xor.cu"))  # its family describes it
     assert source.returncode == 0, source.stdout + source.stderr
     assert "transpose-xor" in source.stdout
 

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.ncu import gpu
+from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.ncu.profiler import gpu
 from ncu_swizzle.sweep import page
 from ncu_swizzle import paths
 from ncu_swizzle.profiles import run_folder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import collection
 from ncu_swizzle.render import terminal_times
 from ncu_swizzle.render import terminal
 from ncu_swizzle.profiles.comparison import compare

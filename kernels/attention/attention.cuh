@@ -1,14 +1,14 @@
 // FlashAttention-2 forward, not causal, d_head 128, bf16 in and out, fp32 softmax and accumulation.
 //
 // One block of 4 warps computes 64 rows of O; each warp owns 16 of them and keeps its rows of Q and O in
-// registers. K and V pass through shared memory in tiles of 64 rows:
+// registers. K and V go through shared memory in tiles of 64 rows:
 //
 //     GMEM→SMEM   cp.async, 16 bytes per thread        Q, K, V
 //     SMEM→RF     ldmatrix.x4 (.trans for V)           Q, K, V
 //     RF→SMEM     4-byte stores                        O, into Q's tile
 //     SMEM→GMEM   16-byte loads and stores             O
 //
-// Every one of these asks the layout policy where a 16-byte chunk lies, and nothing else does.
+// Each of these steps asks the layout policy where a 16-byte chunk is; nothing else depends on the layout.
 //
 // The algorithm: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
 // 2023, algorithm 1. The fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
@@ -20,16 +20,16 @@
 
 namespace attention {
 
-using bf16 = uint16_t; // its bits: no arithmetic happens in bf16 outside the tensor cores
+using bf16_bits = uint16_t; // storage only: the tensor cores are all that computes in bf16
 
 constexpr int kHeadDim = 128;
 constexpr int kRows = 64; // B_r = B_c: rows of Q per block, and of K and V per step
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kBlocksPerSM = 2; // 215 registers per thread; with 3 blocks of 168, loads are scheduled too late
+constexpr int kBlocksPerSM = 2; // 215 registers per thread; 3 blocks leave 168, and ptxas schedules loads too late
 constexpr int kWarpRows = kRows / kWarps;
 
-constexpr int kRowBytes = kHeadDim * sizeof(bf16);
+constexpr int kRowBytes = kHeadDim * sizeof(bf16_bits);
 constexpr int kChunksPerRow = kRowBytes / layout::kChunkBytes;
 
 constexpr int kHeadSteps = kHeadDim / 16; // steps of 16 along d_head
@@ -39,11 +39,11 @@ struct Tiles {
     uint32_t q, k, v; // shared-memory addresses; O is staged where Q was
 };
 
-// When K and V set out for shared memory: at the start of the step that needs them, or as soon as the tile that
-// they replace has been read, so that they travel under the arithmetic.
+// When the loads of K and V are issued: at the start of the step that needs them, or as soon as the tile that they
+// overwrite has been read, so that they overlap with the math.
 enum class Loads { kAtStart, kEager };
 
-// What a warp holds: its 16 rows of Q and O, and the running softmax of its two rows per lane.
+// A warp's registers: its 16 rows of Q and O, and the running softmax of the two rows that each lane holds.
 struct Warp {
     uint32_t q[kHeadSteps][4];
     float o[2 * kHeadSteps][4];
@@ -53,8 +53,8 @@ struct Warp {
 
 using Scores = float[2 * kKeySteps][4]; // S = QK^T, then P, of 16 queries and 64 keys
 
-// GMEM→SMEM: the 64 rows at `gmem`, which are contiguous. 16 threads copy a row.
-template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile, const bf16 *gmem) {
+// GMEM→SMEM: the 64 contiguous rows at `gmem`. 16 threads copy a row.
+template <class Layout> __device__ __forceinline__ void load_tile(uint32_t tile, const bf16_bits *gmem) {
     const int row = threadIdx.x / kChunksPerRow;
     const int chunk = threadIdx.x % kChunksPerRow;
     const auto *source = reinterpret_cast<const char *>(gmem);
@@ -93,7 +93,7 @@ __device__ __forceinline__ void multiply_keys(Scores &s, const Warp &warp, uint3
     }
 }
 
-// The maximum, or the sum, over the four lanes that share a row of a fragment.
+// Maximum and sum over the four lanes that share a row of a fragment.
 __device__ __forceinline__ float quad_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
     return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
@@ -104,37 +104,37 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// Online softmax of one tile: S becomes P = 2^(scale * S - max), and what O and the row sums hold so far is
-// brought to the new maximum. `scale` is log2(e) / sqrt(d_head). Row sums stay per lane until the end.
+// Online softmax of one tile: S becomes P = 2^(scale * S - max); O and the row sums so far are rescaled to the new
+// maximum. `scale` is log2(e) / sqrt(d_head). Row sums are reduced across lanes only at the end.
 __device__ __forceinline__ void softmax(Scores &s, Warp &warp, float scale) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) { // a lane holds row lane/4 (elements 0, 1) and that + 8 (2, 3)
-        float tile_max = s[0][2 * half];
+    for (int lane_row = 0; lane_row < 2; ++lane_row) { // a lane holds rows lane/4 (elements 0, 1) and lane/4 + 8 (2, 3)
+        float tile_max = s[0][2 * lane_row];
 #pragma unroll
         for (const auto &fragment : s) {
-            tile_max = fmaxf(tile_max, fmaxf(fragment[2 * half], fragment[2 * half + 1]));
+            tile_max = fmaxf(tile_max, fmaxf(fragment[2 * lane_row], fragment[2 * lane_row + 1]));
         }
-        const float previous = warp.row_max[half];
-        warp.row_max[half] = fmaxf(previous, quad_max(tile_max));
-        const float shift = warp.row_max[half] * scale;
+        const float previous = warp.row_max[lane_row];
+        warp.row_max[lane_row] = fmaxf(previous, quad_max(tile_max));
+        const float shift = warp.row_max[lane_row] * scale;
         const float decay = ptx::exp2(previous * scale - shift);
 
-        warp.row_sum[half] *= decay;
+        warp.row_sum[lane_row] *= decay;
 #pragma unroll
         for (auto &fragment : warp.o) {
-            fragment[2 * half] *= decay;
-            fragment[2 * half + 1] *= decay;
+            fragment[2 * lane_row] *= decay;
+            fragment[2 * lane_row + 1] *= decay;
         }
 #pragma unroll
         for (auto &fragment : s) {
-            fragment[2 * half] = ptx::exp2(fragment[2 * half] * scale - shift);
-            fragment[2 * half + 1] = ptx::exp2(fragment[2 * half + 1] * scale - shift);
-            warp.row_sum[half] += fragment[2 * half] + fragment[2 * half + 1];
+            fragment[2 * lane_row] = ptx::exp2(fragment[2 * lane_row] * scale - shift);
+            fragment[2 * lane_row + 1] = ptx::exp2(fragment[2 * lane_row + 1] * scale - shift);
+            warp.row_sum[lane_row] += fragment[2 * lane_row] + fragment[2 * lane_row + 1];
         }
     }
 }
 
-// O += PV. The accumulator fragments of S are the A fragments of P: rounding to bf16 is all they need.
+// O += PV. The accumulator fragments of S have the layout of P's A fragments: they only need rounding to bf16.
 template <class Layout>
 __device__ __forceinline__ void multiply_values(Warp &warp, const Scores &p, uint32_t tile) {
 #pragma unroll
@@ -153,26 +153,26 @@ __device__ __forceinline__ void multiply_values(Warp &warp, const Scores &p, uin
     }
 }
 
-// RF→SMEM: O / row sum, rounded, 4 bytes per lane. Four lanes fill a chunk, eight rows a wavefront.
+// RF→SMEM: O / row sum, rounded, 4 bytes per lane. Four lanes write a chunk, eight rows make a wavefront.
 template <class Layout> __device__ __forceinline__ void stage_output(char *tile, const Warp &warp) {
     const int lane = threadIdx.x % 32;
     const int first_row = threadIdx.x / 32 * kWarpRows;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int row = first_row + 8 * half + lane / 4;
-        const float scale = 1.0f / quad_sum(warp.row_sum[half]);
+    for (int lane_row = 0; lane_row < 2; ++lane_row) {
+        const int row = first_row + 8 * lane_row + lane / 4;
+        const float scale = 1.0f / quad_sum(warp.row_sum[lane_row]);
 #pragma unroll
         for (int chunk = 0; chunk < kChunksPerRow; ++chunk) {
             const auto &o = warp.o[chunk];
             const int offset = Layout::at(row, chunk) + lane % 4 * sizeof(uint32_t);
             *reinterpret_cast<uint32_t *>(tile + offset) =
-                ptx::pack_bf16(o[2 * half] * scale, o[2 * half + 1] * scale);
+                ptx::pack_bf16(o[2 * lane_row] * scale, o[2 * lane_row + 1] * scale);
         }
     }
 }
 
-// SMEM→GMEM: each warp writes back the 16 rows that it staged, 16 bytes per lane.
-template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem, const char *tile) {
+// SMEM→GMEM: each warp stores the 16 rows that it staged, 16 bytes per lane.
+template <class Layout> __device__ __forceinline__ void store_output(bf16_bits *gmem, const char *tile) {
     const int lane = threadIdx.x % 32;
     const int row = threadIdx.x / 32 * kWarpRows + lane / kChunksPerRow;
     const int chunk = lane % kChunksPerRow;
@@ -184,11 +184,11 @@ template <class Layout> __device__ __forceinline__ void store_output(bf16 *gmem,
 }
 
 // q, k, v, o: (batch, heads, seq, 128), contiguous. Grid (seq / 64, heads, batch), 128 threads.
-//
-// ReadLayout is Layout in every kernel that is right. The tests build one that is wrong: a tile that is
-// written through one policy and read through another has to fail the check against the reference.
+// ReadLayout is Layout in every correct kernel. The tests build a wrong one: a tile written through one policy and
+// read through another has to fail the check against the reference.
 template <class Layout, Loads loads = Loads::kAtStart, class ReadLayout = Layout>
-__device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16 *v, bf16 *o, int seq) {
+__device__ __forceinline__ void forward(const bf16_bits *q, const bf16_bits *k, const bf16_bits *v, bf16_bits *o,
+                                        int seq) {
     constexpr int tile_bytes = Layout::bytes(kRows);
     __shared__ alignas(128) char smem[3 * tile_bytes];
     const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
@@ -219,12 +219,12 @@ __device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16
     for (int key = 0; key < seq; key += kRows) {
         if constexpr (loads == Loads::kEager) {
             ptx::cp_async_wait<0>();
-            __syncthreads(); // K is here, and every warp is done with the previous V
+            __syncthreads(); // K has arrived, and every warp is done with the previous V
             load_tile<Layout>(tiles.v, v);
         } else {
             load_tile<Layout>(tiles.k, k);
             load_tile<Layout>(tiles.v, v);
-            ptx::cp_async_wait<1>(); // K is here, V may still be on its way
+            ptx::cp_async_wait<1>(); // K has arrived, V may still be in flight
             __syncthreads();
         }
         k += kRows * kHeadDim;
@@ -235,7 +235,7 @@ __device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16
         softmax(s, warp, scale);
 
         ptx::cp_async_wait<0>();
-        __syncthreads(); // V is here, and every warp is done with K
+        __syncthreads(); // V has arrived, and every warp is done with K
         if constexpr (loads == Loads::kEager) {
             if (key + kRows < seq) {
                 load_tile<Layout>(tiles.k, k);
@@ -247,7 +247,7 @@ __device__ __forceinline__ void forward(const bf16 *q, const bf16 *k, const bf16
         }
     }
 
-    // A warp reads back only what it wrote itself, so the warp is all that has to wait.
+    // A warp reads back only what it wrote itself, so a warp-level sync is enough.
     stage_output<Layout>(smem, warp);
     __syncwarp();
     store_output<Layout>(o + block, smem);

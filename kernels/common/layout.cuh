@@ -1,8 +1,8 @@
-// Layout policies: where a unit of a tile lies in shared memory.
+// Layout policies: where each unit of a tile goes in shared memory.
 //
-// A tile has rows of `row_bytes` bytes, a whole number of 128-byte laps around the 32 banks, and its rows consist of
-// units of `unit_bytes` bytes: what a lane loads or stores at once, 16 for ldmatrix and cp.async. A policy answers
-// two questions: the byte offset of a unit, `at(row, unit)`, and what a tile of so many rows takes, `bytes(rows)`.
+// A row of a tile is `row_bytes` long, a whole number of 128-byte bank rows, and is made of units of `unit_bytes`:
+// what a lane loads or stores at once, 16 bytes for ldmatrix and cp.async. A policy has two functions:
+// `at(row, unit)` returns the byte offset of a unit, `bytes(rows)` the size of a tile with that many rows.
 // Variants of a kernel differ in the policy that they name and in nothing else.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace layout {
 
-constexpr int kLapBytes = 128; // 32 banks of 4 bytes
+constexpr int kBankRowBytes = 128; // one row of all 32 banks, 4 bytes each
 constexpr int kChunkBytes = 16;
 
-// Rows as they come. A column of units lies in the same banks in every row.
+// No swizzle: a column of units is in the same banks in every row.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct RowMajor {
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
@@ -21,7 +21,7 @@ template <int row_bytes, int unit_bytes = kChunkBytes> struct RowMajor {
     }
 };
 
-// One unit of dead space after each row: the next row starts one unit further around the banks.
+// One unit of padding after each row: every row starts one unit further along the banks.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct Padded {
     static __device__ constexpr int bytes(int rows) { return rows * (row_bytes + unit_bytes); }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
@@ -29,17 +29,17 @@ template <int row_bytes, int unit_bytes = kChunkBytes> struct Padded {
     }
 };
 
-// The unit's number XORed with the row's, within each lap. A column of units visits every bank of the lap; XOR with
-// a constant is a permutation, so no unit is lost and no byte is spent.
+// The unit index XORed with the row index, within each bank row. A column of units then covers all banks. XOR with a
+// constant is a permutation, so units never collide and no byte is wasted.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct XorSwizzle {
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
-        return row * row_bytes + (unit ^ (row & (kLapBytes / unit_bytes - 1))) * unit_bytes;
+        return row * row_bytes + (unit ^ (row & (kBankRowBytes / unit_bytes - 1))) * unit_bytes;
     }
 };
 
-// The mistake to learn from: only bits 2 and 3 of the row's number are used. Of 8 rows that ldmatrix reads together,
-// four at a time get the same number, so that 4 of the 8 ways remain.
+// A mistake on purpose: the mask takes only bits 2 and 3 of the row index. Of the 8 rows that ldmatrix reads together,
+// 4 at a time are XORed with the same value, so the 8-way conflict only drops to 4-way.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct HalfSwizzle {
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
@@ -47,28 +47,28 @@ template <int row_bytes, int unit_bytes = kChunkBytes> struct HalfSwizzle {
     }
 };
 
-// As XorSwizzle, by addition: each row is rotated by its number, and what carries out of the lap is cut off.
+// XorSwizzle with an addition: each row is rotated by its index; the carry out of the bank row is masked off.
 template <int row_bytes, int unit_bytes = kChunkBytes> struct AddSwizzle {
-    static constexpr int kMask = kLapBytes / unit_bytes - 1;
+    static constexpr int kMask = kBankRowBytes / unit_bytes - 1;
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ constexpr int at(int row, int unit) {
         return row * row_bytes + ((unit & ~kMask) | ((unit + row) & kMask)) * unit_bytes;
     }
 };
 
-// As TMA lays out a tile with CU_TENSOR_MAP_SWIZZLE_<span>B, from an address that is a multiple of 8 laps: boxes of
-// `rows` rows of `span` bytes, one behind the other, and in each the chunk's number XORed with that of the lap, as far
-// as a row of the box has chunks. Bits 4 to 6 of the address at most, XORed with bits 7 to 9.
+// The layout that TMA writes with CU_TENSOR_MAP_SWIZZLE_<span>B, if the tile is aligned to 1024 bytes: boxes of `rows`
+// rows of `span` bytes, back to back. In a box the 16-byte chunk index is XORed with the bank row index, modulo the
+// chunks in a row of the box: at most address bits 4 to 6, XORed with bits 7 to 9.
 template <int span, int rows> struct TmaSwizzle {
     static constexpr int kChunks = span / kChunkBytes;
     static __device__ __forceinline__ constexpr int at(int row, int chunk) {
-        const int lap = row * span / kLapBytes;
-        return chunk / kChunks * (rows * span) + row * span + ((chunk ^ lap) & (kChunks - 1)) * kChunkBytes;
+        const int bank_row = row * span / kBankRowBytes;
+        return chunk / kChunks * (rows * span) + row * span + ((chunk ^ bank_row) & (kChunks - 1)) * kChunkBytes;
     }
 };
 
-// Any Latin square will do, such as this one, which no XOR and no addition makes: a 4x4 square, nested into itself
-// and then into the one 2x2 square. It has to be looked up, in a table of 1 KB.
+// Any Latin square works, even one that no XOR and no addition produces: here a 4x4 square nested into itself, then
+// into the 2x2 square. It costs a lookup in a 1 KB table.
 struct Square {
     uint8_t place[32][32]; // [row][unit]
 
@@ -86,7 +86,7 @@ struct Square {
 static __device__ const Square kSquare;
 
 template <int row_bytes, int unit_bytes> struct Sudoku {
-    static_assert(row_bytes == kLapBytes && unit_bytes == 4, "the square is of 32 rows and 32 words");
+    static_assert(row_bytes == kBankRowBytes && unit_bytes == 4, "the square has 32 rows of 32 words");
     static __device__ constexpr int bytes(int rows) { return rows * row_bytes; }
     static __device__ __forceinline__ int at(int row, int unit) {
         return row * row_bytes + kSquare.place[row & 31][unit] * unit_bytes;

@@ -1,11 +1,11 @@
-// The PTX instructions that CUDA C++ has no name for, one function each. sm_80 and newer.
+// PTX instructions without a CUDA C++ intrinsic, one function each. sm_80 and newer.
 #pragma once
 
 #include <cstdint>
 
 namespace ptx {
 
-// GMEM→SMEM, 16 bytes per thread, past L1 (LDGSTS.E.BYPASS.128).
+// GMEM→SMEM, 16 bytes per thread, bypassing L1 (LDGSTS.E.BYPASS.128).
 __device__ __forceinline__ void cp_async_16(uint32_t smem, const void *gmem) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(smem), "l"(gmem) : "memory");
 }
@@ -19,13 +19,13 @@ __device__ __forceinline__ void cp_async_commit() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-// Wait until at most `pending` of the groups that this thread committed are still in flight.
+// Wait until at most `pending` of this thread's committed groups are still in flight.
 template <int pending> __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
-// Barriers in shared memory. One completes a phase when as many arrivals have come as it was initialised with; phases
-// have the parities 0, 1, 0, ...
+// mbarriers: barriers in shared memory. A phase completes after as many arrivals as the barrier was initialised with;
+// the phases' parity alternates 0, 1, 0, ...
 __device__ __forceinline__ void mbarrier_init(uint32_t barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -34,12 +34,12 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// Arrive once all cp.async that this thread has started are done.
+// Arrive once all cp.async that this thread has issued so far are complete.
 __device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// Wait for the end of the phase of that parity; for that of the phase before the first, parity 1, nobody waits.
+// Wait until the phase with that parity is complete. On a fresh barrier, waiting for parity 1 returns at once.
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity) {
     uint32_t done;
     do {
@@ -58,17 +58,17 @@ __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity)
 }
 
 #if __CUDA_ARCH__ >= 900
-// Let TMA see barriers that this thread has initialised.
+// Make the barriers that this thread has initialised visible to TMA (the async proxy).
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
 }
 
-// Arrive, and let the phase go on until that many bytes have been written by TMA.
+// Arrive, and keep the phase open until TMA has written that many bytes.
 __device__ __forceinline__ void mbarrier_arrive_expecting(uint32_t barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// GMEM→SMEM, a box of a matrix, its first element in column x of row y (UTMALDG.2D). The bytes count at the barrier.
+// GMEM→SMEM by TMA: the box of a matrix that starts at column x, row y (UTMALDG.2D). The barrier counts its bytes.
 __device__ __forceinline__ void load_box(uint32_t smem, const void *tensor_map, int x, int y, uint32_t barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
                  "[%4];\n" ::"r"(smem), "l"(tensor_map), "r"(x), "r"(y), "r"(barrier)
@@ -76,7 +76,7 @@ __device__ __forceinline__ void load_box(uint32_t smem, const void *tensor_map, 
 }
 #endif
 
-// Loads and stores of exactly this width: volatile, or ptxas fuses neighbouring ones into wider ones.
+// Loads and stores of exactly this width: volatile, or ptxas merges adjacent ones into wider ones.
 __device__ __forceinline__ void ld_shared(float (&x)[1], uint32_t smem) {
     asm volatile("ld.volatile.shared.f32 %0, [%1];\n" : "=f"(x[0]) : "r"(smem) : "memory");
 }
@@ -106,7 +106,7 @@ __device__ __forceinline__ void st_shared(uint32_t smem, const float (&x)[4]) {
                  : "memory");
 }
 
-// SMEM→RF, four 8x8 matrices of 16-bit elements (LDSM.16.M88.4). Lanes 8i..8i+7 name the rows of matrix i.
+// SMEM→RF, four 8x8 matrices of 16-bit elements (LDSM.16.M88.4). Lanes 8i..8i+7 address the rows of matrix i.
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], uint32_t smem) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -145,14 +145,14 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const uint32_t (
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two floats rounded to bf16 (F2FP.BF16.F32.PACK_AB), `low` in the lower half.
+// Two floats rounded to bf16 (F2FP.BF16.F32.PACK_AB), `low` in the lower 16 bits.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
 
-// Two floats rounded to fp16 (F2FP.F16.F32.PACK_AB), `low` in the lower half.
+// Two floats rounded to fp16 (F2FP.F16.F32.PACK_AB), `low` in the lower 16 bits.
 __device__ __forceinline__ uint32_t pack_f16(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));

@@ -1,7 +1,7 @@
-// out = in^T, an n x n matrix of floats, through tiles that CuTe lays out: TiledCopy in, a read across the tile out.
+// out = in^T, an n x n matrix of floats, through tiles with a CuTe layout: one TiledCopy in, one across the tile out.
 //
-// A kernel names a layout for its tile in shared memory, and nothing else here knows whether it is swizzled: that
-// `composition(Swizzle, Layout)` is transparent to both copies is what the family is about.
+// A kernel picks the layout of its tile in shared memory; nothing else here knows whether it is swizzled. That is the
+// point of this family: `composition(Swizzle, Layout)` is transparent to both copies.
 //
 // Needs NVIDIA's CuTe headers (pip install nvidia-cutlass).
 #pragma once
@@ -13,11 +13,11 @@ namespace tiles {
 using namespace cute;
 
 constexpr int kThreads = 128;
-constexpr int kRows = 128; // of the part of `in` that a block transposes
+constexpr int kRows = 128; // of `in` that a block transposes
 constexpr int kColumns = 32;
 
-// How a tile travels. `Threads` share a tile; `In` takes it from global memory, `Out` out of shared memory; both
-// speak of (row, column). The matrix is column-major, or row-major, and its transpose the other.
+// How a tile is copied: `threads` threads share it, `In` loads it from global memory, `Out` reads it from shared
+// memory, both in (row, column) coordinates. If `in` is column-major, `out` is row-major, and vice versa.
 template <int threads, bool column_major, class In, class Out> struct Journey {
     static constexpr int kThreadsPerTile = threads;
     static constexpr bool kColumnMajor = column_major;
@@ -27,14 +27,14 @@ template <int threads, bool column_major, class In, class Out> struct Journey {
 
 template <class Vector> using Atom = Copy_Atom<UniversalCopy<Vector>, float>;
 
-// A warp's 8x8 tile, column-major: down the columns go 8 bytes per lane; across come 4 rows of 8 floats.
+// A warp's 8x8 tile, column-major. In: 8 bytes per lane down the columns. Out: 4 rows of 8 floats at a time.
 __device__ __forceinline__ auto columns_of_8() {
     const auto in = make_tiled_copy(Atom<uint64_t>(), Layout<Shape<_4, _8>>(), Layout<Shape<_2, _1>>());
     const auto out = make_tiled_copy(Atom<float>(), Layout<Shape<_4, _8>, Stride<_8, _1>>(), Layout<Shape<_1, _1>>());
     return Journey<32, true, decltype(in), decltype(out)>{in, out};
 }
 
-// A block's 128x32 tile, column-major: down the columns go 16 bytes per lane; across come 32 columns of 4 floats.
+// A block's 128x32 tile, column-major. In: 16 bytes per lane down the columns. Out: 4 floats of each of 32 columns.
 __device__ __forceinline__ auto columns_of_128() {
     const auto in = make_tiled_copy(Atom<uint128_t>(), Layout<Shape<_32, _4>>(), Layout<Shape<_4, _1>>());
     const auto out =
@@ -42,7 +42,7 @@ __device__ __forceinline__ auto columns_of_128() {
     return Journey<128, true, decltype(in), decltype(out)>{in, out};
 }
 
-// A block's 128x32 tile, row-major: along the rows go 16 bytes per lane; each thread takes its own row out.
+// A block's 128x32 tile, row-major. In: 16 bytes per lane along the rows. Out: each thread reads its own row.
 __device__ __forceinline__ auto rows_of_32() {
     const auto in =
         make_tiled_copy(Atom<uint128_t>(), Layout<Shape<_16, _8>, Stride<_8, _1>>(), Layout<Shape<_1, _4>>());
@@ -50,7 +50,7 @@ __device__ __forceinline__ auto rows_of_32() {
     return Journey<128, false, decltype(in), decltype(out)>{in, out};
 }
 
-// The matrix at `data`, whose columns, or rows, are contiguous.
+// The matrix at `data`, column-major or row-major.
 template <bool column_major, class T> __device__ __forceinline__ auto matrix(T *data, int n) {
     if constexpr (column_major) {
         return make_tensor(make_gmem_ptr(data), make_shape(n, n), make_stride(_1(), n));
@@ -84,7 +84,7 @@ __device__ __forceinline__ void transpose(const float *in, float *out, int n, Ti
         auto values = make_fragment_like(stored);
         copy(travel.out, stored, values);
         copy(values, copy_out.partition_S(target));
-        groups == 1 ? __syncthreads() : __syncwarp(); // the next tile may come
+        groups == 1 ? __syncthreads() : __syncwarp(); // the tile may be overwritten
     }
 }
 

@@ -1,11 +1,11 @@
-// Copy of an n x n matrix of fp16 through 64x64 tiles of shared memory, which TMA fills and ldmatrix reads.
+// Copy of an n x n matrix of fp16 through 64x64 tiles of shared memory that TMA writes and ldmatrix reads.
 //
-//     GMEM→SMEM   cp.async.bulk.tensor, a box per instruction, by one thread     swizzled by the hardware
+//     GMEM→SMEM   cp.async.bulk.tensor, a box per instruction, by one thread     swizzled by hardware
 //     SMEM→RF     ldmatrix.x4                                                    through the same XOR, in software
 //     RF→GMEM     4-byte stores
 //
-// The hardware swizzles within rows of 32, 64 or 128 bytes, and a box is as wide as that. So the tile arrives in 4, 2
-// or 1 boxes, and a reader that does not know how gets other elements.
+// The hardware swizzles within spans of 32, 64 or 128 bytes, and a box is exactly one span wide. So the tile arrives in
+// 4, 2 or 1 boxes, and a reader that does not undo the same swizzle gets the wrong elements.
 //
 // CUDA driver API, "Tensor Map Object Management"; PTX ISA, "cp.async.bulk.tensor". sm_90 and newer.
 #pragma once
@@ -18,14 +18,14 @@
 
 namespace tma {
 
-using half = uint16_t; // its bits
+using fp16_bits = uint16_t; // storage only: nothing computes
 
 constexpr int kTile = 64;
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kTileBytes = kTile * kTile * sizeof(half);
+constexpr int kTileBytes = kTile * kTile * sizeof(fp16_bits);
 
-// GMEM→SMEM: the tile whose first element is in (row, column), in boxes of `span` bytes by 64 rows.
+// GMEM→SMEM: the tile that starts at (row, column), in boxes of `span` bytes by 64 rows.
 template <int span>
 __device__ __forceinline__ void load_tile(uint32_t tile, const CUtensorMap &map, int row, int column,
                                           uint32_t arrived) {
@@ -33,12 +33,12 @@ __device__ __forceinline__ void load_tile(uint32_t tile, const CUtensorMap &map,
     ptx::mbarrier_arrive_expecting(arrived, kTileBytes);
 #pragma unroll
     for (int box = 0; box < kTileBytes / box_bytes; ++box) {
-        ptx::load_box(tile + box * box_bytes, &map, column + box * (span / sizeof(half)), row, arrived);
+        ptx::load_box(tile + box * box_bytes, &map, column + box * (span / sizeof(fp16_bits)), row, arrived);
     }
 }
 
-// RF→GMEM: a 16x16 block as ldmatrix.x4 delivers it: upper left, lower left, upper right, lower right.
-__device__ __forceinline__ void store_block(half *out, const uint32_t (&block)[4], int n) {
+// RF→GMEM: a 16x16 block in ldmatrix.x4's order: upper left, lower left, upper right, lower right.
+__device__ __forceinline__ void store_block(fp16_bits *out, const uint32_t (&block)[4], int n) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -48,9 +48,9 @@ __device__ __forceinline__ void store_block(half *out, const uint32_t (&block)[4
     }
 }
 
-// in, out: (n, n); `map` describes `in`. Grid (n / 64, n / 64), 128 threads. `span` is the width of the map's boxes.
+// in, out: (n, n); `map` describes `in`. Grid (n / 64, n / 64), 128 threads. `span` is the box width in bytes.
 template <class Layout, int span>
-__device__ __forceinline__ void copy(const CUtensorMap &map, half *out, int n) {
+__device__ __forceinline__ void copy(const CUtensorMap &map, fp16_bits *out, int n) {
     __shared__ alignas(1024) char smem[kTileBytes];
     __shared__ uint64_t barrier;
     const auto tile = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
@@ -62,7 +62,7 @@ __device__ __forceinline__ void copy(const CUtensorMap &map, half *out, int n) {
         ptx::fence_mbarrier_init();
         load_tile<span>(tile, map, row, column, arrived);
     }
-    __syncthreads(); // the barrier is there to be waited at
+    __syncthreads(); // the barrier is initialised, every thread may wait on it
     ptx::mbarrier_wait(arrived, 0);
 
     const int first = threadIdx.x / 32 * 16; // a warp reads 16 rows

@@ -1,7 +1,7 @@
 // out = in^T, an n x n matrix of floats, through 32x32 tiles of shared memory: rows go in, columns come out.
 //
-// Reading and writing global memory by rows is what the tile is for; in shared memory one of the two has to go down
-// a column, 32 lanes in the same bank unless the layout keeps them apart.
+// The tile keeps both global accesses coalesced; in shared memory one of the two accesses then has to go down a
+// column, 32 lanes in the same bank unless the layout spreads them out.
 #pragma once
 
 #include "layout.cuh"
@@ -10,7 +10,7 @@ namespace transpose {
 
 constexpr int kTile = 32;
 constexpr int kThreadRows = 8;
-constexpr int kSteps = kTile / kThreadRows; // in which a block of 32x8 threads moves a tile
+constexpr int kSteps = kTile / kThreadRows; // a block of 32x8 threads moves a tile in 4 steps
 constexpr int kRowBytes = kTile * sizeof(float);
 
 // Grid (ceil(n / 32), ceil(n / 32)), 32x8 threads; a thread moves 4 elements.
@@ -20,7 +20,7 @@ template <class Layout> __device__ __forceinline__ void transpose(const float *i
     const int left = blockIdx.x * kTile;
     const int top = blockIdx.y * kTile;
 
-    int put[kSteps], take[kSteps]; // where in the tile; looked up while the elements are on their way
+    int put[kSteps], take[kSteps]; // offsets in the tile, computed while the loads are in flight
     float x[kSteps];
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {

@@ -1,8 +1,8 @@
-// The sum of each row of 32x32 tiles of floats; a lane adds up one row, `width` floats per load.
+// Row sums of 32x32 tiles of floats; each lane sums one row, `width` floats per load.
 //
-// A warp's request for 8 or 16 bytes per lane is served in 2 or 4 phases, so an access without conflicts takes 1, 2
-// or 4 wavefronts for 4, 8 or 16 bytes per lane. Lanes go down a column here: unless the layout keeps them apart,
-// every lane of a phase lies in the same banks, 32, 16 or 8 of them.
+// A warp's request for 8 or 16 bytes per lane is served in 2 or 4 phases, so a conflict-free access takes 1, 2 or 4
+// wavefronts for 4, 8 or 16 bytes per lane. Here the lanes go down a column: unless the layout spreads them out, all
+// lanes of a phase (32, 16 or 8) hit the same banks.
 #pragma once
 
 #include "layout.cuh"
@@ -19,9 +19,9 @@ template <int width> struct alignas(width * sizeof(float)) Floats {
     float x[width];
 };
 
-// in: (tiles, 32, 32), out: (tiles, 32). Grid tiles / 4, 128 threads; a warp takes a tile.
+// in: (tiles, 32, 32), out: (tiles, 32). Grid tiles / 4, 128 threads; one warp per tile.
 template <int width, class Layout> __device__ __forceinline__ void sum_rows(const float *in, float *out) {
-    constexpr int units = kTile / width; // of a row
+    constexpr int units = kTile / width; // per row
     __shared__ alignas(128) char smem[kWarps * Layout::bytes(kTile)];
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
@@ -30,7 +30,7 @@ template <int width, class Layout> __device__ __forceinline__ void sum_rows(cons
     in += number * kTile * kTile;
 
 #pragma unroll
-    for (int i = lane; i < kTile * units; i += 32) { // rows go in, contiguous
+    for (int i = lane; i < kTile * units; i += 32) { // rows in, coalesced
         const auto unit = reinterpret_cast<const Floats<width> *>(in)[i];
         ptx::st_shared(tile + Layout::at(i / units, i % units), unit.x);
     }
@@ -38,7 +38,7 @@ template <int width, class Layout> __device__ __forceinline__ void sum_rows(cons
 
     float sum = 0.0f;
 #pragma unroll
-    for (int unit = 0; unit < units; ++unit) { // a column of units comes out
+    for (int unit = 0; unit < units; ++unit) { // columns of units out
         float x[width];
         ptx::ld_shared(x, tile + Layout::at(lane, unit));
 #pragma unroll

@@ -69,7 +69,7 @@ class Argument:
 class Kernel:
     """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``).
 
-    `file` and `function` say where a kernel lies otherwise, and what it is called there; `options` are nvcc's.
+    `function` is the entry's name if it is not the variant's; `options` are nvcc's.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Kernel:
     shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
     box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
     swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
-    file: str = ""  # in the family's folder
+    file: str = ""  # in the family's folder; without one see `Family.source`
     function: str = ""  # as `symbols.find` takes it: plain, demangled or mangled
     options: tuple[str, ...] = ()
 
@@ -149,12 +149,12 @@ class Family:
         return evaluate(kernel.shared or self.shared, problem)
 
     def source(self, kernel: Kernel) -> Path:
-        """Return the kernel's own ``.cu`` file; transpose-xor of the family transpose is in ``xor.cu``."""
+        """Return the kernel's ``.cu``: its `file`, by default ``xor.cu`` for ``mine-xor`` of the family ``mine``."""
         return self.folder / (kernel.file or f"{kernel.name.removeprefix(f'{self.name}-')}.cu")
 
     def source_texts(self) -> dict[str, str]:
         """Return the text of every source that the family is built from, by its path, such as
-        ``kernels/attention/kernel2.cu``, or ``tile.cuh`` beside a single file.
+        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` beside a single file.
         """
         if self.standalone:
             files = self._included()

@@ -1,6 +1,6 @@
 #include "tma.cuh"
 
 extern "C" __global__ void __launch_bounds__(tma::kThreads)
-    tma_128(const __grid_constant__ CUtensorMap map, tma::half *out, int n) {
+    tma_128(const __grid_constant__ CUtensorMap map, tma::fp16_bits *out, int n) {
     tma::copy<layout::TmaSwizzle<128, tma::kTile>, 128>(map, out, n);
 }

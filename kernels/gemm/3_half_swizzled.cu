@@ -1,6 +1,6 @@
 #include "gemm.cuh"
 
 extern "C" __global__ void __launch_bounds__(gemm::kThreads, 1)
-    gemm_half_swizzled(const gemm::half *a, const gemm::half *b, gemm::half *c, int n) {
+    gemm_half_swizzled(const gemm::fp16_bits *a, const gemm::fp16_bits *b, gemm::fp16_bits *c, int n) {
     gemm::gemm<layout::HalfSwizzle<gemm::kRowBytes>>(a, b, c, n);
 }

@@ -1,7 +1,7 @@
 #include "attention.cuh"
 
 extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::kBlocksPerSM)
-    kernel2(const attention::bf16 *q, const attention::bf16 *k, const attention::bf16 *v, attention::bf16 *o,
-            int seq) {
+    kernel2(const attention::bf16_bits *q, const attention::bf16_bits *k, const attention::bf16_bits *v,
+            attention::bf16_bits *o, int seq) {
     attention::forward<layout::XorSwizzle<attention::kRowBytes>>(q, k, v, o, seq);
 }

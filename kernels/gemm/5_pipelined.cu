@@ -1,6 +1,6 @@
 #include "gemm.cuh"
 
 extern "C" __global__ void __launch_bounds__(gemm::kThreads, 1)
-    gemm_pipelined(const gemm::half *a, const gemm::half *b, gemm::half *c, int n) {
+    gemm_pipelined(const gemm::fp16_bits *a, const gemm::fp16_bits *b, gemm::fp16_bits *c, int n) {
     gemm::gemm<layout::XorSwizzle<gemm::kRowBytes>, gemm::Loads::kAhead>(a, b, c, n);
 }
