@@ -7,7 +7,6 @@ Every function raises errors of `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-import inspect
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.catalog.kernel_options import PairOptions
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request, silent
@@ -33,17 +33,18 @@ from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.jobs import profile_kernel
 from ncu_swizzle.jobs import profile_program as program_job
+from ncu_swizzle.jobs.companions import AUTO, Companions
 from ncu_swizzle.jobs.entries import gather, saved_profiles
-from ncu_swizzle.jobs.profile_kernel import AUTO
 from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles import comparison, model, pairing, run_folder
-from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED
+from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 from ncu_swizzle.texts import Texts, listed
 
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-OWN = tuple(inspect.signature(user_kernels.asked).parameters)[1:]  # what describes a .cu file, beside its problem
+OWN = tuple(field.name for field in fields(PairOptions))  # what describes a .cu file, beside its problem
 
 
 def profile(
@@ -68,14 +69,17 @@ def profile(
     none), or a ``.cu`` file, which further keywords describe: OWN. Nothing is kept unless `export` names a folder.
     `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is of each program run, in seconds.
     """
-    described = {name: options.pop(name) for name in OWN if name in options}
+    own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
     request = _request(engine, problem, ncu, timeout, options, OWN)
-    asked = user_kernels.asked(problem or {}, **described)
-    known, names = user_kernels.chosen(str(kernel), asked, [Path(folder) for folder in catalog], config)
-    target = known.target(names[-1], request.problem)
+    folders = [Path(folder) for folder in catalog]
+    kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config)
+    target = kernels.target(names[-1], request.problem)
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, slug(target.name))
-        result = profile_kernel.profile(known, target, request, baseline, reference, place, overwrite, on_progress)
+        destination = Destination(place, overwrite)
+        result = profile_kernel.profile(
+            kernels, target, request, Companions(baseline, reference), destination, on_progress
+        )
     compared = Comparison.of(result.comparison)
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
@@ -110,7 +114,9 @@ def profile_program(
     program_ = program_job.Program(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, "run")
-        result = program_job.profile(program_, request, str(baseline), forced, place, overwrite, on_progress)
+        result = program_job.profile(
+            program_, request, str(baseline), forced, Destination(place, overwrite), on_progress
+        )
         profiles = Profiles(run_folder.load(place).subjects)
     kept = result.folder if export is not None else None
     return ProgramResult(profiles, tuple(map(Comparison.of, result.comparisons)), result.notes, result.title, kept)

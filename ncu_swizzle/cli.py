@@ -20,13 +20,13 @@ from ncu_swizzle.commands import (
     list_,
     predict,
     profile,
-    programs,
     report,
     rules,
     run,
     suggest,
     sweep,
 )
+from ncu_swizzle.commands.after_dashes import WithProgram
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import FULL, not_writable
 
@@ -46,7 +46,7 @@ app = typer.Typer(
     context_settings={"max_content_width": 80, "terminal_width": 80},
 )
 
-app.command("profile", cls=programs.WithProgram)(profile.profile)
+app.command("profile", cls=WithProgram)(profile.profile)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("check")(check.check)

@@ -27,7 +27,7 @@ COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle.catalog import collection
-from ncu_swizzle import commit
+from ncu_swizzle.build import commit
 from ncu_swizzle.build import headers
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.engines import measured as measured_  # noqa: E402

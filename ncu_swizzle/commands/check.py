@@ -7,16 +7,24 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
-from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.options import with_options
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.gate.outputs import Outputs
+from ncu_swizzle.ncu.options import Options
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
 
+@grouped
 def check(
     profiles: Annotated[
         list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .ncu-rep files, saved profiles or runs.")
     ],
+    outputs: Outputs,
+    request: Request,
+    options: Options,
     max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal number.")] = [],  # noqa: B006 - typer takes a list as it is
     max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
     max_regression: Annotated[
@@ -34,20 +42,9 @@ def check(
     allow_recorded: Annotated[
         bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Judge recorded figures too.")
     ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
-    sarif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write SARIF 2.1.0.")] = None,
-    github: Annotated[bool, typer.Option("--github", help="Annotate, and add to the step's summary.")] = False,
-    json: options.JsonOption = None,
-    engine: options.EngineOption = Engine.auto,
-    problem: options.ProblemOption = [],  # noqa: B006
-    clock_control: options.ClockOption = ClockControl.none,
-    cache_control: options.CacheOption = CacheControl.all,
-    replay_mode: options.ReplayOption = ReplayMode.kernel,
-    ncu: options.NcuOption = None,
-    nvcc: options.NvccOption = None,
-    exhaustive: options.ExhaustiveOption = False,
-    timeout: options.TimeoutOption = 600,
-    catalog: own.CatalogOption = [],  # noqa: B006
+    catalog: Annotated[
+        list[Path], typer.Option("--catalog", metavar="FOLDER", help="Families of your own; repeat it.")
+    ] = [],  # noqa: B006
 ) -> None:
     """Hold profiles against limits: exit code 0, 1 or 5.
 
@@ -59,16 +56,12 @@ def check(
     KERNEL is a regular expression of the whole name, ACCESS one of LDS, LDSM, STS … or * for each.
     Without it a limit is about all accesses together. The settings are in docs/ci.md.
     """
-    from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking
 
-    request = options.request(
-        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
-    )
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
     with output.progress() as progress:
-        verdict = checking.check(asked, request, progress)
-    checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())
+        verdict = checking.check(asked, with_options(request, options), progress)
+    checking.show(verdict, outputs, Output())
     checking.conclude(verdict)

@@ -7,33 +7,28 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own, programs
-from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.formats import Formats
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.options import with_options
+from ncu_swizzle.commands.selection import Selection
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.ncu.options import Options
 
 
+@grouped
 def compare(
     profiles: Annotated[
         list[str],
         typer.Argument(metavar="A [B …]", help="Kernels, .ncu-rep files, saved profiles or runs; before comes first."),
     ],
+    selection: Selection,
+    request: Request,
+    formats: Formats,
+    options: Options,
+    sources: CatalogOptions,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML page there.")] = None,
-    pair: programs.PairOption = [],  # noqa: B006 - typer takes a list as it is
-    kernel_name: programs.SelectNameOption = "",
-    launch: programs.SelectLaunchOption = [],  # noqa: B006
-    engine: options.EngineOption = Engine.auto,
-    problem: options.ProblemOption = [],  # noqa: B006
-    json: options.JsonOption = None,
-    markdown: options.MarkdownOption = None,
-    csv: options.CsvOption = None,
-    clock_control: options.ClockOption = ClockControl.none,
-    cache_control: options.CacheOption = CacheControl.all,
-    replay_mode: options.ReplayOption = ReplayMode.kernel,
-    ncu: options.NcuOption = None,
-    nvcc: options.NvccOption = None,
-    exhaustive: options.ExhaustiveOption = False,
-    timeout: options.TimeoutOption = 600,
-    config: own.ConfigOption = "",
-    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Compare profiles, the first with the second.
 
@@ -44,19 +39,14 @@ def compare(
     else by short name and order; --pair A=B says what belongs together.
     """
     from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
-    from ncu_swizzle.jobs import compare as compare_
+    from ncu_swizzle.jobs.compare import compare_all
     from ncu_swizzle.render import page
 
-    formats = output.Formats(json, markdown, csv)
-    request = options.request(
-        engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
-    )
+    choice = selection.choice()
+    catalog = user_kernels.everything(sources.catalog, sources.config)
     with output.progress() as progress:
-        choice = programs.choice(kernel_name, launch, pair)
-        known = user_kernels.everything(catalog, config)
-        result = compare_.compare_all(known, profiles, request, progress, choice)
+        result = compare_all(catalog, profiles, with_options(request, options), progress, choice)
     if html:
         write_atomically(html, page.render_all(result.comparisons, result.notes, result.title).encode())
     output.show(result, formats, [html] if html else [])

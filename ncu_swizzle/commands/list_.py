@@ -8,21 +8,22 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import own
+from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.commands.groups import grouped
 
 
+@grouped
 def list_(
+    sources: CatalogOptions,
     json: Annotated[bool, typer.Option("--json", help="Print the catalogue as data.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print it as docs/catalog.md has it.")] = False,
-    config: own.ConfigOption = "",
-    catalog: own.CatalogOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import listing
 
-    found = user_kernels.everything(catalog, config)
+    found = user_kernels.everything(sources.catalog, sources.config)
     if json:
         sys.stdout.write(json_.dumps(listing.data(found), indent=1, ensure_ascii=False) + "\n")
     elif markdown:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from ncu_swizzle.commands.formats import Formats, Makers
     from ncu_swizzle.engines import context
     from ncu_swizzle.pack import findings
-    from ncu_swizzle.profiles import result as result_
+    from ncu_swizzle.profiles.result import Result
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -61,49 +60,21 @@ def progress() -> Iterator[context.Progress]:
         yield bars.move
 
 
-@dataclass(frozen=True)
-class Formats:
-    """Where else a result goes: a file for each format, ``-`` for stdout and nothing else there."""
-
-    json: str | None = None
-    markdown: str | None = None
-    csv: str | None = None
-
-    def __post_init__(self) -> None:
-        if [self.json, self.markdown, self.csv].count("-") > 1:
-            raise UsageError("only one format can go to stdout", "name a file for the others")
-
-
-Makers = list[tuple[str | None, Callable[[], str]]]
-
-
-def _written(makers: Makers) -> bool:
-    """Write each format to its file, and one to stdout; tell whether one went there."""
-    for place, make in makers:
-        if place and place != "-":
-            write_atomically(Path(place), make().encode())
-    for place, make in makers:
-        if place == "-":
-            sys.stdout.write(make())
-            return True
-    return False
-
-
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
     """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.sweep import table, terminal
 
-    makers: Makers = [
-        (formats.json, lambda: table.to_json(sweep)),
-        (formats.markdown, lambda: table.to_markdown(sweep)),
-        (formats.csv, lambda: table.to_csv(sweep)),
-    ]
-    if not _written(makers):
+    makers: Makers = {
+        "json": lambda: table.to_json(sweep),
+        "markdown": lambda: table.to_markdown(sweep),
+        "csv": lambda: table.to_csv(sweep),
+    }
+    if not formats.write(makers):
         terminal.show(sweep, Output())
 
 
-def show(result: result_.Result, formats: Formats, written: Sequence[Path] = ()) -> None:
+def show(result: Result, formats: Formats, written: Sequence[Path] = ()) -> None:
     """Print the result as tables, or in the one format that was asked for on stdout; write the others.
 
     `written` are files that lie there already.
@@ -111,12 +82,12 @@ def show(result: result_.Result, formats: Formats, written: Sequence[Path] = ())
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import csv_, json_, markdown, terminal
 
-    makers: Makers = [
-        (formats.json, lambda: json_.to_json(result)),
-        (formats.markdown, lambda: markdown.render_all(result.comparisons, result.notes, result.title)),
-        (formats.csv, lambda: csv_.to_csv(*result.comparisons)),
-    ]
-    if _written(makers):
+    makers: Makers = {
+        "json": lambda: json_.to_json(result),
+        "markdown": lambda: markdown.render_all(result.comparisons, result.notes, result.title),
+        "csv": lambda: csv_.to_csv(*result.comparisons),
+    }
+    if formats.write(makers):
         return
     console = Output()
     terminal.show(result, console)

@@ -6,11 +6,17 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
+from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.commands import options
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
 
 
+@grouped
 def predict(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A kernel, a layout, a CSV file, or an expression.")],
+    request: Annotated[Request, Only("problem")],
+    sources: CatalogOptions,
     op: Annotated[str | None, typer.Option(metavar="OP", help="For an expression or a CSV: ld.shared.b32 …")] = None,
     active: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="Which lanes take part: lane < 8.")] = None,
     threads: options.ThreadsOption = 32,
@@ -19,13 +25,10 @@ def predict(
     elem: options.ElementOption = 4,
     swizzle: options.SwizzleOption = None,
     pad: options.PadOption = 0,
-    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     profile: Annotated[
         str | None, typer.Option(metavar="FILE", help="Compare with this report or saved profile, not the recording.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
-    config: own.ConfigOption = "",
-    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Compute the wavefronts of accesses, beside what ncu counted.
 
@@ -41,7 +44,6 @@ def predict(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import predict as answer
 
-    sizes = options.sizes(problem)
-    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile,
-                         user_kernels.everything(catalog, config))  # fmt: skip
+    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, request.problem, profile,
+                         user_kernels.everything(sources.catalog, sources.config))  # fmt: skip
     answer.show(asked, Output(), json)

@@ -2,84 +2,57 @@
 
 from __future__ import annotations
 
-from functools import partial
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own, programs
-from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+from ncu_swizzle.catalog.family import FILES
+from ncu_swizzle.catalog.kernel_options import PairOptions
+from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.after_dashes import after_dashes
+from ncu_swizzle.commands.formats import Formats
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.options import with_options
+from ncu_swizzle.commands.selection import Pairs
+from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.jobs.companions import AUTO, Companions
+from ncu_swizzle.ncu.options import Launches, Options
+from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.profiles.result import Result
 
-AUTO = "auto"
+KernelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; none: the program after --."
+    ),
+]
+CountOption = Annotated[
+    int | None, typer.Option("--launch-count", "-c", min=1, help="As ncu's; of a program, 32 by default.")
+]
+NcuArgsOption = Annotated[
+    list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other options of ncu's, as a shell would have them.")
+]
 
 
+@grouped
 def profile(
     context: typer.Context,
-    kernel: Annotated[
-        str,
-        typer.Argument(
-            metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; none: the program after --."
-        ),
-    ] = "",
-    baseline: Annotated[
-        str, typer.Option(metavar="NAME|FILE|RUN|none", help="What to compare with; auto: what the catalogue names.")
-    ] = AUTO,
-    reference: Annotated[
-        str, typer.Option(metavar="NAME|FILE|none", help="A third column; auto: the library's kernel, if it is there.")
-    ] = AUTO,
-    engine: options.EngineOption = Engine.auto,
-    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
-    export: Annotated[
-        Path | None,
-        typer.Option("--export", "-o", metavar="FOLDER", help="Where to write; default: swizzle-out/KERNEL."),
-    ] = None,
-    force_overwrite: Annotated[
-        bool, typer.Option("--force-overwrite", "-f", help="Replace what an earlier run wrote to FOLDER.")
-    ] = False,
-    json: options.JsonOption = None,
-    markdown: options.MarkdownOption = None,
-    csv: options.CsvOption = None,
-    clock_control: options.ClockOption = ClockControl.none,
-    cache_control: options.CacheOption = CacheControl.all,
-    replay_mode: options.ReplayOption = ReplayMode.kernel,
-    launch_count: Annotated[
-        int | None, typer.Option("--launch-count", "-c", min=1, help="As ncu's; of a program, 32 by default.")
-    ] = None,
-    kernel_name: programs.KernelNameOption = "",
-    kernel_name_base: programs.NameBaseOption = None,
-    kernel_id: programs.KernelIdOption = "",
-    launch_skip: programs.LaunchSkipOption = 0,
-    filter_mode: programs.FilterModeOption = None,
-    nvtx: programs.NvtxOption = False,
-    nvtx_include: programs.NvtxIncludeOption = [],  # noqa: B006
-    nvtx_exclude: programs.NvtxExcludeOption = [],  # noqa: B006
-    target_processes: programs.TargetOption = None,
-    target_processes_filter: programs.TargetFilterOption = "",
-    profile_from_start: programs.StartOption = None,
-    graph_profiling: programs.GraphOption = None,
-    import_source: programs.ImportOption = None,
-    app_replay_match: programs.MatchOption = None,
-    pair: programs.PairOption = [],  # noqa: B006
-    ncu_args: programs.NcuArgsOption = [],  # noqa: B006
-    ncu: options.NcuOption = None,
-    nvcc: options.NvccOption = None,
-    exhaustive: options.ExhaustiveOption = False,
-    timeout: options.TimeoutOption = 600,
-    entry: own.EntryOption = "",
-    grid: own.GridOption = "",
-    block: own.BlockOption = "",
-    shared: own.SharedOption = "",
-    arg: own.ArgOption = [],  # noqa: B006
-    define: own.DefineOption = [],  # noqa: B006
-    include: own.IncludeOption = [],  # noqa: B006
-    std: own.StandardOption = "",
-    nvcc_option: own.NvccOption = [],  # noqa: B006
-    before: own.BeforeOption = [],  # noqa: B006
-    after: own.AfterOption = [],  # noqa: B006
-    config: own.ConfigOption = "",
-    catalog: own.CatalogOption = [],  # noqa: B006
+    companions: Companions,
+    request: Request,
+    destination: Destination,
+    formats: Formats,
+    options: Options,
+    filters: Launches,
+    pairs: Pairs,
+    own: PairOptions,
+    sources: CatalogOptions,
+    kernel: KernelArgument = "",
+    launch_count: CountOption = None,
+    ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Profile KERNEL beside its baseline, or a program; write data and an HTML page.
 
@@ -105,69 +78,90 @@ def profile(
          h=int32[256]:zeros:out an output that is not poisoned with NaN before
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
-    from ncu_swizzle.ncu import gpu
+    if request.engine == AUTO:
+        from ncu_swizzle.ncu import gpu
 
-    if engine is Engine.auto:
         gpu.ask_ahead()
-    from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.commands import output
-    from ncu_swizzle.jobs import profile_kernel
-    from ncu_swizzle.ncu.options import Launches
+    rest, extra = after_dashes(context), _words(ncu_args)
+    if kernel:
+        _refuse_filters(kernel, filters, pairs)
+        measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
+        result = _kernel(kernel, measured, companions, destination, own, sources)
+    elif rest:
+        _refuse_companions(companions, request)
+        from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
 
-    rest = programs.after_dashes(context)
-    if not kernel and not rest:
+        most = launch_count or MOST_LAUNCHES
+        measured = with_options(request, options, launch_count=most, extra=extra, launches=filters)
+        result = _program(rest, measured, companions, destination, pairs)
+    else:
         raise UsageError(
             "there is nothing to profile: neither a kernel nor a program after --",
             "ncu-swizzle profile kernel2, ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
-    formats = output.Formats(json, markdown, csv)
-    filters = Launches.of(
-        kernel_name=kernel_name,
-        kernel_name_base=kernel_name_base,
-        kernel_id=kernel_id,
-        launch_skip=launch_skip,
-        filter_mode=filter_mode,
-        nvtx=nvtx,
-        nvtx_include=nvtx_include,
-        nvtx_exclude=nvtx_exclude,
-        target_processes=target_processes,
-        target_processes_filter=target_processes_filter,
-        profile_from_start=profile_from_start,
-        graph_profiling=graph_profiling,
-        import_source=import_source,
-        app_replay_match=app_replay_match,
-    )
-    extra = programs.words(ncu_args)
-    request = partial(
-        options.request,
-        engine,
-        problem,
-        clock_control,
-        cache_control,
-        replay_mode,
-        ncu,
-        timeout,
-        nvcc=nvcc,
-        exhaustive=exhaustive,
-    )
-    described = user_kernels.asked(
-        options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option, before, after
-    )
-    with output.progress() as progress:
-        if kernel:
-            programs.refuse_filters(kernel, filters, pair)
-            how = request(launch_count=launch_count or 1, extra=(*extra, *rest))
-            known, names = user_kernels.chosen(kernel, described, catalog, config)
-            result = profile_kernel.profile(
-                known, known.target(names[-1], how.problem), how, baseline, reference, export, force_overwrite, progress
-            )
-        else:
-            from ncu_swizzle.jobs import profile_program as any_program
-            from ncu_swizzle.profiles import pairing
-
-            programs.refuse_catalogue(reference=reference != AUTO, problem=bool(problem))
-            how = request(launch_count=launch_count or any_program.MOST_LAUNCHES, extra=extra, launches=filters)
-            program = any_program.Program(rest, Path.cwd())
-            pairs = [pairing.parse(text) for text in pair]
-            result = any_program.profile(program, how, baseline, pairs, export, force_overwrite, progress)
     output.show(result, formats)
+
+
+def _kernel(
+    kernel: str,
+    request: Request,
+    companions: Companions,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+) -> Result:
+    from ncu_swizzle.catalog import user_kernels
+    from ncu_swizzle.jobs import profile_kernel
+
+    description = own.described(request.problem)
+    catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config)
+    target = catalog.target(names[-1], request.problem)
+    with output.progress() as progress:
+        return profile_kernel.profile(catalog, target, request, companions, destination, progress)
+
+
+def _program(
+    words: tuple[str, ...], request: Request, companions: Companions, destination: Destination, pairs: Pairs
+) -> Result:
+    from ncu_swizzle.jobs import profile_program
+
+    program = profile_program.Program(words, Path.cwd())
+    forced = pairs.forced()
+    with output.progress() as progress:
+        return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
+
+
+def _words(texts: list[str]) -> tuple[str, ...]:
+    """Return options that were given as a shell has them, as ncu gets them. Raises UsageError."""
+    try:
+        return tuple(word for text in texts for word in shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"--ncu-args: {error}", "--ncu-args '--sampling-interval 0'") from error
+
+
+def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
+    """Raise UsageError if filters for a program's launches came with a kernel, which has one launch.
+
+    A program without ``--`` before it is told from a kernel too.
+    """
+    if Path(kernel).is_file() and Path(kernel).suffix not in FILES:
+        raise UsageError(
+            f"{kernel} is a file and no kernel of the catalogue",
+            f"a program stands after --: ncu-swizzle profile -- {kernel}",
+        )
+    given = (*filters.given, *(["--pair"] if pairs.pair else []))
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: {kernel} is one kernel, there is nothing to choose",
+            "ncu-swizzle profile OPTIONS -- ./app is for programs; what follows -- after a kernel goes to ncu unchanged",
+        )
+
+
+def _refuse_companions(companions: Companions, request: Request) -> None:
+    """Raise UsageError if options about the catalogue came with a program."""
+    given = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
+    if wrong := [option for option, is_given in given.items() if is_given]:
+        raise UsageError(
+            f"{', '.join(wrong)}: a program is profiled unchanged, this is about kernels of the catalogue",
+            "the program's own arguments follow its name: ncu-swizzle profile -- ./app --size 4096",
+        )

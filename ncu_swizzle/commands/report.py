@@ -7,23 +7,23 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, programs
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.formats import Formats
+from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.commands.selection import Selection
 
 
+@grouped
 def report(
     saved: Annotated[
         list[str], typer.Argument(metavar="SAVED…", help="Runs, saved profiles or .ncu-rep files; before comes first.")
     ],
+    selection: Selection,
+    formats: Formats,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The HTML page; default: in the run, or swizzle-out."),
     ] = None,
-    pair: programs.PairOption = [],  # noqa: B006 - typer takes a list as it is
-    kernel_name: programs.SelectNameOption = "",
-    launch: programs.SelectLaunchOption = [],  # noqa: B006
-    markdown: options.MarkdownOption = None,
-    csv: options.CsvOption = None,
-    json: options.JsonOption = None,
 ) -> None:
     """Make a report of saved profiles; nothing is measured.
 
@@ -35,13 +35,11 @@ def report(
     ncu-swizzle report before.json after.json -o page.html --markdown -
     ncu-swizzle report mine.ncu-rep --kernel-name regex:softmax --launch 3
     """
-    from ncu_swizzle.commands import output
     from ncu_swizzle.files import write_atomically
-    from ncu_swizzle.jobs import compare
+    from ncu_swizzle.jobs.compare import page_of, reopen
     from ncu_swizzle.render import page
 
-    formats = output.Formats(json, markdown, csv)
-    result = compare.reopen(saved, programs.choice(kernel_name, launch, pair))
-    place = out or compare.page_of(saved)
-    write_atomically(place, page.render_all(result.comparisons, result.notes, result.title).encode())
-    output.show(result, formats, (place,))
+    result = reopen(saved, selection.choice())
+    file = out or page_of(saved)
+    write_atomically(file, page.render_all(result.comparisons, result.notes, result.title).encode())
+    output.show(result, formats, (file,))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.commands import options
+from ncu_swizzle.commands.groups import sizes
 
 
 class Code(StrEnum):
@@ -52,5 +53,5 @@ def suggest(
     from ncu_swizzle.smem.suggestions import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    asked = answer.Asked(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
+    asked = answer.Asked(what, tuple(write), tuple(read), elem, threads, sizes(problem), limits)
     answer.show(asked, Output(), code.value, json)

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options, own
-from ncu_swizzle.commands.options import CacheControl, ClockControl, Engine, ReplayMode
+from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.formats import Formats
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.commands.options import with_options
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.profiles.destination import Destination
 
 
+@grouped
 def sweep(
     kernels: Annotated[list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, or kernels of one.")],
+    request: Annotated[Request, Only("engine", "ncu", "timeout_s")],
+    destination: Destination,
+    formats: Formats,
+    options: Options,
+    sources: CatalogOptions,
     problem: Annotated[
         list[str], typer.Option("--problem", metavar="NAME=SIZE,…", help="Sizes to try; several names: each with each.")
     ] = [],  # noqa: B006 - typer takes a list as it is
     variants: Annotated[
         list[str], typer.Option(metavar="all|NAME,…", help="Of the family; all: all but the library's.")
     ] = [],  # noqa: B006
-    engine: options.EngineOption = Engine.auto,
-    export: Annotated[
-        Path | None,
-        typer.Option("--export", "-o", metavar="FOLDER", help="Where to write; default: swizzle-out/sweep-FAMILY."),
-    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Take over what an earlier start has finished, if nothing changed.")
     ] = False,
-    force_overwrite: Annotated[
-        bool, typer.Option("--force-overwrite", "-f", help="Start the sweep in FOLDER again.")
-    ] = False,
-    json: options.JsonOption = None,
-    markdown: options.MarkdownOption = None,
-    csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE|-", help="Write the table of points; - prints it.")
-    ] = None,
-    clock_control: options.ClockOption = ClockControl.none,
-    cache_control: options.CacheOption = CacheControl.all,
-    replay_mode: options.ReplayOption = ReplayMode.kernel,
-    ncu: options.NcuOption = None,
-    timeout: options.TimeoutOption = 600,
-    config: own.ConfigOption = "",
-    catalog: own.CatalogOption = [],  # noqa: B006
 ) -> None:
     """Profile variants at several sizes: a table and charts.
 
@@ -53,14 +44,11 @@ def sweep(
     The speed-up is over the baseline variant at the same size.
     """
     from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.commands import output
     from ncu_swizzle.sweep import plan, running
 
-    formats = output.Formats(json, markdown, csv)
-    request = options.request(engine, [], clock_control, cache_control, replay_mode, ncu, timeout)
-    known = user_kernels.everything(catalog, config)
-    planned = plan.make(known, kernels, plan.listed(variants), plan.sizes(problem))
+    catalog = user_kernels.everything(sources.catalog, sources.config)
+    points = plan.make(catalog, kernels, plan.listed(variants), plan.sizes(problem))
     with output.progress() as progress:
-        found = running.run(planned, request, export, resume, force_overwrite, progress)
-    output.show_sweep(found, formats)
-    running.conclude(found)
+        swept = running.run(points, with_options(request, options), destination, resume, progress)
+    output.show_sweep(swept, formats)
+    running.conclude(swept)

@@ -19,8 +19,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from ncu_swizzle.cubin.elf import open_elf
-
-Location = tuple[str, int]  # file and line
+from ncu_swizzle.cubin.location import Location
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
 _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90

@@ -16,8 +16,7 @@ from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.ncu.system import System
-from ncu_swizzle.profiles.model import NCU
-from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.profiles.engine import NCU, Engine
 
 KERNEL = "transpose-plain"  # small to compile, and it runs on every GPU that the catalogue knows
 ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: reading it takes the permission that all others take

@@ -8,8 +8,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.ncu import gpu, installed
-from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED
-from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 
 
 def choose_engine(request: Request) -> Engine:

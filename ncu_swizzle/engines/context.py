@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncu_swizzle.ncu.options import Options
-from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.option import option
+from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 
 Progress = Callable[[str, float], None]  # what is being profiled, percent of ncu's passes or of the emulated blocks
 Percent = Callable[[float], None]
@@ -21,13 +22,17 @@ def silent(name: str, percent: float) -> None:
 class Request:
     """How profiles are to be made, as the command line says it."""
 
-    engine: str = "auto"
-    problem: Mapping[str, int] = field(default_factory=dict)
+    engine: str = option(
+        "auto",
+        "Where numbers come from: ncu measures, emulated computes, recorded was measured; auto: the best.",
+        choices=("auto", NCU, EMULATED, RECORDED),
+    )
+    problem: Mapping[str, int] = option({}, "Problem size; repeat it or use commas.", "NAME=SIZE")
     options: Options = field(default_factory=Options)
-    ncu: Path | None = None
-    timeout_s: float = 600.0
-    nvcc: Path | None = None  # the emulated engine's compiler
-    exhaustive: bool = False  # the emulated engine runs every block
+    ncu: Path | None = option(None, "The ncu to use.", "PATH")
+    timeout_s: float = option(600.0, "Time limit of each program run.", "SECONDS", ("--timeout",), minimum=1)
+    nvcc: Path | None = option(None, "The compiler of --engine emulated to use.", "PATH")
+    exhaustive: bool = option(False, "Emulate every block, not one of each kind that can differ.")
 
 
 @dataclass(frozen=True)

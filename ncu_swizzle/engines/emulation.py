@@ -15,22 +15,24 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle import commit, paths
-from ncu_swizzle.build import compiled, headers
+from ncu_swizzle import paths
+from ncu_swizzle.build import commit, compiled, headers
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.family import Problem
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.line_table import LineTable, Location, line_table
+from ncu_swizzle.cubin.line_table import LineTable, line_table
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import faults
 from ncu_swizzle.emulate.run import Counts, Launch, Row, emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes, slug, write_atomically
 from ncu_swizzle.profiles.counts import NEVER, Instruction
-from ncu_swizzle.profiles.model import EMULATED, EXECUTED, IDEAL, WAVEFRONTS, Kernel, Machine, Metric, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Kernel, Machine, Metric, Profile
 
 OnProgress = Callable[[float], None]  # percent
 NOTES = 3  # reasons that are told apart in notes; the rest is counted

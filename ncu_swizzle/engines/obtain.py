@@ -5,7 +5,8 @@ from __future__ import annotations
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.profiles.model import EMULATED, RECORDED, Profile
+from ncu_swizzle.profiles.engine import EMULATED, RECORDED
+from ncu_swizzle.profiles.model import Profile
 
 
 def obtain(target: Target, context: Context) -> Profile:

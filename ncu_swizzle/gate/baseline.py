@@ -19,7 +19,8 @@ from ncu_swizzle import paths
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import read_bytes, write_json
 from ncu_swizzle.profiles.counts import Wavefronts
-from ncu_swizzle.profiles.model import EMULATED, Machine, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import Machine, Profile
 from ncu_swizzle.texts import in_words
 
 SCHEMA = 1

@@ -24,6 +24,7 @@ from ncu_swizzle.gate import baseline, config, github, junit, places, policy, sa
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import Settings
 from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.outputs import Outputs
 from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
 from ncu_swizzle.jobs import entries as entries_
@@ -46,16 +47,6 @@ class Asked:
     allow_recorded: bool | None = None
     only: str = ""
     catalog: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where the verdict goes beside the terminal; `json` is a file or ``-``."""
-
-    junit: Path | None = None
-    sarif: Path | None = None
-    json: str | None = None
-    github: bool = False
 
 
 def check(asked: Asked, request: Request, on_progress: Progress) -> Verdict:

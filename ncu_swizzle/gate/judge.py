@@ -25,7 +25,8 @@ from ncu_swizzle.gate.verdict import (
 )
 from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.counts import Instruction, Total
-from ncu_swizzle.profiles.model import EMULATED, IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.texts import in_words
 
 NOTHING = Total(0, 0, 0)

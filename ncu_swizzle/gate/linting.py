@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.user_kernels import Asked as Described
-from ncu_swizzle.cubin.line_table import Location
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
@@ -37,7 +37,7 @@ class Asked:
 
     files: tuple[str, ...]
     max_degree: tuple[str, ...] = ()
-    described: Described = field(default_factory=Described)
+    description: KernelDescription = KernelDescription()
     catalogs: tuple[Path, ...] = ()
     config: str = ""
 
@@ -121,15 +121,15 @@ def _of_source(file: Path, asked: Asked) -> Iterator[Variant | Skipped]:
     if not file.is_file():
         raise BadFile(f"{file} does not exist", "name a .cu, a cubin, a PTX file or the folder of a family.toml")
     described = list(_described(file, asked))
-    if described and not asked.described.typed:
+    if described and not asked.description.typed:
         yield from described
         return
     try:
-        known, names = user_kernels.chosen(str(file), asked.described, asked.catalogs, asked.config)
+        known, names = user_kernels.chosen(str(file), asked.description, asked.catalogs, asked.config)
     except (UnknownKernel, BadFile):
         raise
     except NcuSwizzleError as error:
-        if asked.described.typed:
+        if asked.description.typed:
             raise
         yield Skipped(str(file), f"{error}; {error.hint}" if error.hint else str(error))
         return
@@ -156,7 +156,7 @@ def _kernel(
 ) -> tuple[list[Check], list[str]]:
     family, kernel = variant
     sizes = {one.name for one in family.parameters}
-    wanted = {name: size for name, size in asked.described.problem.items() if name in sizes}
+    wanted = {name: size for name, size in asked.description.problem.items() if name in sizes}
     try:
         target = Target(family, kernel, family.problem(wanted))
         made = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))

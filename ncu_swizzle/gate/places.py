@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path, PurePosixPath
 
-from ncu_swizzle.cubin.line_table import Location
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.gate.verdict import Place
 from ncu_swizzle.profiles import attribution
 from ncu_swizzle.profiles.model import Profile

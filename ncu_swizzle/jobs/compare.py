@@ -13,9 +13,10 @@ from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import BadFile
 from ncu_swizzle.jobs.entries import find, profiles_of, saved_profiles
 from ncu_swizzle.profiles import many_launches, pairing, run_folder
+from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import EVERYTHING, Choice, Forced, Row
-from ncu_swizzle.profiles.result import Engine, Result
+from ncu_swizzle.profiles.result import Result
 
 
 def compare_all(

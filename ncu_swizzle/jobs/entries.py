@@ -12,8 +12,8 @@ from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import BadFile
 from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.result import Engine
 
 Entry = Target | Path
 

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ncu_swizzle import paths
 from ncu_swizzle.catalog.collection import Catalog
@@ -15,13 +14,14 @@ from ncu_swizzle.engines.choice import engine_for
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import slug, write_atomically
+from ncu_swizzle.jobs.companions import AUTO, NONE, Companions
 from ncu_swizzle.jobs.entries import Entry, find, profiles_of
 from ncu_swizzle.jobs.warm_up import meanwhile
 from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.model import EMULATED, NCU, RECORDED, Profile
-from ncu_swizzle.profiles.result import Engine, Result
-
-NONE, AUTO = "none", "auto"
+from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.result import Result
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,20 @@ def profile(
     catalog: Catalog,
     target: Target,
     request: Request,
-    baseline: str = AUTO,
-    reference: str = AUTO,
-    export: Path | None = None,
-    overwrite: bool = False,
+    companions: Companions = Companions(),
+    destination: Destination = Destination(),
     progress: Progress = silent,
 ) -> Result:
     """Profile a kernel, its baseline before it and its reference after it, into one run's folder.
 
-    `baseline` and `reference` are a kernel, a file (.ncu-rep or saved profile), "none", or "auto": what the
-    catalogue names, the reference only if it can be had.
+    A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": what the catalogue names, the
+    reference only if it can be had.
     """
-    run_folder.refuse_to_overwrite(export, overwrite)
+    run_folder.refuse_to_overwrite(destination)
     engine = engine_for(target, request)
-    lineup = _lineup(catalog, target, request, engine, baseline, reference)
+    lineup = _lineup(catalog, target, request, engine, companions)
     name = slug(target.name)
-    with _warm(target, engine), run_folder.staging(export or run_folder.DEFAULT / name) as staged:
+    with _warm(target, engine), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
         profiles, notes = _profiles(lineup, Context(request, engine, staged, progress))
         from ncu_swizzle.profiles.comparison import compare  # pandas and Jinja: loaded while ncu measures
         from ncu_swizzle.render import page
@@ -60,17 +58,15 @@ def profile(
         files = run_folder.save_profiles(staged, comparison.labels, profiles)
         write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
         run_folder.finish(staged, target.name, files)
-        folder = run_folder.publish(staged, name, export, overwrite)
+        folder = run_folder.publish(staged, name, destination)
     return Result((comparison,), engine, folder)
 
 
-def _lineup(
-    catalog: Catalog, target: Target, request: Request, engine: Engine, baseline: str, reference: str
-) -> Lineup:
+def _lineup(catalog: Catalog, target: Target, request: Request, engine: Engine, companions: Companions) -> Lineup:
     library = _library(target, engine)
-    before = [find(catalog, name, request) for name in _companion(baseline, target.kernel.baseline)]
-    after = [find(catalog, name, request) for name in _companion(reference, library.name if library else "")]
-    return Lineup((*before, target, *after), after[0] if after and reference == AUTO else None)
+    before = [find(catalog, name, request) for name in _companion(companions.baseline, target.kernel.baseline)]
+    after = [find(catalog, name, request) for name in _companion(companions.reference, library.name if library else "")]
+    return Lineup((*before, target, *after), after[0] if after and companions.reference == AUTO else None)
 
 
 def _companion(given: str, usual: str) -> list[str]:

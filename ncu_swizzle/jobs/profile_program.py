@@ -15,16 +15,18 @@ from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.files import slug, write_atomically, write_json
 from ncu_swizzle.jobs import compare
+from ncu_swizzle.jobs.companions import AUTO, NONE
 from ncu_swizzle.jobs.entries import saved_profiles
-from ncu_swizzle.jobs.profile_kernel import AUTO, NONE
 from ncu_swizzle.jobs.warm_up import meanwhile
 from ncu_swizzle.ncu import failures, gpu, installed, profiler
 from ncu_swizzle.ncu.options import Launches
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles import run_folder
-from ncu_swizzle.profiles.model import NCU, RECORDED, Profile
+from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.profiles.engine import NCU, RECORDED, Engine
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import Forced, Row
-from ncu_swizzle.profiles.result import Engine, Result
+from ncu_swizzle.profiles.result import Result
 
 MOST_LAUNCHES = 32  # are profiled where nobody says how many: a training loop has thousands
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
@@ -74,8 +76,7 @@ def profile(
     request: Request,
     baseline: str = AUTO,
     pairs: Sequence[Forced] = (),
-    export: Path | None = None,
-    overwrite: bool = False,
+    destination: Destination = Destination(),
     progress: Progress = silent,
 ) -> Result:
     """Profile a program's kernels into a run's folder, beside those of `baseline`: a run, a report or a saved profile.
@@ -85,10 +86,10 @@ def profile(
     """
     launches = replace(DEFAULTS, **request.options.launches.set)
     request = replace(request, ncu=_ready(program, request), options=replace(request.options, launches=launches))
-    run_folder.refuse_to_overwrite(export, overwrite)
+    run_folder.refuse_to_overwrite(destination)
     name, engine = slug(program.name), Engine(NCU)
     before = _baseline(baseline)
-    with meanwhile(dict), run_folder.staging(export or run_folder.DEFAULT / name) as staged:
+    with meanwhile(dict), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
         after = _measure(program, Context(request, engine, staged, progress))
         from ncu_swizzle.profiles import many_launches  # pandas and Jinja: loaded while ncu measures
         from ncu_swizzle.render import page
@@ -103,7 +104,7 @@ def profile(
         title = " → ".join(columns)
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
         run_folder.finish(staged, name, files, columns, rows)
-        folder = run_folder.publish(staged, name, export, overwrite)
+        folder = run_folder.publish(staged, name, destination)
     return Result(comparisons, engine, folder, notes, title)
 
 

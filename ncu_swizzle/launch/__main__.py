@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle import commit
-from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build import commit, compiled, headers
 from ncu_swizzle.catalog import collection, family_json, fills
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate

@@ -23,8 +23,8 @@ from ncu_swizzle.jobs.entries import gather
 from ncu_swizzle.model import prediction
 from ncu_swizzle.model.prediction import Check, Prediction
 from ncu_swizzle.ncurep import reader
-from ncu_swizzle.profiles.model import RECORDED, Profile
-from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.profiles.engine import RECORDED, Engine
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import gf2, lanes, mapping, operations
 from ncu_swizzle.smem.expression import evaluate

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child
-from ncu_swizzle.cubin.line_table import Location
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, TimeLimit
 from ncu_swizzle.files import AGAIN, parse_json
 from ncu_swizzle.ncurep import disassembly_cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ncu_swizzle.cubin.line_table import Location
+from ncu_swizzle.cubin.location import Location
 
 Key = TypeVar("Key", bound=Hashable)
 UNKNOWN = "unknown"  # the kind of an access of which the report has no text

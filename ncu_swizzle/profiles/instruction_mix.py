@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ncu_swizzle.profiles.counts import NEVER as GUARD
 from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import EMULATED, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import Profile
 
 TENSOR, SHARED, TMA = "Tensor cores", "Shared memory", "TMA"
 NEVER = "Never carried out"  # the guard @!PT is always false, as on the LDS around LDGSTS

@@ -15,10 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.cubin.line_table import Location
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles.counts import Instruction, Total, added, grouped
+from ncu_swizzle.profiles.engine import EMULATED
 
 SCHEMA = 2
 READABLE = (1, SCHEMA)  # a file of schema 1 does not tell `launch` and `kernel.mangled`
@@ -29,8 +30,6 @@ IDEAL = "memory_l1_wavefronts_shared_ideal"
 EXECUTED = "inst_executed"
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
-
-NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # engines: measured now, measured earlier, computed
 
 
 @dataclass(frozen=True)

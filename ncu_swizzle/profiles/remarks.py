@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ncu_swizzle.profiles import recollect, sanity
-from ncu_swizzle.profiles.model import EMULATED, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.texts import in_words
 
 Named = Sequence[tuple[str, Profile]]

@@ -7,22 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.profiles.engine import Engine
 
 if TYPE_CHECKING:  # pandas, which takes half a second to import
     from ncu_swizzle.profiles.comparison import Comparison
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Where numbers come from: ncu, emulated or recorded; `reason` says why `auto` did not choose ncu.
-
-    With `beside`, metrics that the emulator cannot compute are taken from a recording, and so are kernels that it
-    cannot run.
-    """
-
-    name: str
-    reason: str = ""
-    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 from ncu_swizzle import validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.files import brief, locked, not_writable, read_bytes, read_json, slug, write_json
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import Row
 
@@ -67,10 +68,11 @@ def staging(near: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
-def refuse_to_overwrite(export: Path | None, overwrite: bool) -> None:
+def refuse_to_overwrite(destination: Destination) -> None:
     """Raise NotWritable, before any work is done, where an earlier run lies in the way."""
-    if export is not None and not overwrite and (export / MANIFEST).exists():
-        raise _taken(export, MANIFEST)
+    folder = destination.export
+    if folder is not None and not destination.force_overwrite and (folder / MANIFEST).exists():
+        raise _taken(folder, MANIFEST)
 
 
 def _taken(place: Path, files: str) -> NotWritable:
@@ -100,14 +102,14 @@ def finish(
     write_json(staged / MANIFEST, content)
 
 
-def publish(staged: Path, kernel: str, export: Path | None, overwrite: bool) -> Path:
-    """Move a finished run to its place and return it.
+def publish(staged: Path, kernel: str, destination: Destination) -> Path:
+    """Move a finished run to its destination and return it.
 
-    Without `export`, that is swizzle-out/KERNEL, or the first free of KERNEL-2, KERNEL-3, …: nothing is lost.
-    With it, files that are in the way are replaced only if `overwrite`; raises NotWritable otherwise.
+    By default that is swizzle-out/KERNEL, or the first free of KERNEL-2, KERNEL-3, …: nothing is lost. In a folder
+    that was named, existing files are replaced only with `force_overwrite`; raises NotWritable otherwise.
     """
-    if export is not None:
-        return _move_into(staged, export, overwrite)
+    if destination.export is not None:
+        return _move_into(staged, destination.export, destination.force_overwrite)
     number = 1
     while True:
         place = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")

@@ -17,6 +17,7 @@ from typing import Any
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
 from ncu_swizzle.files import ELSEWHERE, write_json
 from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.sweep.fingerprint import Fingerprint
 from ncu_swizzle.sweep.outcome import Sweep
@@ -26,13 +27,14 @@ MANIFEST, POINT, POINTS, PROFILE = "sweep.json", "point.json", "points", "profil
 SCHEMA = 1
 
 
-def choose(family: str, export: Path | None, resume: bool, overwrite: bool) -> Path:
+def choose(family: str, destination: Destination, resume: bool) -> Path:
     """Return the sweep's folder: the one named, else swizzle-out/sweep-FAMILY or the first free of -2, -3, ….
 
     To resume is to take the last of these. Raises NotWritable where another sweep lies in the way.
     """
+    export = destination.export
     if export is not None:
-        if (export / MANIFEST).exists() and not (resume or overwrite):
+        if (export / MANIFEST).exists() and not (resume or destination.force_overwrite):
             raise NotWritable(
                 f"{export} already holds {MANIFEST}",
                 "--resume goes on with it, -f starts it again, -o names another place",

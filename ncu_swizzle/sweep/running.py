@@ -12,6 +12,7 @@ from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import Interrupted, NcuSwizzleError, NotWritable, ProgramFailed
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.run_folder import REPORT
 from ncu_swizzle.sweep import fingerprint, folder, page
 from ncu_swizzle.sweep.outcome import Outcome, Sweep
@@ -23,9 +24,8 @@ OnPoint = Callable[[Outcome], None]
 def run(
     plan: Plan,
     request: Request,
-    export: Path | None = None,
+    destination: Destination = Destination(),
     resume: bool = False,
-    overwrite: bool = False,
     progress: Progress = silent,
     on_point: OnPoint = lambda outcome: None,
 ) -> Sweep:
@@ -36,11 +36,11 @@ def run(
     """
     engine = choose_engine(request)
     common = fingerprint.shared(plan.family, engine.name, request)
-    place = folder.choose(plan.family.name, export, resume, overwrite)
+    place = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(place, plan.family.name)
     with folder.opened(place):
-        if overwrite and not resume:
+        if destination.force_overwrite and not resume:
             folder.clear(place)
         started = Sweep(plan, engine.name, tuple(map(Outcome, plan.points)), engine.reason, folder=place)
         sweep = _resumed(started, common) if resume else started

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ncu_swizzle.profiles.comparison import SHARED_PIPE, Comparison
-from ncu_swizzle.profiles.model import EMULATED, Profile
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 from ncu_swizzle.texts import in_words
 

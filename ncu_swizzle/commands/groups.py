@@ -1,0 +1,126 @@
+"""Commands that take dataclasses: each field that is an `option` becomes one of the command line.
+
+@grouped
+def run(kernels: Kernels, request: Annotated[Request, Only("problem")], own: PairOptions) -> None: …
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ncu_swizzle.option import Option, options_of
+
+Command = Callable[..., None]
+
+
+class Only:
+    """The fields of a dataclass that a command takes, if it does not take all."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+def grouped(command: Command) -> Command:
+    """Return the command as typer takes it, its parameters that are dataclasses spread into options."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    groups: dict[str, tuple[type, list[_Field]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        hint = hints[parameter.name]
+        kind, *extras = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            groups[parameter.name] = kind, _fields(kind, extras)
+            parameters += map(_parameter, groups[parameter.name][1])
+        else:
+            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def call(**given: Any) -> None:
+        for name, (kind, fields) in groups.items():
+            given[name] = kind(**{field.name: _parsed(field, given.pop(field.name)) for field in fields})
+        command(**given)
+
+    call.__doc__, call.__name__ = command.__doc__, command.__name__
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    vars(call)["__signature__"] = inspect.Signature(parameters)
+    return call
+
+
+def sizes(texts: Sequence[str]) -> dict[str, int]:
+    """Return ``n=2048,m=64`` and repetitions as a dictionary."""
+    values = {}
+    for part in (part for text in texts for part in text.split(",") if part):
+        name, equals, value = part.partition("=")
+        if not equals or not value.strip().isdecimal():
+            raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
+        values[name.strip()] = int(value)
+    return values
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    """A field that is an option: its default, and the type of one value."""
+
+    name: str
+    described: Option
+    default: Any
+    kind: type
+
+    @property
+    def several(self) -> bool:
+        return isinstance(self.default, tuple | dict)
+
+
+def _fields(kind: type, extras: Sequence[object]) -> list[_Field]:
+    hints = typing.get_type_hints(kind)
+    only = next((extra.names for extra in extras if isinstance(extra, Only)), tuple(hints))
+    defaults = {
+        field.name: field.default if field.default is not dataclasses.MISSING else {}
+        for field in dataclasses.fields(kind)
+    }
+    return [
+        _Field(name, described, defaults[name], _one(hints[name], described))
+        for name, described in options_of(kind).items()
+        if name in only
+    ]
+
+
+def _one(hint: Any, described: Option) -> type:
+    """Return the type of one value of a field; texts are what the command line has most of."""
+    if described.choices:
+        return StrEnum("Choice", [(choice, choice) for choice in described.choices])  # type: ignore[return-value]
+    plain = {bool: bool, int: int, float: float, Path | None: Path, tuple[Path, ...]: Path, tuple[int, ...]: int}
+    return plain.get(hint, str)
+
+
+def _parameter(field: _Field) -> inspect.Parameter:
+    described, default, hint = field.described, field.default, field.kind
+    if field.several:
+        default, hint = [], list[field.kind]  # type: ignore[name-defined]
+    elif described.choices:
+        default = field.kind(default) if default else None
+    if default is None:
+        hint = field.kind | None  # type: ignore[assignment]
+    flags = described.flags or (f"--{field.name.replace('_', '-')}",)
+    presented = typer.Option(*flags, metavar=described.metavar or None, help=described.help, min=described.minimum)
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, presented]
+    )
+
+
+def _parsed(field: _Field, value: Any) -> Any:
+    """Return what the field holds: the command line knows no tuples, dictionaries and empty choices."""
+    if isinstance(field.default, dict):
+        return sizes(value)
+    if field.several:
+        return tuple(value)
+    if value is None:
+        return field.default
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,43 @@
+"""Which launches of reports with many kernels are looked at, and which belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.option import option
+
+if TYPE_CHECKING:
+    from ncu_swizzle.profiles.pairing import Choice, Forced
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Launches that belong together whatever their names."""
+
+    pair: tuple[str, ...] = option(
+        (), "Kernels that belong together: names, regex:EXPR or launch numbers.", "A=B", ("--pair",)
+    )
+
+    def forced(self) -> Sequence[Forced]:
+        """Return the pairs; raise UsageError."""
+        from ncu_swizzle.profiles import pairing
+
+        return [pairing.parse(text) for text in self.pair]
+
+
+@dataclass(frozen=True)
+class Selection(Pairs):
+    """Of many launches, those of such names and numbers."""
+
+    kernel_name: str = option(
+        "", "Of many kernels, only those of such a name.", "NAME|regex:EXPR", ("--kernel-name", "-k")
+    )
+    launch: tuple[int, ...] = option((), "Of many launches, only this number; repeatable.", "N", minimum=0)
+
+    def choice(self) -> Choice:
+        """Return it as `pairing` takes it; raise UsageError."""
+        from ncu_swizzle.profiles import pairing
+
+        return pairing.Choice(self.kernel_name, self.launch, tuple(self.forced()))
