@@ -140,7 +140,7 @@ def profile_binary(
     `parameters` the kernel's, in order: a scalar's bytes, or an array for a pointer, whose content is then known.
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
     """
-    settings = emulation.Settings(Toolchain(Path(nvcc) if nvcc is not None else None), exhaustive)
+    settings = emulation.EmulationSettings(Toolchain(Path(nvcc) if nvcc is not None else None), exhaustive)
     name = kernel or Path(path).name
     emulated = emulation.profile_binary(
         Path(path), kernel, grid, block, shared, parameters, settings, lambda percent: on_progress(name, percent)

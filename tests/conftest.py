@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.model import Profile

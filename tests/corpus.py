@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.render import listing
 from ncu_swizzle.render import page

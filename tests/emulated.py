@@ -21,7 +21,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from numpy.typing import NDArray
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.cubin import parameters
 from ncu_swizzle.emulate import code

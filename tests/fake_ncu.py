@@ -447,8 +447,8 @@ def _busy_twice() -> str:
 
 def _own(program: list[str], export: Path) -> int:
     """Stand in for a user's kernel: a recorded report, beside the facts that the child would have written."""
-    from ncu_swizzle.catalog.family import family_json
-    from ncu_swizzle.launch.__main__ import __main__
+    from ncu_swizzle.catalog import family_json
+    from ncu_swizzle.launch import __main__
 
     family = family_json.read(Path(program[program.index("--description") + 1]))
     (kernel,) = (one for one in family.kernels if one.name == program[-1])

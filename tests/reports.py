@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.ncurep.container import MAGIC
-from ncu_swizzle.profiles.model import Launch, Profile
+from ncu_swizzle.profiles.model import LaunchId, Profile
 
 
 def join(reports: Sequence[Path]) -> bytes:
@@ -35,7 +35,7 @@ def launched(profile: Profile, function: str, index: int = 0, grid: tuple[int, i
     name = re.split(r"::| ", name)[-1]
     kernel = dataclasses.replace(profile.kernel, name=name, function=function, family="", title="", mangled="")
     metrics = {key: metric for key, metric in profile.metrics.items() if not key.startswith("launch__grid")}
-    launch = Launch(index, 0, "kernel", grid, (32, 1, 1))
+    launch = LaunchId(index, 0, "kernel", grid, (32, 1, 1))
     return dataclasses.replace(profile, kernel=kernel, metrics=metrics, launch=launch, problem={}, engine="ncu")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import NcuSwizzleError, WrongOutput
 from ncu_swizzle.profiles.model import DURATION, Metric, Profile
 from ncu_swizzle.profiles.counts import Instruction

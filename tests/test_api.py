@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.profiles import frames
 from ncu_swizzle.profiles.comparison import compare as lay_out
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import Kernel, Metric, Profile
+from ncu_swizzle.profiles.model import KernelId, Metric, Profile
 from tests.reports import join, save_run
 from tests.test_imports import HEAVY, imported_by
 
@@ -355,7 +355,7 @@ def test_a_notebook_shows_names_as_names(recorded: Recorded) -> None:
     text = Metric(HOSTILE)
     hostile = replace(
         profile,
-        kernel=Kernel(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        kernel=KernelId(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
         engine=HOSTILE,
         machine=replace(profile.machine, gpu=HOSTILE),
         metrics={**profile.metrics, "launch__grid_dim_x": text},

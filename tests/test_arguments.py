@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog.family import argument_syntax
-from ncu_swizzle.catalog.family import fills
-from ncu_swizzle.catalog.family import launch_limits
+from ncu_swizzle.catalog import argument_syntax
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import launch_limits
 from ncu_swizzle.catalog.family import Argument
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.catalog.launch_limits import Limits

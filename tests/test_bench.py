@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.profiles.model import Profile
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog.family import collection
-from ncu_swizzle.catalog.family import family as catalog
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family as catalog
 from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
 from ncu_swizzle.catalog.expressions import evaluate
 
@@ -60,14 +60,6 @@ def test_every_baseline_and_source_exists() -> None:
         if not kernel.library:
             source = family.source(kernel).read_text(encoding="utf-8")
             assert f" {kernel.entry}(" in source, "the entry bears the variant's name"
-
-
-@pytest.mark.parametrize("family", catalog.shipped().families, ids=lambda family: family.name)
-def test_a_familys_files_are_numbered_in_the_order_of_its_variants(family: catalog.Family) -> None:
-    files = [family.source(kernel) for kernel in family.kernels if not kernel.library]
-    assert [file.name.split("_")[0] for file in files] == [str(number) for number in range(1, len(files) + 1)]
-    assert sorted(files) == sorted(family.folder.glob("*.cu")), "every file is one variant's"
-    assert all("-" not in file.name for file in files)
 
 
 @pytest.mark.parametrize(

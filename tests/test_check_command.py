@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from ruamel.yaml import YAML
 
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.profiles.model import Profile
 from tests import process
 from tests.gate_profiles import HOSTILE, lasting, measured, named

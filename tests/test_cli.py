@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from ncu_swizzle import __main__
 from ncu_swizzle import cli
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.profiles.model import Profile
 from tests import process
 

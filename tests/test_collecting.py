@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.profiles import recollect
 from ncu_swizzle import paths
-from ncu_swizzle.profiles.model import Kernel, Launch, Profile
+from ncu_swizzle.profiles.model import KernelId, LaunchId, Profile
 from tests.test_report import EMPTY
 
 Recorded = Callable[[str], Profile]
-FOREIGN = Kernel("soft", "void a::soft<float>(float *)", mangled="_ZN1a4softIfEEvPf")
+FOREIGN = KernelId("soft", "void a::soft<float>(float *)", mangled="_ZN1a4softIfEEvPf")
 
 
-FIRST = Launch()
+FIRST = LaunchId()
 
 
-def words(command: str, launch: Launch = FIRST, kernel: Kernel = FOREIGN) -> list[str]:
+def words(command: str, launch: LaunchId = FIRST, kernel: KernelId = FOREIGN) -> list[str]:
     profile = dataclasses.replace(EMPTY, command=command, launch=launch, kernel=kernel)
     return shlex.split(recollect.command(profile))
 
@@ -61,7 +61,7 @@ def test_it_repeats_how_the_program_was_run_but_not_what_was_collected() -> None
 
 
 def test_a_later_launch_is_skipped_to_where_its_number_is_the_program_s() -> None:
-    second = Launch(index=7, occurrence=2)
+    second = LaunchId(index=7, occurrence=2)
     assert "--launch-skip 2 --launch-count 1" in " ".join(words("ncu -k soft ./app", second))
     assert "--launch-skip" not in words("ncu -k soft -s 4 ./app", second)
 
@@ -69,11 +69,11 @@ def test_a_later_launch_is_skipped_to_where_its_number_is_the_program_s() -> Non
 def test_a_long_mangled_name_gives_way_to_the_function_s() -> None:
     said = words("ncu ./app", kernel=dataclasses.replace(FOREIGN, mangled="_Z" + "x" * 500))
     assert said[5:7] == ["--kernel-name", "soft"]
-    assert words("", kernel=Kernel("odd name", "odd name"))[-2:] == ["--", "PROGRAM"]
+    assert words("", kernel=KernelId("odd name", "odd name"))[-2:] == ["--", "PROGRAM"]
 
 
 def test_the_kernels_of_a_range_are_replayed_one_by_one() -> None:
-    said = words("ncu --replay-mode app-range --target-processes all ./app", Launch(workload="range"))
+    said = words("ncu --replay-mode app-range --target-processes all ./app", LaunchId(workload="range"))
     assert "--replay-mode" not in said
     assert "--kernel-name" not in said
     assert "--target-processes" in said
@@ -93,6 +93,6 @@ def test_a_recording_s_own_command_can_be_repeated(recorded: Recorded) -> None:
 
 @given(st.text(), st.text(), st.text())
 def test_any_report_gets_a_command(command: str, function: str, mangled: str) -> None:
-    profile = dataclasses.replace(EMPTY, command=command, kernel=Kernel(function, function, mangled=mangled))
+    profile = dataclasses.replace(EMPTY, command=command, kernel=KernelId(function, function, mangled=mangled))
     assert recollect.SECTION in recollect.command(profile)
     assert recollect.SECTION in recollect.command_for_all(profile)

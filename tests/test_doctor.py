@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.doctor import examination
 from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, Outcome, bad, good
 from ncu_swizzle.ncu.system import Ran, System

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.emulate.run import Counts, emulate
 from ncu_swizzle.profiles.model import Profile
 from tests.emulated import recorded_launch

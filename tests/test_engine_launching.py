@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.build import headers
 from ncu_swizzle.render import markdown
@@ -22,7 +22,7 @@ from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_REGRESSION, Outcome
-from ncu_swizzle.profiles.model import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Machine, Profile
+from ncu_swizzle.profiles.model import DURATION, EMULATED, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
 
 Recorded = Callable[[str], Profile]
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
@@ -35,7 +35,7 @@ def emulated(profile: Profile) -> Profile:
     return dataclasses.replace(
         profile,
         engine=EMULATED,
-        machine=Machine(compute_capability="9.0", cuda=profile.machine.cuda),
+        machine=MachineInfo(compute_capability="9.0", cuda=profile.machine.cuda),
         metrics=kept,
         instructions=tuple(dataclasses.replace(one, pc=one.pc - first, samples={}) for one in profile.instructions),
         errors={},

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
-from ncu_swizzle.launch.__main__ import expected_output
-from ncu_swizzle.catalog.family import fills
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.ncurep.container import Result

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.build import toolchain
 from ncu_swizzle.cubin.elf import Cubin
@@ -142,9 +142,9 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     family, kernel = collection.shipped().find("transpose-plain")
     (tmp_path / "kernels" / "wrong").mkdir(parents=True)
+    (tmp_path / "kernels" / "wrong" / "plain.cu").write_text("__global__ void transpose_plain() { undeclared = 1; }")
     wrong = replace(family, folder=tmp_path / "kernels" / "wrong")
-    wrong.source(kernel).write_text("__global__ void transpose_plain() { undeclared = 1; }")
-    with pytest.raises(Exception, match=r'(?s)could not compile 1_plain.cu.*"undeclared" is undefined'):
+    with pytest.raises(Exception, match=r'(?s)could not compile plain.cu.*"undeclared" is undefined'):
         Toolchain().compile(wrong, kernel)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.jobs import entries
 from ncu_swizzle.jobs import profile_kernel
 from ncu_swizzle.jobs import time_kernels

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.ncu.profiler import diagnosis
-from ncu_swizzle.ncu.profiler import failures
-from ncu_swizzle.ncu.profiler import profiler
+from ncu_swizzle.ncu import diagnosis
+from ncu_swizzle.ncu import failures
+from ncu_swizzle.ncu import profiler
 from ncu_swizzle.profiles.comparison import SHARED_PIPE
 from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.ncu.failures import State

@@ -16,7 +16,7 @@ from ncu_swizzle.render import markdown
 from ncu_swizzle.profiles import instruction_mix
 from ncu_swizzle.render import csv_
 from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.model import Kernel, Profile
+from ncu_swizzle.profiles.model import KernelId, Profile
 
 HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
 
@@ -42,7 +42,7 @@ def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> N
 
 def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
     profile = recorded("kernel1")
-    hostile = replace(profile, kernel=Kernel(HOSTILE, HOSTILE))
+    hostile = replace(profile, kernel=KernelId(HOSTILE, HOSTILE))
     for profiles in ([profile], [hostile, recorded("kernel2")], [profile] * 9):
         block: list[int] = []
         for line in [*markdown.render(compare(profiles)).splitlines(), ""]:
@@ -67,7 +67,7 @@ def test_hostile_names_stay_names_in_markdown() -> None:
 
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
     profile = recorded("tma-none")
-    many = [replace(profile, kernel=Kernel(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
+    many = [replace(profile, kernel=KernelId(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
     text = markdown.render(compare(many))
     assert len(text.encode()) < 65_536
     assert text.endswith("The rest does not fit here; the HTML report has it.\n")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import family as catalog
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import family as catalog
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.build import headers
 from ncu_swizzle.model import prediction
 from ncu_swizzle.catalog.family import Family, Kernel

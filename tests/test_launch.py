@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.ncurep import container
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.build import headers
-from ncu_swizzle.launch.__main__ import __main__
+from ncu_swizzle.launch import __main__
 from ncu_swizzle.cubin import parameters
 from ncu_swizzle.build import tensor_map as tensormap
 from ncu_swizzle.errors import BadCatalog, EnvironmentLacking, ProgramFailed

@@ -13,7 +13,7 @@ import pytest
 from ncu_swizzle.gate import linting
 from ncu_swizzle import paths
 from ncu_swizzle.emulate import advice
-from ncu_swizzle.engines.emulation import Settings
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.emulate.run import Counts, Requests, Row
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
@@ -85,7 +85,7 @@ def test_a_family_is_linted_variant_by_variant() -> None:
         "transpose-plain": "fail", "transpose-padded": "pass", "transpose-xor": "pass", "transpose-add": "pass",
         "transpose-sudoku": "pass",
     }  # fmt: skip
-    source = lint(str(paths.kernels() / "transpose" / "3_xor.cu"))  # its family describes it
+    source = lint(str(paths.kernels() / "transpose" / "xor.cu"))  # its family describes it
     assert source.returncode == 0, source.stdout + source.stderr
     assert "transpose-xor" in source.stdout
 
@@ -138,7 +138,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(work: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        linting.lint(linting.Asked(("own.cu",)), Settings(Toolchain(work / "nowhere")))
+        linting.lint(linting.Asked(("own.cu",)), EmulationSettings(Toolchain(work / "nowhere")))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.render import listing
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -30,8 +30,8 @@ from ncu_swizzle.render import csv_
 from ncu_swizzle.render import terminal
 from ncu_swizzle.render import page as report
 from ncu_swizzle.profiles.comparison import Comparison, compare
-from ncu_swizzle.profiles.result import Result
-from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, Launch, Metric, Profile
+from ncu_swizzle.profiles.result import JobResult
+from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, NEEDED, STALLED, WAVEFRONTS, LaunchId, Metric, Profile
 from ncu_swizzle.profiles.result import Engine
 from ncu_swizzle.render.view import kernels
 from tests.reports import join, launched, without
@@ -55,13 +55,13 @@ def program(recorded: Recorded, times: int = 1) -> list[Profile]:
     return [launched(one, function, index) for index, (one, function) in enumerate(made)]
 
 
-def laid_out(*reports: Sequence[Profile]) -> Result:
+def laid_out(*reports: Sequence[Profile]) -> JobResult:
     columns = [f"run{number}" for number in range(len(reports))]
     comparisons, notes = many_launches.lay_out(pairing.rows(reports), columns)
-    return Result(comparisons, ENGINE, notes=notes, title="a program")
+    return JobResult(comparisons, ENGINE, notes=notes, title="a program")
 
 
-def shown(result: Result, width: int = 80) -> str:
+def shown(result: JobResult, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
     terminal.show(result, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -180,7 +180,7 @@ def test_hostile_names_stay_names(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("workload", ["kernel", "range", "graph", "command list"])
 def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str) -> None:
-    bare = dataclasses.replace(EMPTY, launch=Launch(workload=workload), command="ncu --set basic -o x ./app -n 3")
+    bare = dataclasses.replace(EMPTY, launch=LaunchId(workload=workload), command="ncu --set basic -o x ./app -n 3")
     for result in (laid_out([bare]), laid_out([bare, bare]), laid_out([bare, bare], [bare, bare])):
         page = Page(report.render_all(result.comparisons, result.notes))
         assert "--section SwizzleConflicts" in page.text
@@ -215,7 +215,7 @@ def test_whatever_is_missing_nothing_crashes(
 
 
 def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
-    result = Result((comparison,), ENGINE)
+    result = JobResult((comparison,), ENGINE)
     page = Page(report.render(comparison))
     assert ("Not in the report" in page.text) == bool(missing)
     for name in missing:
@@ -227,7 +227,7 @@ def _show_everywhere(comparison: Comparison, missing: set[str]) -> None:
     csv_.to_csv(comparison)
 
 
-def _show_everywhere_together(result: Result) -> None:
+def _show_everywhere_together(result: JobResult) -> None:
     Page(report.render_all(result.comparisons, result.notes))
     shown(result)
     markdown.render_all(result.comparisons, result.notes)
@@ -315,6 +315,6 @@ def test_saved_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
     del content["digest"], content["launch"], content["kernel"]["mangled"]
     old = {**content, "schema": 1}
     loaded = Profile.from_json(json.dumps({**old, "digest": _digest(old)}))
-    assert loaded.launch == Launch()
+    assert loaded.launch == LaunchId()
     assert loaded.grid == (64, 16, 4)
     assert loaded.total == recorded("kernel1").total

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.ncu.profiler import options as options_
-from ncu_swizzle.ncu.profiler import progress as progress_
-from ncu_swizzle.ncu.profiler import profiler
-from ncu_swizzle.ncu.profiler import installed
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import progress as progress_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import installed
 from ncu_swizzle import paths
 from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.ncu.system import System

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ncu_swizzle.profiles import pairing
 from ncu_swizzle.errors import NotComparable, UsageError
 from ncu_swizzle.profiles.pairing import Choice, Forced
-from ncu_swizzle.profiles.model import Launch, Profile
+from ncu_swizzle.profiles.model import LaunchId, Profile
 from tests.reports import launched
 from tests.test_report import EMPTY
 
@@ -126,4 +126,4 @@ def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recor
     assert (profile.launch.grid, profile.launch.block) == (profile.grid, profile.block) == ((64, 16, 4), (128, 1, 1))
     bare = dataclasses.replace(profile, metrics={})
     assert (bare.grid, bare.block) == ((64, 16, 4), (128, 1, 1))
-    assert dataclasses.replace(bare, launch=Launch()).grid == (0, 0, 0)
+    assert dataclasses.replace(bare, launch=LaunchId()).grid == (0, 0, 0)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
 from ncu_swizzle.model import prediction
-from ncu_swizzle.tiles.declaration import lookup
-from ncu_swizzle.tiles.declaration import declaration
+from ncu_swizzle.tiles import lookup
+from ncu_swizzle.tiles import declaration
 from ncu_swizzle.errors import BadFile, BadProblem, UsageError
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem import expression
@@ -73,7 +73,7 @@ def test_predictions_scale_with_the_problem() -> None:
 def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
+    kernel2 = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
     rotated = kernel2.replace("kernel2", "rotated").replace("XorSwizzle", "AddSwizzle")
     (kernels / "attention" / "rotated.cu").write_text(rotated, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as file:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.profiles.model import Finding, Kernel, Machine, Metric, Profile
+from ncu_swizzle.profiles.model import Finding, KernelId, MachineInfo, Metric, Profile
 from ncu_swizzle.profiles.counts import Instruction, Total
 
 Recorded = Callable[[str], Profile]
@@ -32,9 +32,9 @@ instructions = st.builds(
 profiles = st.builds(
     Profile,
     engine=st.sampled_from(["ncu", "recorded"]),
-    kernel=st.builds(Kernel, st.text(), st.text(), st.text(), st.text()),
+    kernel=st.builds(KernelId, st.text(), st.text(), st.text(), st.text()),
     problem=st.dictionaries(st.text(), st.integers(), max_size=3),
-    machine=st.builds(Machine, gpu=st.text(), sm_count=st.integers(0, 200)),
+    machine=st.builds(MachineInfo, gpu=st.text(), sm_count=st.integers(0, 200)),
     when=st.text(),
     command=st.text(),
     report=st.text(),

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.ncu.profiler import profiler
-from ncu_swizzle.ncu.profiler import progress as progress_
-from ncu_swizzle.ncu.profiler import options as options_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import progress as progress_
+from ncu_swizzle.ncu import options as options_
 from ncu_swizzle.jobs import profile_program
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles import run_folder

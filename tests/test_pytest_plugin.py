@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle import assert_degree, assert_no_excess
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import UsageError

@@ -17,7 +17,7 @@ from ncu_swizzle.pack import bridge
 from ncu_swizzle.render.view import document
 from ncu_swizzle.render import page as report
 from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
-from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, Kernel, Machine, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from ncu_swizzle.render.view import text
 from ncu_swizzle.render.view.source import Token
 
@@ -26,9 +26,9 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 EMPTY = Profile(
     engine="ncu",
-    kernel=Kernel("bare", ""),
+    kernel=KernelId("bare", ""),
     problem={},
-    machine=Machine(),
+    machine=MachineInfo(),
     when="",
     command="",
     report="",
@@ -182,9 +182,9 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
     hostile = replace(
         profile,
         engine=HOSTILE,
-        kernel=Kernel(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        kernel=KernelId(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
         problem={HOSTILE: 1},
-        machine=Machine(*[HOSTILE] * 2, 132, *[HOSTILE] * 4),
+        machine=MachineInfo(*[HOSTILE] * 2, 132, *[HOSTILE] * 4),
         when=HOSTILE,
         command=HOSTILE,
         report=HOSTILE,
@@ -209,7 +209,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
 
 
 def test_a_template_in_a_name_is_not_run() -> None:
-    page = rendered(replace(EMPTY, kernel=Kernel("{{ 7 * 7 }}{% include 'report.css' %}", "")))
+    page = rendered(replace(EMPTY, kernel=KernelId("{{ 7 * 7 }}{% include 'report.css' %}", "")))
     assert "{{ 7 * 7 }}{% include 'report.css' %}" in page.text
 
 
@@ -224,7 +224,7 @@ def test_one_profile_has_no_change(recorded: Recorded) -> None:
 
 
 def test_a_profile_of_nothing_still_makes_a_page() -> None:
-    page = rendered(EMPTY, replace(EMPTY, kernel=Kernel("also bare", "")))
+    page = rendered(EMPTY, replace(EMPTY, kernel=KernelId("also bare", "")))
     assert page.text.count("unknown") > 10
     for phrase in ("No shared-memory access", "no warp samples", "No line has counts", "no such instruction"):
         assert phrase in page.text

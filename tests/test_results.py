@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.ncurep import results
 from ncu_swizzle.profiles.model import STALLED
-from ncu_swizzle.ncurep.results import Source
+from ncu_swizzle.ncurep.results import ModuleSource
 from tests.conftest import RECORDINGS
 from tests.reports import join
 
@@ -89,8 +89,8 @@ def test_a_function_begins_where_the_report_says(report_file: Path) -> None:
 
 
 def test_what_is_new_of_a_module_is_added() -> None:
-    first = Source(b"cubin", (9, 90, 1), {"a.cu": "text"}, {"f": 16})
-    assert first.updated(Source(b"", (0, 0, 0), {}, {"g": 32})) == replace(first, functions={"f": 16, "g": 32})
+    first = ModuleSource(b"cubin", (9, 90, 1), {"a.cu": "text"}, {"f": 16})
+    assert first.updated(ModuleSource(b"", (0, 0, 0), {}, {"g": 32})) == replace(first, functions={"f": 16, "g": 32})
 
 
 # ---------------------------------------------------------------------------------------------- elements of a metric

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.pack import bridge
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.pack import installation
 from ncu_swizzle import paths
 from ncu_swizzle.profiles.model import Profile

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
-from ncu_swizzle.tiles.declaration import lookup
+from ncu_swizzle.tiles import lookup
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import access
 from ncu_swizzle.smem import code

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog.family import collection
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.sweep import page
 from ncu_swizzle import paths
 from ncu_swizzle.profiles import run_folder
@@ -31,7 +31,7 @@ from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import BadFile, BadProblem, NotWritable, ProgramFailed, UnknownKernel, UsageError
 from ncu_swizzle.paths import child_environment
-from ncu_swizzle.profiles.model import DURATION, Kernel, Profile
+from ncu_swizzle.profiles.model import DURATION, KernelId, Profile
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.sweep import folder
 from ncu_swizzle.sweep import plan
@@ -194,7 +194,7 @@ def hostile(recorded: Recorded) -> Sweep:
             point=replace(one.point, kernel=names[one.point.kernel]),
             profile=one.profile
             and replace(
-                one.profile, kernel=Kernel(HOSTILE, HOSTILE), machine=replace(one.profile.machine, gpu=HOSTILE)
+                one.profile, kernel=KernelId(HOSTILE, HOSTILE), machine=replace(one.profile.machine, gpu=HOSTILE)
             ),
         )
         for one in sweep.outcomes

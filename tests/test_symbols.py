@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog.family import argument_syntax
+from ncu_swizzle.catalog import argument_syntax
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.cubin import line_table
 from ncu_swizzle.build import argument_check

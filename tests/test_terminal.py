@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.render import terminal_times
 from ncu_swizzle.render import terminal
 from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.result import Result, Timing
+from ncu_swizzle.profiles.result import JobResult, Timing
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.result import Engine
 
@@ -58,7 +58,7 @@ def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
 
 def compared(recorded: Callable[[str], Profile], *names: str) -> str:
     console = Console(file=StringIO(), width=80)
-    result = Result((compare([recorded(name) for name in names]),), Engine("recorded"))
+    result = JobResult((compare([recorded(name) for name in names]),), Engine("recorded"))
     terminal.show(result, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 

@@ -13,23 +13,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.catalog.family import argument_syntax
+from ncu_swizzle.catalog import argument_syntax
 from ncu_swizzle.build import recipe
-from ncu_swizzle.catalog.family import collection
-from ncu_swizzle.catalog.family import family_json
-from ncu_swizzle.launch.__main__ import expected_output
-from ncu_swizzle.catalog.family import fills
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family_json
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.ncu import gpu
 from ncu_swizzle.build import headers
-from ncu_swizzle.catalog.family import includes
+from ncu_swizzle.catalog import includes
 from ncu_swizzle.cubin import line_table
-from ncu_swizzle.launch.__main__ import __main__
-from ncu_swizzle.catalog.family import nvcc_options
+from ncu_swizzle.launch import __main__
+from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle import paths
-from ncu_swizzle.catalog.family import project
-from ncu_swizzle.catalog.family import project_kernels
+from ncu_swizzle.catalog import project
+from ncu_swizzle.catalog import project_kernels
 from ncu_swizzle.cubin import symbols
-from ncu_swizzle.catalog.family import user_kernels
+from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
 from ncu_swizzle.ncurep.reader import Facts

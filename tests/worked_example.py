@@ -7,7 +7,7 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from ncu_swizzle.catalog.family import collection
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family, Kernel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,9 +20,9 @@ def follow(folder: Path) -> tuple[Family, Kernel]:
     assert 'name = "rotated"' in entry
     kernels = folder / "kernels"
     shutil.copytree(ROOT / "kernels", kernels)
-    kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
+    kernel2 = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
     copy = kernel2.replace("kernel2", "rotated").replace("layout::XorSwizzle", "layout::AddSwizzle")
-    (kernels / "attention" / "4_rotated.cu").write_text(copy, encoding="utf-8")
+    (kernels / "attention" / "rotated.cu").write_text(copy, encoding="utf-8")
     with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family_file:
         family_file.write(f"\n{entry}\n")
     return collection.load(kernels).find("rotated")

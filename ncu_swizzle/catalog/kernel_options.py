@@ -1,4 +1,4 @@
-"""A kernel of a .cu file as the command line, or a call from Python, describes it."""
+"""How the command line, or a call from Python, describes kernels beside the shipped ones."""
 
 from __future__ import annotations
 
@@ -78,6 +78,14 @@ class PairOptions(KernelOptions):
 
         before, after = (nvcc_options.split(listed(texts), Path()) for texts in (self.before, self.after))
         return replace(super().described(problem), before=before, after=after)
+
+
+@dataclass(frozen=True)
+class CatalogOptions:
+    """Where kernels beside the shipped ones are described."""
+
+    config: str = option("", "Kernels and families; default: the nearest ncu-swizzle.toml.", "FILE|none")
+    catalog: tuple[Path, ...] = option((), "Families of your own; repeat it.", "FOLDER")
 
 
 def _commas(sizes: str | Sequence[str | int]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
@@ -16,15 +16,6 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.kernel_spec import Spec
 from ncu_swizzle.catalog.project import Project
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
-from ncu_swizzle.option import option
-
-
-@dataclass(frozen=True)
-class CatalogOptions:
-    """Where kernels beside the shipped ones are described."""
-
-    config: str = option("", "Kernels and families; default: the nearest ncu-swizzle.toml.", "FILE|none")
-    catalog: tuple[Path, ...] = option((), "Families of your own; repeat it.", "FOLDER")
 
 
 def everything(folders: Sequence[Path] = (), config: str = "", start: Path | None = None) -> Catalog:

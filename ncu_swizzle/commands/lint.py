@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import KernelOptions
-from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
@@ -41,12 +40,12 @@ def lint(
     """
     from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.engines.emulation import Settings
+    from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import checking, linting
 
     description = own.described(request.problem)
     asked = linting.Asked(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
-    settings = Settings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    settings = EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
     with output.progress() as progress:
         verdict = linting.lint(asked, settings, progress)
     checking.show(verdict, outputs, Output())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.commands.formats import Formats, Makers
     from ncu_swizzle.engines import context
     from ncu_swizzle.pack import findings
-    from ncu_swizzle.profiles.result import Result
+    from ncu_swizzle.profiles.result import JobResult
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -74,7 +74,7 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
         terminal.show(sweep, Output())
 
 
-def show(result: Result, formats: Formats, written: Sequence[Path] = ()) -> None:
+def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:
     """Print the result as tables, or in the one format that was asked for on stdout; write the others.
 
     `written` are files that lie there already.

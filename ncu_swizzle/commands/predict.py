@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.commands import options
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncu_swizzle.catalog.family import FILES
-from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.after_dashes import after_dashes
 from ncu_swizzle.commands.formats import Formats
@@ -22,7 +20,9 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.jobs.companions import AUTO, Companions
 from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.result import Result
+
+if TYPE_CHECKING:
+    from ncu_swizzle.profiles.result import JobResult
 
 KernelArgument = Annotated[
     str,
@@ -109,7 +109,7 @@ def _kernel(
     destination: Destination,
     own: PairOptions,
     sources: CatalogOptions,
-) -> Result:
+) -> JobResult:
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.jobs import profile_kernel
 
@@ -122,7 +122,7 @@ def _kernel(
 
 def _program(
     words: tuple[str, ...], request: Request, companions: Companions, destination: Destination, pairs: Pairs
-) -> Result:
+) -> JobResult:
     from ncu_swizzle.jobs import profile_program
 
     program = profile_program.Program(words, Path.cwd())
@@ -144,6 +144,8 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
 
     A program without ``--`` before it is told from a kernel too.
     """
+    from ncu_swizzle.catalog.family import FILES
+
     if Path(kernel).is_file() and Path(kernel).suffix not in FILES:
         raise UsageError(
             f"{kernel} is a file and no kernel of the catalogue",

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 

@@ -11,7 +11,7 @@ from ncu_swizzle.commands import options
 from ncu_swizzle.commands.groups import sizes
 
 
-class Code(StrEnum):
+class CodeLanguage(StrEnum):
     both = "both"
     cuda = "cuda"
     cute = "cute"
@@ -29,7 +29,7 @@ def suggest(
     copies: Annotated[int, typer.Option(min=1, help="How many such tiles a block has.")] = 1,
     arch: Annotated[str, typer.Option(help="Whose shared memory: sm_80, sm_90 …")] = "sm_90",
     problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
-    code: Annotated[Code, typer.Option(help="The code to print.")] = Code.both,
+    code: Annotated[CodeLanguage, typer.Option(help="The code to print.")] = CodeLanguage.both,
     json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
 ) -> None:
     """Find the cheapest mapping that keeps all accesses free of conflicts.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.user_kernels import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.formats import Formats
 from ncu_swizzle.commands.groups import Only, grouped

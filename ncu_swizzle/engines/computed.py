@@ -21,7 +21,7 @@ def compute(target: Target, context: Context) -> Profile:
     beside, request = context.engine.beside, context.request
     if beside and target.kernel.library:
         return recall(target, context.folder)
-    settings = emulation.Settings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    settings = emulation.EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
     try:
         emulated = emulation.emulate_target(target, settings, context.percent_of(target.name))
     except NcuSwizzleError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57
 
 
 @dataclass(frozen=True)
-class Value:
+class ArgumentValue:
     """One argument of a launch: a scalar's bytes, or a buffer of so many bytes, its content where it is known."""
 
     scalar: bytes = b""
@@ -63,18 +63,6 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
         parameter_bytes=known.parameter_bytes,
         registers=known.registers,
         symbols={name: place for name, (place, _) in _globals(cubin).items()},
-    )
-
-
-def recorded_code(cubin: Cubin, kernel: str, rows: Iterable[tuple[int, str]]) -> Code:
-    """Return a kernel's code from an ncu report: its cubin, and its rows of SASS by address."""
-    known = cubin.attributes(kernel)
-    return machine_code.from_report(
-        kernel,
-        rows,
-        constants=_constants(cubin, kernel),
-        shared_bytes=_static_shared(cubin, known),
-        parameter_bytes=known.parameter_bytes,
     )
 
 
@@ -138,16 +126,16 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
 
 
-def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[Value]:
+def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
     """Return the values of arguments as a caller has them: bytes of a scalar, or an array for a buffer."""
     return [
-        Value(scalar=one) if isinstance(one, bytes) else Value(size=one.nbytes, content=one.tobytes())
+        ArgumentValue(scalar=one) if isinstance(one, bytes) else ArgumentValue(size=one.nbytes, content=one.tobytes())
         for one in arguments
     ]
 
 
 def launch(
-    cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[Value]
+    cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[ArgumentValue]
 ) -> Launch:
     """Return a launch with its parameters laid out. Raises UsageError where CUDA would refuse it."""
     known = cubin.attributes(symbol)
@@ -163,18 +151,18 @@ def launch(
     )
 
 
-def _value(argument: Argument, problem: Problem) -> Value:
+def _value(argument: Argument, problem: Problem) -> ArgumentValue:
     if argument.tensor_map:
-        return Value(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
+        return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
     if not argument.shape:
-        return Value(scalar=fills.scalar(argument, problem).tobytes())
+        return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
     # NumPy has no bfloat16 without another package; where only its size counts, none is needed.
     itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
     content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.known(argument) else None
-    return Value(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
+    return ArgumentValue(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
 
 
-def _packed(cubin: Cubin, symbol: str, values: Sequence[Value]) -> tuple[bytes, dict[int, bytes]]:
+def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
     """Return the parameters as the kernel finds them, and the memory whose content is known."""
     sizes = [place.size for place in cubin.attributes(symbol).parameters]
     given = [POINTER if value.buffer else len(value.scalar) for value in values]
@@ -195,7 +183,7 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[Value]) -> tuple[bytes, 
         raise UsageError(str(error), error.hint) from error
 
 
-def _addresses(values: Sequence[Value]) -> Iterator[int]:
+def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
     """Yield an address for each value; a scalar's means nothing."""
     place = HEAP
     for value in values:

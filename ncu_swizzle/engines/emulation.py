@@ -32,14 +32,14 @@ from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes, slug, write_atomically
 from ncu_swizzle.profiles.counts import NEVER, Instruction
 from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Kernel, Machine, Metric, Profile
+from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile
 
 OnProgress = Callable[[float], None]  # percent
 NOTES = 3  # reasons that are told apart in notes; the rest is counted
 
 
 @dataclass(frozen=True)
-class Settings:
+class EmulationSettings:
     """How kernels are compiled and emulated."""
 
     toolchain: Toolchain = field(default_factory=Toolchain)
@@ -67,14 +67,14 @@ class Emulated:
 
 def emulate_target(
     target: Target,
-    settings: Settings | None = None,
+    settings: EmulationSettings | None = None,
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Compile a kernel and emulate one launch of it.
 
     Raises EnvironmentLacking without a compiler, UsageError for a library's kernel, and what `run.emulate` raises.
     """
-    how = settings or Settings()
+    how = settings or EmulationSettings()
     if target.kernel.library:
         raise UsageError(
             f"{target.name} is a library's kernel: there is no source to emulate", "--engine recorded shows it"
@@ -89,7 +89,7 @@ def emulate_cubin(
     target: Target,
     code: bytes,
     compiler: str = "",
-    settings: Settings | None = None,
+    settings: EmulationSettings | None = None,
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if it is known."""
@@ -99,8 +99,8 @@ def emulate_cubin(
     roots = tuple(map(str, headers.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())
     launch = emulated_launch.launch_of(target, cubin, symbol)
-    counts = _run(binary, launch, settings or Settings(), on_progress)
-    named = Kernel(kernel.name, demangle(symbol), family.name, kernel.title)
+    counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
+    named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = _profile(named, target.problem, binary, launch, counts, compiler)
     return Emulated(replace(profile, commit=commit.of(family.folder)), counts, binary)
 
@@ -112,7 +112,7 @@ def profile_binary(
     block: Sequence[int],
     shared: int,
     parameters: Sequence[bytes | np.ndarray],
-    settings: Settings | None = None,
+    settings: EmulationSettings | None = None,
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Emulate one launch of a kernel in a cubin or PTX file.
@@ -121,7 +121,7 @@ def profile_binary(
     `parameters` the kernel's, in order: a scalar's bytes, or an array for a pointer, whose content is then known.
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError where the arguments do not fit.
     """
-    how = settings or Settings()
+    how = settings or EmulationSettings()
     cubin = Cubin(_binary(path, how.toolchain), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
@@ -129,7 +129,7 @@ def profile_binary(
     launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
     counts = _run(binary, launch, how, on_progress)
     name = kernel or binary.symbol
-    return Emulated(_profile(Kernel(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
+    return Emulated(_profile(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
 
 
 def _binary(path: Path, toolchain: Toolchain) -> bytes:
@@ -141,7 +141,7 @@ def _binary(path: Path, toolchain: Toolchain) -> bytes:
     raise BadFile(f"{path} is neither a cubin nor PTX", "nvcc --cubin -arch=sm_90 -lineinfo FILE.cu makes one")
 
 
-def _run(binary: Binary, launch: Launch, how: Settings, on_progress: OnProgress) -> Counts:
+def _run(binary: Binary, launch: Launch, how: EmulationSettings, on_progress: OnProgress) -> Counts:
     """Emulate; what goes wrong in the program names the source line too."""
     text = how.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
@@ -168,7 +168,7 @@ def _located(error: NcuSwizzleError, binary: Binary) -> NcuSwizzleError:
 
 
 def _profile(
-    kernel: Kernel, problem: Problem, binary: Binary, launch: Launch, counts: Counts, compiler: str
+    kernel: KernelId, problem: Problem, binary: Binary, launch: Launch, counts: Counts, compiler: str
 ) -> Profile:
     cubin = binary.cubin
     known = emulated_launch.metrics(launch, cubin.attributes(binary.symbol))
@@ -177,7 +177,7 @@ def _profile(
         engine=EMULATED,
         kernel=kernel,
         problem=problem,
-        machine=Machine(compute_capability=f"{cubin.sm // 10}.{cubin.sm % 10}", cuda=compiler),
+        machine=MachineInfo(compute_capability=f"{cubin.sm // 10}.{cubin.sm % 10}", cuda=compiler),
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         command="",
         report=f"{slug(kernel.name)}.cubin",

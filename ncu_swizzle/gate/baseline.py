@@ -18,9 +18,9 @@ from typing import Any
 from ncu_swizzle import paths
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import read_bytes, write_json
-from ncu_swizzle.profiles.counts import Wavefronts
+from ncu_swizzle.profiles.counts import Ratios
 from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import Machine, Profile
+from ncu_swizzle.profiles.model import MachineInfo, Profile
 from ncu_swizzle.texts import in_words
 
 SCHEMA = 1
@@ -29,7 +29,7 @@ SINGLE_SPREAD = 2.0  # percent; what one duration may be off by, where no second
 
 
 @dataclass(frozen=True)
-class Counts(Wavefronts):
+class Counts(Ratios):
     """Counts of one access kind; None where ncu did not say."""
 
     executed: int | None
@@ -45,7 +45,7 @@ class Entry:
     function: str
     engine: str
     when: str
-    machine: Machine
+    machine: MachineInfo
     problem: Mapping[str, int]
     grid: str  # 64x16x4
     block: str
@@ -213,7 +213,7 @@ def _from_data(data: dict[str, Any], file: Path) -> Entry:
             f"{AGAIN}, or take it from your history",
         )
     accesses = {access: Counts(**counts) for access, counts in content["accesses"].items()}
-    machine, durations = Machine(**content["machine"]), tuple(content["durations_ns"])
+    machine, durations = MachineInfo(**content["machine"]), tuple(content["durations_ns"])
     return Entry(**{**content, "machine": machine, "accesses": accesses, "durations_ns": durations})
 
 

@@ -17,7 +17,7 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
-from ncu_swizzle.engines.emulation import Emulated, Settings
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, UnknownKernel
 from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
@@ -53,7 +53,7 @@ class Skipped:
 Variant = tuple[Family, Kernel]
 
 
-def lint(asked: Asked, settings: Settings, on_progress: Progress = silent) -> Verdict:
+def lint(asked: Asked, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
     """Return a check for each line that conflicts, or one for each kernel that has no such line.
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
@@ -152,7 +152,7 @@ def _described(file: Path, asked: Asked) -> Iterator[Variant]:
 
 
 def _kernel(
-    variant: Variant, asked: Asked, settings: Settings, rules: Policy, on_progress: Progress
+    variant: Variant, asked: Asked, settings: EmulationSettings, rules: Policy, on_progress: Progress
 ) -> tuple[list[Check], list[str]]:
     family, kernel = variant
     sizes = {one.name for one in family.parameters}

@@ -16,7 +16,7 @@ from ncu_swizzle.profiles import many_launches, pairing, run_folder
 from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import EVERYTHING, Choice, Forced, Row
-from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.result import JobResult
 
 
 def compare_all(
@@ -25,7 +25,7 @@ def compare_all(
     request: Request,
     progress: Progress = silent,
     choice: Choice = EVERYTHING,
-) -> Result:
+) -> JobResult:
     """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept.
 
     If an entry has several launches, those that belong together are compared, see `pairing`.
@@ -40,7 +40,7 @@ def compare_all(
     return _result(reports, texts, engine, choice)
 
 
-def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> Result:
+def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
     """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
     for text in texts:
         if not Path(text).exists():
@@ -71,12 +71,12 @@ def _is_one_run(texts: Sequence[str]) -> bool:
     return len(texts) == 1 and Path(texts[0]).is_dir()
 
 
-def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> Result:
+def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> JobResult:
     rows, columns = arrange([choice.of(report) for report in reports], texts, choice.pairs)
     return _laid_out(rows, columns, columns or many_launches.columns(texts), engine)
 
 
-def _of_run(folder: Path, engine: Engine, choice: Choice) -> Result:
+def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
     """Return everything in a run: a catalogue kernel's profiles side by side, or a program's launches."""
     run = run_folder.load(folder)
     if not run.rows:
@@ -87,6 +87,6 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> Result:
     return _laid_out(rows, run.columns, run.columns, engine)
 
 
-def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> Result:
+def _laid_out(rows: Sequence[Row], columns: Sequence[str], title: Sequence[str], engine: Engine) -> JobResult:
     comparisons, notes = many_launches.lay_out(rows, columns)
-    return Result(comparisons, engine, notes=notes, title=" → ".join(title))
+    return JobResult(comparisons, engine, notes=notes, title=" → ".join(title))

@@ -21,7 +21,7 @@ from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.result import JobResult
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def profile(
     companions: Companions = Companions(),
     destination: Destination = Destination(),
     progress: Progress = silent,
-) -> Result:
+) -> JobResult:
     """Profile a kernel, its baseline before it and its reference after it, into one run's folder.
 
     A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": what the catalogue names, the
@@ -59,7 +59,7 @@ def profile(
         write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
         run_folder.finish(staged, target.name, files)
         folder = run_folder.publish(staged, name, destination)
-    return Result((comparison,), engine, folder)
+    return JobResult((comparison,), engine, folder)
 
 
 def _lineup(catalog: Catalog, target: Target, request: Request, engine: Engine, companions: Companions) -> Lineup:

@@ -26,7 +26,7 @@ from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import NCU, RECORDED, Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import Forced, Row
-from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.result import JobResult
 
 MOST_LAUNCHES = 32  # are profiled where nobody says how many: a training loop has thousands
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
@@ -78,7 +78,7 @@ def profile(
     pairs: Sequence[Forced] = (),
     destination: Destination = Destination(),
     progress: Progress = silent,
-) -> Result:
+) -> JobResult:
     """Profile a program's kernels into a run's folder, beside those of `baseline`: a run, a report or a saved profile.
 
     The program runs in its own folder with its own environment; what it prints is kept. Raises UsageError,
@@ -105,7 +105,7 @@ def profile(
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
         run_folder.finish(staged, name, files, columns, rows)
         folder = run_folder.publish(staged, name, destination)
-    return Result(comparisons, engine, folder, notes, title)
+    return JobResult(comparisons, engine, folder, notes, title)
 
 
 def _ready(program: Program, request: Request) -> Path:

@@ -205,7 +205,7 @@ def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem)
 
 
 @dataclass(frozen=True)
-class Launch:
+class ReadyKernel:
     """One kernel, ready: calling it launches it once, asynchronously. It keeps the memory that it works on."""
 
     function: Any
@@ -220,7 +220,7 @@ class Launch:
         self.function(*given, grid=self.grid, block=self.block, shared=self.shared)
 
 
-def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> Launch:
+def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> ReadyKernel:
     """Load the kernel and lay out its parameters. Raises UsageError where they or the launch do not fit it."""
     cubin = Cubin(code, family.source(kernel).name)
     name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry)
@@ -232,7 +232,7 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
     shared = family.shared_memory(kernel, problem)
     launch_limits.refuse(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
-    return Launch(function, parameters.pack(cubin, name, values), grid, block, shared, buffers)
+    return ReadyKernel(function, parameters.pack(cubin, name, values), grid, block, shared, buffers)
 
 
 def _limits(function: Any) -> launch_limits.Limits:
@@ -288,7 +288,7 @@ def copier(bytes_: int) -> Callable[[], Any]:
 def profile_once(launch: Callable[[], Any], family: Family, problem: Problem) -> None:
     """Launch inside the range that ncu's ``--profile-from-start off`` waits for, over buffers as before a launch."""
     launch()  # warm, outside the range
-    if isinstance(launch, Launch):
+    if isinstance(launch, ReadyKernel):
         launch.buffers.reset(family, problem)
     cuda.Context.synchronize()
     cuda.start_profiler()

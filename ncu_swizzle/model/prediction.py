@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.profiles.counts import Wavefronts
+from ncu_swizzle.profiles.counts import Ratios
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
@@ -17,7 +17,7 @@ SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "
 
 
 @dataclass(frozen=True)
-class Prediction(Wavefronts):
+class Prediction(Ratios):
     """One access, or all of one kind: warp instructions, wavefronts, ideal ones. None: no rule is known."""
 
     access: str  # SASS's name for it: LDS, STSM …
@@ -33,7 +33,7 @@ class Check:
     """A prediction of one kind of access beside what was counted, and what the difference is, in words."""
 
     predicted: Prediction
-    counted: Wavefronts | None
+    counted: Ratios | None
     verdict: str
 
     @property
@@ -104,7 +104,7 @@ def _verdict(predicted: Prediction, profile: Profile) -> str:
     return "equal" if same else "equal wavefronts, but another number of instructions"
 
 
-def _pair(counts: Wavefronts) -> tuple[int | None, int | None]:
+def _pair(counts: Ratios) -> tuple[int | None, int | None]:
     return counts.wavefronts, counts.ideal
 
 

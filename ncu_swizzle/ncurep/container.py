@@ -17,7 +17,7 @@ from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import AGAIN, brief, read_bytes
 from ncu_swizzle.ncurep import results
 from ncu_swizzle.ncurep.protobuf import Message
-from ncu_swizzle.ncurep.results import Result, Source
+from ncu_swizzle.ncurep.results import ModuleSource, ReportResult
 
 MAGIC = b"NVR\0"
 
@@ -34,7 +34,7 @@ _VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
 class Container:
     """The results, and what is told of the session."""
 
-    results: tuple[Result, ...]
+    results: tuple[ReportResult, ...]
     created: str = ""  # ISO 8601, UTC
     command: str = ""
     ncu: str = ""
@@ -57,8 +57,8 @@ def parse(data: bytes, name: str) -> Container:
 
 
 def _walk(data: memoryview) -> Container:
-    found: list[Result] = []
-    sources: dict[int, Source] = {}
+    found: list[ReportResult] = []
+    sources: dict[int, ModuleSource] = {}
     session: dict[str, str] = {}
     blocks = list(_blocks(data))
     strings = [text for header, _ in blocks for text in header.message(_STRINGS).texts(1)]
@@ -67,7 +67,7 @@ def _walk(data: memoryview) -> Container:
         for kind, content in payload:
             if kind == _SOURCES:
                 reference, source = results.source(content)
-                sources[reference] = sources.get(reference, Source()).updated(source)
+                sources[reference] = sources.get(reference, ModuleSource()).updated(source)
             elif kind == _KERNELS:
                 found.append(results.kernel(content, strings, sources))
             else:

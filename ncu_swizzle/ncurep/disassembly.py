@@ -19,7 +19,7 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, TimeLimit
 from ncu_swizzle.files import AGAIN, parse_json
 from ncu_swizzle.ncurep import disassembly_cache
-from ncu_swizzle.ncurep.results import Result
+from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profiles.model import STALLED
 
@@ -43,7 +43,7 @@ Line = tuple[str, Location | None]
 class Question:
     """What is asked of one result: the code at these addresses."""
 
-    result: Result
+    result: ReportResult
     pcs: Sequence[int]
 
 
@@ -104,7 +104,7 @@ def _keep(question: Question, code: Sequence[Line]) -> None:
     disassembly_cache.save(lines, *_named(question.result))
 
 
-def _named(result: Result) -> tuple[bytes, ...]:
+def _named(result: ReportResult) -> tuple[bytes, ...]:
     return result.cubin, result.function.encode(), str(result.source.target).encode()
 
 

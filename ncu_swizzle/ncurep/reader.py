@@ -19,7 +19,7 @@ from ncu_swizzle.ncurep import container, disassembly
 from ncu_swizzle.ncurep.container import Container
 from ncu_swizzle.ncurep.disassembly import Line, Question
 from ncu_swizzle.ncurep.launch_facts import Facts
-from ncu_swizzle.ncurep.results import Result
+from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.counts import Instruction
@@ -28,9 +28,9 @@ from ncu_swizzle.profiles.model import (
     IDEAL,
     WAVEFRONTS,
     Finding,
-    Kernel,
-    Launch,
-    Machine,
+    KernelId,
+    LaunchId,
+    MachineInfo,
     Metric,
     Profile,
     stall_reason,
@@ -75,15 +75,19 @@ def read(report: Path) -> list[Profile]:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
 
 
-def _launches(results: Sequence[Result]) -> Iterator[Launch]:
+def _launches(results: Sequence[ReportResult]) -> Iterator[LaunchId]:
     seen: Counter[str] = Counter()
     for index, result in enumerate(results):
-        yield Launch(index, seen[result.function], result.workload, result.grid, result.block)
+        yield LaunchId(index, seen[result.function], result.workload, result.grid, result.block)
         seen[result.function] += 1
 
 
 def _profile(
-    result: Result, launch: Launch, units: Mapping[str, str], instructions: tuple[Instruction, ...], origin: Origin
+    result: ReportResult,
+    launch: LaunchId,
+    units: Mapping[str, str],
+    instructions: tuple[Instruction, ...],
+    origin: Origin,
 ) -> Profile:
     known = origin.facts.content
     metrics = {
@@ -94,7 +98,7 @@ def _profile(
     name = known.get("kernel") or result.name
     return Profile(
         engine=known.get("engine", "ncu"),
-        kernel=Kernel(
+        kernel=KernelId(
             name=name,
             function=result.demangled,
             family=known.get("family", ""),
@@ -121,21 +125,21 @@ def _profile(
     )
 
 
-def _not_measured(result: Result) -> Iterator[Finding]:
+def _not_measured(result: ReportResult) -> Iterator[Finding]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
         yield Finding(sanity.NOTE, "warning", sanity.TITLE, f"ncu wrote NaN for {listed}.")
 
 
-def _machine(metrics: Mapping[str, Metric], origin: Origin, result: Result) -> Machine:
+def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:
     def attribute(name: str) -> Any:
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
 
     told, session = origin.facts.content.get("machine", {}), origin.session
     major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
-    return Machine(
+    return MachineInfo(
         gpu=str(attribute("display_name")),
         compute_capability=f"{major}.{minor}" if major != "" else "",
         sm_count=int(attribute("multiprocessor_count") or 0),
@@ -160,7 +164,7 @@ class _Table:
     pcs: Sequence[int]
 
     @classmethod
-    def of(cls, result: Result) -> _Table:
+    def of(cls, result: ReportResult) -> _Table:
         counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
         stalls = {reason: result.per_instruction(name) for name in result.lists if (reason := stall_reason(name))}
         return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
@@ -169,7 +173,7 @@ class _Table:
         return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
 
 
-def _instructions(result: Result, table: _Table, code: Sequence[Line], facts: Facts) -> Iterator[Instruction]:
+def _instructions(result: ReportResult, table: _Table, code: Sequence[Line], facts: Facts) -> Iterator[Instruction]:
     known = bridge.pack("facts")  # what an access is, the rules inside ncu say too
     lines = line_table(result.cubin, result.function)
     start = result.address or min(table.pcs, default=0)

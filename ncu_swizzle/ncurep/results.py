@@ -43,7 +43,7 @@ _ELEMENTS = re.compile(rb"(?:" + _ELEMENT.pattern + rb")*+", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """What a report carries of a module: its cubin, the files that were imported, and where its functions lay."""
 
     cubin: bytes = b""
@@ -51,9 +51,9 @@ class Source:
     files: Mapping[str, str] = field(default_factory=dict)  # texts by path
     functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
 
-    def updated(self, newer: Source) -> Source:
+    def updated(self, newer: ModuleSource) -> ModuleSource:
         """Return both together: for a later result of the same code, ncu writes only what is new."""
-        return Source(
+        return ModuleSource(
             newer.cubin or self.cubin,
             newer.target if newer.cubin else self.target,
             {**self.files, **newer.files},
@@ -62,7 +62,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReportResult:
     """One result. `function` is its mangled name; a range, a graph or a command list is called what it is.
 
     `lists` are the undecoded elements of the metrics that have any; see `per_instruction`.
@@ -75,7 +75,7 @@ class Result:
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
     clocks_locked: bool | None = None
-    source: Source = Source()
+    source: ModuleSource = ModuleSource()
     metrics: Mapping[str, Number | str] = field(default_factory=dict)
     lists: Mapping[str, memoryview] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
@@ -94,41 +94,41 @@ class Result:
         return _by_address(self.lists[name]) if name in self.lists else {}
 
 
-def source(content: memoryview) -> tuple[int, Source]:
+def source(content: memoryview) -> tuple[int, ModuleSource]:
     """Return a SourceData, and the number by which results refer to it."""
     message = Message(content)
     files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
     told = {name: content for name, content in files.items() if content}
     functions = {one.text(_SYMBOL): one.number(_PLACE) for one in message.message(_RELOCATIONS).messages(1)}
     target = tuple(message.number(part) for part in _TARGET)
-    return message.number(_REFERENCE), Source(bytes(message.bytes(_BINARY)), target, told, functions)
+    return message.number(_REFERENCE), ModuleSource(bytes(message.bytes(_BINARY)), target, told, functions)
 
 
-def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Source]) -> Result:
+def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, ModuleSource]) -> ReportResult:
     """Return a ProfileResult."""
     message = Message(content)
     clocks = message.message(_CLOCKS)
     metrics, lists = _metrics(message.all_bytes(_METRICS), strings)
-    return Result(
+    return ReportResult(
         name=message.text(_FUNCTION),
         function=message.text(_MANGLED),
         demangled=message.text(_DEMANGLED) or message.text(_FUNCTION),
         grid=_sizes(message, _GRID),
         block=_sizes(message, _BLOCK),
         clocks_locked=bool(clocks.number(_LOCKED)) if clocks else None,
-        source=sources.get(message.message(_SOURCE).number(_REFERENCE), Source()),
+        source=sources.get(message.message(_SOURCE).number(_REFERENCE), ModuleSource()),
         metrics=metrics,
         lists=lists,
         findings=_findings(message.messages(_RULES)),
     )
 
 
-def other(kind: int, content: memoryview, strings: Sequence[str]) -> Result:
+def other(kind: int, content: memoryview, strings: Sequence[str]) -> ReportResult:
     """Return a result that is no kernel; `kind` is its number in OTHERS."""
     message = Message(content)
     workload, metrics_field, rules_field = OTHERS[kind]
     metrics, lists = _metrics(message.all_bytes(metrics_field), strings)
-    return Result(
+    return ReportResult(
         workload=workload,
         name=workload,
         function=workload,

@@ -23,7 +23,7 @@ TRANSFERS = {
 }
 
 
-class Wavefronts:
+class Ratios:
     """The ratios of anything that has wavefronts, ideal wavefronts and executions."""
 
     executed: int | None
@@ -42,7 +42,7 @@ class Wavefronts:
 
 
 @dataclass(frozen=True)
-class Instruction(Wavefronts):
+class Instruction(Ratios):
     """One SASS instruction. `executed` counts warps, `samples` the warp samples per stall reason.
 
     `stack` is where its source stands: the innermost inlined function's file and line first, then its callers'.
@@ -80,7 +80,7 @@ class Instruction(Wavefronts):
 
 
 @dataclass(frozen=True)
-class Total(Wavefronts):
+class Total(Ratios):
     """Several instructions together: all of one access kind, or of one source line."""
 
     executed: int | None

@@ -33,7 +33,7 @@ NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelId:
     """Which kernel it was: its name in the catalogue, or the function's own name where it has none."""
 
     name: str
@@ -44,7 +44,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchId:
     """Which result of its report it is: its place there from 0 (ncu's ID), what was profiled, in what size.
 
     `occurrence` counts, from 0, the results before it that are of the same function. `workload` is "kernel", or
@@ -59,7 +59,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineInfo:
     """Where it ran. A field that the source of the profile does not tell is empty (or 0)."""
 
     gpu: str = ""
@@ -100,9 +100,9 @@ class Profile:
     """One profiled launch."""
 
     engine: str  # where the figures come from: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
-    kernel: Kernel
+    kernel: KernelId
     problem: Mapping[str, int]
-    machine: Machine
+    machine: MachineInfo
     when: str  # ISO 8601, UTC
     command: str  # ncu's command line
     report: str  # the .ncu-rep's name
@@ -113,7 +113,7 @@ class Profile:
     findings: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""  # that the kernel's sources are of, with -dirty where they differ from it
-    launch: Launch = Launch()
+    launch: LaunchId = LaunchId()
     notes: tuple[str, ...] = ()  # what has to be known of the figures, such as why some are unknown
     beside: str = ""  # of an emulated profile: where its times, stalls and other metrics were recorded, if they were
 
@@ -211,9 +211,9 @@ class Profile:
         return cls(
             **{
                 **content,
-                "kernel": Kernel(**content["kernel"]),
+                "kernel": KernelId(**content["kernel"]),
                 "launch": _launch(content.get("launch", {})),
-                "machine": Machine(**content["machine"]),
+                "machine": MachineInfo(**content["machine"]),
                 "metrics": {name: Metric(**metric) for name, metric in content["metrics"].items()},
                 "instructions": _from_table(content["instructions"]),
                 "findings": tuple(Finding(**finding) for finding in content["findings"]),
@@ -225,9 +225,9 @@ class Profile:
         write_atomically(Path(path), self.to_json().encode())
 
 
-def _launch(content: Mapping[str, Any]) -> Launch:
+def _launch(content: Mapping[str, Any]) -> LaunchId:
     sizes = {name: tuple(content.get(name, ())) for name in ("grid", "block")}
-    return Launch(**{**content, **sizes})
+    return LaunchId(**{**content, **sizes})
 
 
 def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # pandas, which takes half a second to import
 
 
 @dataclass(frozen=True)
-class Result:
+class JobResult:
     """One comparison per kernel, or per pair of kernels; `notes` are about all of them, `title` names the page."""
 
     comparisons: tuple[Comparison, ...]

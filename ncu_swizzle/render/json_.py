@@ -10,12 +10,12 @@ import pandas as pd
 from ncu_swizzle.pack import findings
 from ncu_swizzle.profiles import instruction_mix, many_launches
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.result import JobResult
 
 SCHEMA = 1
 
 
-def to_json(result: Result) -> str:
+def to_json(result: JobResult) -> str:
     """Return the result as one JSON object; ``docs/profile.md`` and ``docs/programs.md`` describe it."""
     content: dict[str, Any] = {
         "schema": SCHEMA,

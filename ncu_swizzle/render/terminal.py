@@ -12,7 +12,7 @@ from rich.table import Table
 from ncu_swizzle.profiles import many_launches
 from ncu_swizzle.profiles.comparison import Comparison, compare
 from ncu_swizzle.profiles.counts import TRANSFERS
-from ncu_swizzle.profiles.result import Result
+from ncu_swizzle.profiles.result import JobResult
 from ncu_swizzle.render.terminal_tables import known, new_table, value_text
 from ncu_swizzle.render.view import kernels, mix, overview, text
 from ncu_swizzle.render.view.findings import gains
@@ -34,7 +34,7 @@ KEY_METRICS = (
 )
 
 
-def show(result: Result, console: Console) -> None:
+def show(result: JobResult, console: Console) -> None:
     """Print origin, tables, warnings, the verdict and the files written; of many kernels, a list and the worst."""
     console.print(_origin(result))
     if len(result.comparisons) == 1:
@@ -98,7 +98,7 @@ def _mix(mixed: mix.Section, comparison: Comparison) -> Table:
     return table
 
 
-def _show_all(result: Result, console: Console) -> None:
+def _show_all(result: JobResult, console: Console) -> None:
     console.print(kernel_list(result.comparisons))
     for note in result.notes:
         console.print(f"[yellow]Note:[/] {escape(note)}")
@@ -131,7 +131,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
-def _origin(result: Result) -> str:
+def _origin(result: JobResult) -> str:
     said = [
         f"[bold yellow]Computed, not measured[/]: wavefronts of {escape(one)}." for one in computed(result.comparison)
     ]

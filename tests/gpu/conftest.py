@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ncu_swizzle.ncu.profiler import gpu
+from ncu_swizzle.ncu import gpu
 
 
 def _lacking() -> str:

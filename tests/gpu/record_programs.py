@@ -22,8 +22,8 @@ TIMEOUT_S = 300
 ARCHITECTURE = "sm_90"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle.ncu.profiler import options as options_
-from ncu_swizzle.ncu.profiler import installed
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import installed
 from ncu_swizzle import paths  # noqa: E402
 
 OURS = ("--section-folder", f"{NEUTRAL}/rules", "--section", options_.SECTION, "--import-source", "yes")

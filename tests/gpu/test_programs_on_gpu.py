@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle.ncu.profiler import installed
+from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncurep import reader
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -32,13 +32,13 @@ TIMEOUT_S = 570
 sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
-from ncu_swizzle.catalog.family import collection
-from ncu_swizzle.launch.__main__ import device
-from ncu_swizzle.launch.__main__ import expected_output
-from ncu_swizzle.catalog.family import fills
-from ncu_swizzle.ncu.profiler import options as options_
-from ncu_swizzle.ncu.profiler import profiler
-from ncu_swizzle.ncu.profiler import installed
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.launch import device
+from ncu_swizzle.launch import expected_output
+from ncu_swizzle.catalog import fills
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu import profiler
+from ncu_swizzle.ncu import installed
 from ncu_swizzle import paths
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.cubin import symbols  # noqa: E402
