@@ -63,15 +63,15 @@ def profile(
 
 
 def _lineup(catalog: Catalog, target: Target, request: Request, engine: Engine, companions: Companions) -> Lineup:
-    library = _library(target, engine)
-    before = [find(catalog, name, request) for name in _companion(companions.baseline, target.kernel.baseline)]
-    after = [find(catalog, name, request) for name in _companion(companions.reference, library.name if library else "")]
-    return Lineup((*before, target, *after), after[0] if after and companions.reference == AUTO else None)
+    usual = _library(target, engine) if companions.reference == AUTO else None
+    before = _companion(catalog, companions.baseline, target.kernel.baseline, request)
+    after = [usual] if usual else _companion(catalog, companions.reference, "", request)
+    return Lineup((*before, target, *after), usual)
 
 
-def _companion(given: str, usual: str) -> list[str]:
+def _companion(catalog: Catalog, given: str, usual: str, request: Request) -> list[Entry]:
     chosen = usual if given == AUTO else given
-    return [] if chosen in ("", NONE) else [chosen]
+    return [] if chosen in ("", NONE) else [find(catalog, chosen, request)]
 
 
 def _library(target: Target, engine: Engine) -> Target | None:
