@@ -1,6 +1,6 @@
-# make demo   what the project does, on this machine        make test   everything that needs no GPU
-# make lint   style and types                                make record all recordings again (GPU and ncu)
-# make picture  the README's picture and the example report (Chromium)
+# make demo     what the project does, on this machine      make test     what needs no GPU, but for what is slow
+# make lint     style and types                              make test-all the slow tests too
+# make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,14 +13,21 @@ else
 DEMO := .[nvcc]
 DEV := .[nvcc,dev]
 endif
-.PHONY: demo test test-gpu lint record picture clean
+# Tests of one xdist_group run in one worker: they share a browser, or what takes long to read.
+WORKERS := -n 2 --dist loadgroup
+# Tests start hundreds of processes; without kept bytecode each would compile the package again.
+BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
+.PHONY: demo test test-all test-gpu lint record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
 	@echo && echo "Open swizzle-out/demo/report.html"
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 $(PYTEST_OPTIONS)
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
+
+test-all: .venv/installed-dev
+	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
 	$(BIN)/python -m pytest tests/gpu $(PYTEST_OPTIONS)
@@ -29,6 +36,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest --noconftest tests/package/test_floors.py
 
 picture: .venv/installed-dev
 	$(BIN)/python docs/picture.py

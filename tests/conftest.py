@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
+from ncu_swizzle.__main__ import GARBAGE
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.model import Profile
+from tests.support.places import RECORDINGS
+from tests.support.reports import join
+
+if TYPE_CHECKING:
+    from tests.support.chromium import Browser
 
 pytest_plugins = ("pytester",)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it puts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-RECORDINGS = paths.recordings() / "h100"
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what is compiled and disassembled for later runs, apart from the user's own cache."""
+    gc.set_threshold(GARBAGE)
     cache = getattr(config, "cache", None)  # its plugin can be switched off
     if cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(cache.mkdir("xdg"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Ask NVIDIA's reader of all recordings at once; its answers are kept, and one process each takes half a second."""
+    asked = paths.cache() / "recordings-asked"
+    asked.parent.mkdir(parents=True, exist_ok=True)
+    with asked.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # the other workers wait for the first
+        if not asked.stat().st_size:
+            together = tmp_path_factory.mktemp("recordings") / "all.ncu-rep"
+            together.write_bytes(join(sorted(RECORDINGS.glob("*/*.ncu-rep"))))
+            with contextlib.suppress(NcuSwizzleError):  # without the reader, the tests that need it say so
+                reader.read(together)
+            file.write("asked\n")
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +85,19 @@ def recorded_file() -> Callable[[str], Path]:
 def report_file(recorded_file: Callable[[str], Path]) -> Path:
     """Return the .ncu-rep of kernel2, as recorded; copy it before changing it."""
     return recorded_file("kernel2")
+
+
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    pytest.importorskip("selenium", reason="needs selenium")
+    from tests.support.chromium import chromium
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as started:
+        yield started
+
+
+@pytest.fixture
+def browser(_chromium: Browser) -> Browser:
+    """Return the one Chromium of the test run, as it was when it started."""
+    _chromium.reset()
+    return _chromium

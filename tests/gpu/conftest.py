@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.ncu import gpu
+from tests.support.others import DESCRIBED, OTHERS, REFERENCE
+from tests.support.own_kernel import EXAMPLE
+from tests.support.places import PROGRAMS
 
 
 def _lacking() -> str:
@@ -23,3 +28,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if lacking and "gpu" in item.path.parent.name:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {lacking}"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``./several`` and the Python programs."""
+    if not shutil.which("nvcc"):
+        pytest.skip("nvcc is not on PATH")
+    folder = tmp_path_factory.mktemp("programs")
+    for file in PROGRAMS.glob("*.*"):
+        if file.suffix in (".cu", ".py"):
+            shutil.copy(file, folder)
+    subprocess.run(["nvcc", "-arch=native", "-lineinfo", "-o", "several", "several.cu"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with spaces in its name, the current one, with the example and others of its kind."""
+    folder = tmp_path / "a dir"
+    shutil.copytree(EXAMPLE, folder / "own")
+    (folder / "others.cu").write_text(OTHERS, encoding="utf-8")
+    (folder / "reference.py").write_text(REFERENCE, encoding="utf-8")
+    (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    return folder

@@ -22,9 +22,9 @@ TIMEOUT_S = 300
 ARCHITECTURE = "sm_90"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncu import installed
 from ncu_swizzle import paths  # noqa: E402
+from ncu_swizzle.ncu import installed
+from ncu_swizzle.ncu import options as options_
 
 OURS = ("--section-folder", f"{NEUTRAL}/rules", "--section", options_.SECTION, "--import-source", "yes")
 RANGES = ("--metrics", "gpu__time_duration.sum,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")

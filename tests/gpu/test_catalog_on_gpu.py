@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.build import headers
 from ncu_swizzle import paths
+from ncu_swizzle.build import headers
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
-from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.engines.context import Request
-from tests import worked_example
-from tests.gpu.working import processes_in
+from ncu_swizzle.errors import EnvironmentLacking
+from tests.support import worked_example
+from tests.support.process import started as command
+from tests.support.processes import processes_in
 
 # For the sanitizer, which is slow: a problem of each family that has all of its loops.
 SMALLEST = {
@@ -57,12 +58,6 @@ def own_kernels(family: str) -> list[str]:
     return [kernel.name for found, kernel in collection.shipped() if found.name == family and not kernel.library]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *arguments], capture_output=True, text=True, check=False
-    )
-
-
 @pytest.mark.parametrize(
     ("family", "problem"),
     [
@@ -88,7 +83,7 @@ def test_outputs_match_the_reference(family: str, problem: str, tmp_path: Path) 
 def test_a_tile_read_through_another_layout_is_an_error(tmp_path: Path) -> None:
     kernels = tmp_path / "kernels"
     shutil.copytree(paths.kernels(), kernels)
-    right = (kernels / "attention" / "kernel2.cu").read_text(encoding="utf-8")
+    right = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
     policy = "layout::XorSwizzle<attention::kRowBytes>"
     other = policy.replace("XorSwizzle", "RowMajor")
     wrong = right.replace("kernel2", "mismatched").replace(policy, f"{policy}, attention::Loads::kAtStart, {other}")
@@ -114,7 +109,7 @@ def test_a_reader_that_does_not_swizzle_as_the_hardware_did_is_an_error(swizzle:
     wrong = text.replace("box = [64, 64]\nswizzle = 128", f"box = [64, {box}]\nswizzle = {swizzle}")
     assert wrong != text
     file.write_text(wrong, encoding="utf-8")
-    body = kernels / "tma" / "128.cu"  # it loads boxes as wide as the map's, and reads as if they were 128 bytes wide
+    body = kernels / "tma" / "4_swizzle_128b.cu"  # loads boxes as wide as the map's, reads 128-byte rows
     body.write_text(body.read_text(encoding="utf-8").replace("kTile>, 128>", f"kTile>, {2 * box}>"), encoding="utf-8")
     done, facts = launch(tmp_path, "--catalog", str(kernels), "--problem", "n=256", "tma-128")
     assert done.returncode == 4, done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.working import processes_in
+from tests.support.processes import processes_in
 
 SMALL = ("--problem", "n=64", "--baseline", "none", "--reference", "none")
 

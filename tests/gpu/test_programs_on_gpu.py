@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,29 +14,14 @@ import pytest
 import ncu_swizzle
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncurep import reader
+from tests.support import process
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PROGRAMS = ROOT / "tests" / "data" / "programs"
 FUNCTIONS = ["turn", "turn", "turn", "turn", "rowsum", "scale"]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with ``./several`` and the Python programs."""
-    if not shutil.which("nvcc"):
-        pytest.skip("nvcc is not on PATH")
-    folder = tmp_path_factory.mktemp("programs")
-    for file in PROGRAMS.glob("*.*"):
-        if file.suffix in (".cu", ".py"):
-            shutil.copy(file, folder)
-    subprocess.run(["nvcc", "-arch=native", "-lineinfo", "-o", "several", "several.cu"], cwd=folder, check=True)
-    return folder
-
-
 def profile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
-    command = [sys.executable, "-m", "ncu_swizzle", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    return process.started(*arguments, folder=folder, env=process.environment())
 
 
 def data(done: subprocess.CompletedProcess[str]) -> Any:
@@ -184,7 +167,17 @@ def test_reports_of_any_origin_are_shown_with_what_would_complete_them(
     options: tuple[str, ...], more: tuple[str, ...], results: int, workload: str, built: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "foreign.ncu-rep"
-    command = [str(installed.find()), "--clock-control", "none", *options, "-o", str(file), "./several", "--size", "512"]
+    command = [
+        str(installed.find()),
+        "--clock-control",
+        "none",
+        *options,
+        "-o",
+        str(file),
+        "./several",
+        "--size",
+        "512",
+    ]
     done = subprocess.run([*command, *more], cwd=built, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     profiles = reader.read(file)

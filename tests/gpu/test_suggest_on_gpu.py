@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
-from ncu_swizzle.model import prediction
-from ncu_swizzle.engines import measured
-from ncu_swizzle.tiles import lookup
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines import measured
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.model import prediction
 from ncu_swizzle.model.prediction import Prediction
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.engines.context import Request
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.suggestions import Constraints, suggest
+from ncu_swizzle.tiles import lookup
 
-# A plain kernel, its file, the policy that it names, its family's header, and a small problem.
+# A plain kernel, the policy that it names, and a small problem.
 PLAIN = [
-    ("transpose-plain", "plain", "layout::RowMajor<transpose::kRowBytes, sizeof(float)>", {"n": 256}),
-    ("vectors-8-stride", "8-stride", "layout::RowMajor<vectors::kRowBytes, 2 * sizeof(float)>", {"tiles": 64}),
-    ("vectors-16-stride", "16-stride", "layout::RowMajor<vectors::kRowBytes, 4 * sizeof(float)>", {"tiles": 64}),
-    ("kernel1", "kernel1", "layout::RowMajor<attention::kRowBytes>", {"batch": 1, "heads": 2, "seq": 192}),
+    ("transpose-plain", "layout::RowMajor<transpose::kRowBytes, sizeof(float)>", {"n": 256}),
+    ("vectors-8-stride", "layout::RowMajor<vectors::kRowBytes, 2 * sizeof(float)>", {"tiles": 64}),
+    ("vectors-16-stride", "layout::RowMajor<vectors::kRowBytes, 4 * sizeof(float)>", {"tiles": 64}),
+    ("kernel1", "layout::RowMajor<attention::kRowBytes>", {"batch": 1, "heads": 2, "seq": 192}),
 ]
 
 
@@ -42,12 +42,12 @@ def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
         assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
 
 
-def with_policy(name: str, file: str, policy: str, source: str, folder: Path) -> tuple[Family, Kernel]:
+def with_policy(name: str, policy: str, source: str, folder: Path) -> tuple[Family, Kernel]:
     """Return a catalogue's kernel `suggested`: a copy of the plain one, with another policy in the old one's place."""
     kernels = folder / "kernels"
     shutil.copytree(paths.kernels(), kernels)
     family, plain = collection.load(kernels).find(name)
-    text = (family.folder / f"{file}.cu").read_text(encoding="utf-8")
+    text = family.source(plain).read_text(encoding="utf-8")
     include, rest = text.split("\n", 1)
     used = rest.replace(policy, "Suggested").replace(plain.entry, "suggested")
     assert used.count("Suggested") == 1
@@ -57,8 +57,8 @@ def with_policy(name: str, file: str, policy: str, source: str, folder: Path) ->
     return collection.load(kernels).find("suggested")
 
 
-@pytest.mark.parametrize(("name", "file", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
-def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "policy", "sizes"), PLAIN, ids=[case[0] for case in PLAIN])
+def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path) -> None:
     family, plain = collection.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
@@ -70,7 +70,7 @@ def test_the_loop(name: str, file: str, policy: str, sizes: dict[str, int], tmp_
     assert best is not None
     assert best.extra_bytes == 0
 
-    applied = with_policy(name, file, policy, code.policy(best.mapping, tile.unit), tmp_path)
+    applied = with_policy(name, policy, code.policy(best.mapping, tile.unit), tmp_path)
     after = measure(*applied, problem, tmp_path / "after")
     predictions = [prediction.one(access, best.mapping) for access in tile.accesses]
     hold(predictions, after)

@@ -9,13 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
-from ncu_swizzle.errors import WrongOutput
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines.context import Request
-from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep import running
-from ncu_swizzle.sweep import table
+from ncu_swizzle.errors import WrongOutput
+from ncu_swizzle.sweep import plan, running, table
 
 SIZES = (256, 512)
 VARIANTS = ("plain", "padded", "xor")
@@ -24,7 +22,7 @@ VARIANTS = ("plain", "padded", "xor")
 def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     kernels, place = tmp_path / "kernels", tmp_path / "sweep"
     shutil.copytree(paths.kernels(), kernels)
-    source = kernels / "transpose" / "xor.cu"
+    source = kernels / "transpose" / "3_xor.cu"
     right = source.read_text(encoding="utf-8")
     # The first 32 elements end as 0.5: the thread that writes one of them rightly writes this after it.
     wrong = right.replace("(in, out, n);", "(in, out, n);\n    out[threadIdx.x] = 0.5f;")

@@ -10,88 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.test_catalog_on_gpu import command
+from tests.support.families import FAMILY
+from tests.support.own_kernel import VARIANTS
+from tests.support.process import started as command
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-kernel"
 ARGS = ("--arg", "x=float32[n,n]:random", "--arg", "y=float32[n,n]:out", "--arg", "n=int32:n")
 TYPED = ("--config", "none", "--grid", "n//32,n//32", "--block", "32,8", "--problem", "n=256", *ARGS)
-VARIANTS = ("--before", "-DSWIZZLE=0", "--after", "-DSWIZZLE=1")
-
-OTHERS = """
-namespace ns {
-template <int N, typename T> __global__ void fn(const T* x, T* y, unsigned n) {
-  __shared__ T tile[32 * N];
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  tile[threadIdx.x * N] = x[i];
-  __syncthreads();
-  if (i < n) y[i] = 2 * tile[threadIdx.x * N];
-}
-template __global__ void fn<1, float>(const float*, float*, unsigned);
-template __global__ void fn<8, float>(const float*, float*, unsigned);
-}
-__global__ void plus(const int* x, int* y, int add) { y[threadIdx.x] = x[threadIdx.x] + add; }
-__global__ void count(const unsigned char* x, unsigned* bins, int n) {
-  for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[x[i]], 1u);
-}
-extern "C" __global__ void wild(int* p) { p[1l << 40] = 1; }
-__global__ void none() { __shared__ volatile int x[64]; x[threadIdx.x] = threadIdx.x; }
-__global__ void __launch_bounds__(64) bounded(int* y) { y[threadIdx.x] = 1; }
-__global__ void dynamic(int* y) { extern __shared__ int s[]; s[threadIdx.x] = 1; y[threadIdx.x] = s[threadIdx.x]; }
-"""
-
-REFERENCE = """
-import numpy as np
-def plus(x, add): return x + add
-def wrong(x): return x + 1000
-def count(x): return {"bins": np.bincount(x, minlength=256)}
-"""
-
-DESCRIBED = """
-[kernel.sum]
-source = "others.cu"
-entry = "plus"
-grid = "1"
-block = "64"
-args = ["x=int32[64]:arange", "y=int32[64]:out", "add=int32:7"]
-reference = "reference.py:plus"
-
-[kernel.bad]
-source = "others.cu"
-entry = "plus"
-grid = "1"
-block = "64"
-args = ["x=int32[64]:ones", "y=int32[64]:out", "add=int32:7"]
-reference = "reference.py:wrong"
-
-[kernel.half]
-source = "others.cu"
-entry = "plus"
-grid = "1"
-block = "32"
-args = ["x=int32[64]:arange", "y=int32[64]:out", "add=int32:7"]
-reference = "reference.py:plus"
-
-[kernel.bins]
-source = "others.cu"
-entry = "count"
-problem = { n = 10000 }
-grid = "1"
-block = "256"
-args = ["x=uint8[n]:random", "bins=uint32[256]:zeros:out", "n=int32:n"]
-reference = "reference.py:count"
-"""
-
-
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with spaces in its name, the current one, with the example and others of its kind."""
-    folder = tmp_path / "a dir"
-    shutil.copytree(EXAMPLE, folder / "own")
-    (folder / "others.cu").write_text(OTHERS, encoding="utf-8")
-    (folder / "reference.py").write_text(REFERENCE, encoding="utf-8")
-    (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
-    monkeypatch.chdir(folder)
-    return folder
 
 
 def result(done: subprocess.CompletedProcess[str]) -> Any:
@@ -253,8 +177,6 @@ def test_a_changed_header_is_compiled_again(work: Path) -> None:
 
 
 def test_families_of_a_user_s_own_are_profiled_beside_ours(work: Path) -> None:
-    from tests.test_catalog import FAMILY
-
     folder = work / "families" / "toy"
     folder.mkdir(parents=True)
     text = FAMILY.replace('reference = "somewhere"', 'reference = "reference.py"').replace('"n // 4"', '"n // 8"')

@@ -32,20 +32,17 @@ TIMEOUT_S = 570
 sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.launch import device
-from ncu_swizzle.launch import expected_output
-from ncu_swizzle.catalog import fills
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncu import profiler
-from ncu_swizzle.ncu import installed
 from ncu_swizzle import paths
-from ncu_swizzle.ncurep import reader
-from ncu_swizzle.cubin import symbols  # noqa: E402
+from ncu_swizzle.catalog import collection, fills
 from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
+from ncu_swizzle.cubin import symbols  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
 from ncu_swizzle.files import write_atomically, write_json  # noqa: E402
+from ncu_swizzle.launch import device, expected_output
 from ncu_swizzle.launch.__main__ import check  # noqa: E402
+from ncu_swizzle.ncu import installed, profiler
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncurep import reader
 
 
 def main(arguments: list[str]) -> int:

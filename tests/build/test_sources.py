@@ -1,0 +1,93 @@
+"""Which files are a kernel's sources, and how nvcc names them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import paths
+from ncu_swizzle.build import recipe
+from ncu_swizzle.catalog import includes, user_kernels
+from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.cubin import line_table, symbols
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.launch import __main__
+from ncu_swizzle.ncurep.reader import Facts
+from tests.support.marks import needs_nvcc
+from tests.support.own_kernel import FULL, own
+
+
+def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cache(tmp_path: Path) -> None:
+    source = own(tmp_path / "src dir")
+    text = '#include "inc/a.cuh"\n# include <b.cuh>\n#include "../outside.cuh"\n#include <cstdio>\n'
+    source.write_text(text + "__global__ void fn() {}\n", encoding="utf-8")
+    (source.parent / "inc").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (source.parent / "inc" / "a.cuh").write_text('#include "a.cuh"\n#include "../inc/c.cuh"\n', encoding="utf-8")
+    (source.parent / "inc" / "c.cuh").write_text("// c\n", encoding="utf-8")
+    (tmp_path / "outside.cuh").write_text("// outside\n", encoding="utf-8")
+    other = tmp_path / "elsewhere" / "b.cuh"
+    other.write_text("// b\n", encoding="utf-8")
+    asked = Asked(grid="1", block="1", options=(f"-I{other.parent}",))
+    family = user_kernels.of_file(source, asked, ())
+    assert sorted(family.source_texts()) == ["inc/a.cuh", "inc/c.cuh", "my.cu"]
+    assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
+    (kernel,) = family.kernels
+    before = recipe.cached(family, kernel, "sm_90", "13.0")
+    assert recipe.cacheable(family, kernel)
+    other.write_text("// changed\n", encoding="utf-8")
+    assert recipe.cached(family, kernel, "sm_90", "13.0") != before
+    other.write_text("#include NAMED\n", encoding="utf-8")
+    assert not recipe.cacheable(family, kernel)
+    assert includes.computed("#include NAMED") is True
+
+
+@needs_nvcc
+def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) -> None:
+    source = own(tmp_path / "a dir <b>")
+    source.write_text(
+        '#include "sub/../helper.cuh"\n__global__ void fn(float* x) { x[threadIdx.x] = twice(x[0]); }\n',
+        encoding="utf-8",
+    )
+    (source.parent / "sub").mkdir()
+    helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
+    (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
+    family = user_kernels.of_file(source, Asked(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
+    cubin = compile_(family, tmp_path)
+    name = symbols.find(cubin, family.kernels[0].entry)
+    facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
+    named = {facts.relative(row.location[0]) for row in line_table.line_table(cubin, name).rows}
+    assert {"my.cu", "helper.cuh"} <= named
+    assert {"my.cu", "helper.cuh"} == family.source_texts().keys()
+
+
+def compile_(family: Family, folder: Path) -> bytes:
+    """Compile a family's first kernel as PyCUDA does, with the same options, folders and text."""
+    kernel = family.kernels[0]
+    (folder / "kernel.cu").write_text(recipe.unit(family, kernel), encoding="utf-8")
+    include = [f"-I{place}" for place in recipe.include_folders(family)]
+    options = [*recipe.options(family, kernel), "-arch=sm_90", *include]
+    subprocess.run(["nvcc", "-cubin", *options, "kernel.cu", "-o", "out.cubin"], cwd=folder, check=True)
+    return (folder / "out.cubin").read_bytes()
+
+
+@needs_nvcc
+def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
+    source = own(tmp_path)
+    text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
+    source.write_text(text, encoding="utf-8")
+    family = user_kernels.of_file(source, Asked(grid="1", block="1", args=("x=int32[1]:out",)), ())
+    assert "#pragma once" in family.included()[str(paths.kernels() / "common" / "layout.cuh")]
+    (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
+    assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
+    (tmp_path / "layout.cuh").unlink()
+    assert compile_(family, tmp_path)
+
+
+def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
+    family = user_kernels.of_file(own(tmp_path / 'a"b'), FULL, ())
+    with pytest.raises(UsageError, match="cannot read a path"):
+        recipe.unit(family, family.kernels[0])

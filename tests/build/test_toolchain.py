@@ -1,0 +1,164 @@
+"""CUDA's tools: where they are looked for, and what is said where they are missing or fail."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build import toolchain
+from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
+from ncu_swizzle.ncurep import container
+from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
+from tests.support.places import RECORDINGS
+
+PTX = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
+
+
+def program(folder: Path, name: str, text: str = "exit 0") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+def test_tools_are_found_in_the_order_that_the_module_promises(
+    bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = program(tmp_path / "packaged", NVCC)
+    assert Toolchain().find(NVCC) == packaged
+    toolkit = program(tmp_path / "toolkit" / "bin", NVCC)
+    assert Toolchain().find(NVCC) == toolkit
+    on_path = program(bare, NVCC)
+    assert Toolchain().find(NVCC) == on_path
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    home = program(tmp_path / "home" / "bin", NVCC)
+    assert Toolchain().find(NVCC) == home
+    named = program(tmp_path / "named", "nvcc-13")
+    assert Toolchain(named).find(NVCC) == named
+
+
+def test_a_tool_that_the_named_toolkit_lacks_is_taken_from_elsewhere(bare: Path, tmp_path: Path) -> None:
+    named = program(tmp_path / "named", NVCC)
+    beside = program(tmp_path / "named", PTXAS)
+    program(bare, PTXAS)
+    elsewhere = program(tmp_path / "packaged", NVDISASM)
+    assert Toolchain(named).find(PTXAS) == beside
+    assert Toolchain(named).find(NVDISASM) == elsewhere
+
+
+def test_without_tools_the_error_says_what_to_install(bare: Path) -> None:
+    with pytest.raises(EnvironmentLacking, match="nvdisasm was not found") as caught:
+        Toolchain().find(NVDISASM)
+    assert "pip install 'ncu-swizzle[nvcc]'" in caught.value.hint
+    program(bare, NVCC)
+    assert Toolchain().lacking(NVCC) == ""
+    assert Toolchain().lacking() == "nvdisasm was not found"
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_named_compiler_has_to_be_a_program(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLacking, match="no program"):
+        Toolchain(tmp_path / "nowhere").find(NVCC)
+    assert "no program" in Toolchain(tmp_path).lacking()
+
+
+def test_packages_are_found_without_importing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("cu9", "cu12", "cu13"):
+        (tmp_path / "nvidia" / version / "bin").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    found = [folder for folder in toolchain.packaged() if tmp_path in folder.parents]
+    assert [folder.parent.name for folder in found] == ["cu13", "cu12", "cu9"]
+    assert "nvidia" not in sys.modules
+
+
+def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
+    # What nvcc 13.0 prints where there is no gcc.
+    said = "echo 'gcc: No such file or directory'; echo 'nvcc fatal   : Failed to preprocess host compiler properties.'"
+    program(bare, NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
+    with pytest.raises(EnvironmentLacking, match=r"C\+\+ compiler") as caught:
+        Toolchain().compile(*collection.shipped().find("transpose-plain"))
+    assert "g++" in caught.value.hint
+
+
+def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tmp_path: Path) -> None:
+    counter = tmp_path / "compiled"
+    text = (
+        'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
+        f"echo once >> {counter}\n"
+        'while [ "$1" != -o ]; do shift; done; printf cubin > "$2"'
+    )
+    program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
+    family, kernel = collection.shipped().find("transpose-plain")
+    assert Toolchain().compile(family, kernel) == Toolchain().compile(family, kernel) == b"cubin"
+    assert counter.read_text().split() == ["once"]
+    Toolchain().compile(family, collection.shipped().find("transpose-xor")[1])
+    assert counter.read_text().split() == ["once", "once"]
+
+
+@NEEDS_NVCC
+def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tools = Toolchain()
+    if tools.version() != "13.0 (V13.0.88)":
+        pytest.skip(f"another compiler than that of the recordings: {tools.version()}")
+    for name in ("transpose-sudoku", "kernel2", "tma-128"):
+        family, kernel = collection.shipped().find(name)
+        recorded = container.inspect(RECORDINGS / family.name / f"{name}.ncu-rep").results[0]
+        section = f".text.{recorded.function}"
+        here, there = (Cubin(data, name).section(section) for data in (tools.compile(family, kernel), recorded.cubin))
+        assert here == there, name
+
+
+@NEEDS_NVCC
+def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    family, kernel = collection.shipped().find("transpose-plain")
+    (tmp_path / "kernels" / "wrong").mkdir(parents=True)
+    wrong = replace(family, folder=tmp_path / "kernels" / "wrong")
+    wrong.source(kernel).write_text("__global__ void transpose_plain() { undeclared = 1; }")
+    with pytest.raises(Exception, match=r'(?s)could not compile 1_plain.cu.*"undeclared" is undefined'):
+        Toolchain().compile(wrong, kernel)
+
+
+@NEEDS_PTXAS
+def test_ptx_is_assembled_for_the_architecture_that_it_names() -> None:
+    cubin = Cubin(Toolchain().assemble(PTX, "nothing.ptx"), "nothing.ptx")
+    assert (cubin.arch, cubin.kernels) == ("sm_90", ("nothing",))
+
+
+@NEEDS_PTXAS
+@pytest.mark.parametrize(
+    ("damaged", "said"),
+    [(PTX[:-12], "could not assemble"), (PTX.replace(b"ret", b"rot"), "could not assemble"), (PTX[:14], "no .target")],
+)
+def test_damaged_ptx_is_a_bad_file(damaged: bytes, said: str) -> None:
+    with pytest.raises(BadFile, match=said):
+        Toolchain().assemble(damaged, "damaged.ptx")
+
+
+@NEEDS_ALL
+def test_what_is_no_cubin_cannot_be_disassembled() -> None:
+    with pytest.raises(BadFile, match="cannot be disassembled"):
+        Toolchain().disassemble(b"\x7fELF nothing", "x.cubin")
+
+
+def test_a_tool_that_fails_says_how_it_ended(bare: Path) -> None:
+    program(bare, NVCC, "echo wrong; exit 3")
+    with pytest.raises(ProgramFailed, match="wrong"):
+        Toolchain().version()

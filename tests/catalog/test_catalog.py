@@ -1,0 +1,133 @@
+"""The catalogue is read, checked and searched."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import family as catalog
+from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
+from tests.support.families import FAMILY
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "family.toml").write_text(text, encoding="utf-8")
+
+
+def test_the_shipped_catalogue_names_the_attention_kernels() -> None:
+    found = collection.shipped()
+    family, kernel = found.find("kernel2")
+    assert family.name == "attention"
+    assert kernel.baseline == "kernel1"
+    assert family.problem() == {"batch": 4, "heads": 16, "seq": 4096}
+    assert family.geometry(family.problem()) == ((64, 16, 4), (128, 1, 1))
+    library = family.library()
+    assert library is not None
+    assert library.name == "reference-attention"
+
+
+def test_every_baseline_and_source_exists() -> None:
+    found = collection.shipped()
+    for family, kernel in found:
+        if kernel.baseline:
+            assert found.find(kernel.baseline)[0] is family
+        if not kernel.library:
+            source = family.source(kernel).read_text(encoding="utf-8")
+            assert f" {kernel.entry}(" in source, "the entry bears the variant's name"
+
+
+@pytest.mark.parametrize("family", collection.shipped().families, ids=lambda family: family.name)
+def test_a_familys_files_are_numbered_in_the_order_of_its_variants(family: catalog.Family) -> None:
+    files = [family.source(kernel) for kernel in family.kernels if not kernel.library]
+    assert [file.name.split("_")[0] for file in files] == [str(number) for number in range(1, len(files) + 1)]
+    assert sorted(files) == sorted(family.folder.glob("*.cu")), "every file is one variant's"
+    assert all("-" not in file.name for file in files)
+
+
+@pytest.mark.parametrize(
+    ("family", "kernel"),
+    [(family, kernel) for family, kernel in collection.shipped() if kernel.baseline],
+    ids=lambda item: item.name,
+)
+def test_before_and_after_differ_in_one_line(family: catalog.Family, kernel: catalog.Kernel) -> None:
+    _, baseline = collection.shipped().find(kernel.baseline)
+    before = family.source(baseline).read_text(encoding="utf-8").replace(baseline.entry, kernel.entry)
+    after = family.source(kernel).read_text(encoding="utf-8")
+    changed = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
+    assert [line[0] for line in changed] == ["-", "+"]
+    for line in changed:
+        assert "layout" in line
+
+
+def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownKernel, match="did you mean 'kernel2'"):
+        collection.shipped().find("kernl2")
+    with pytest.raises(UnknownKernel) as far:
+        collection.shipped().find("zzzzzz")
+    assert "did you mean" not in str(far.value)
+    assert far.value.hint == "ncu-swizzle list shows all kernels"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"seq": 100}, "seq=100 is outside the limits: a multiple of 64, at least 64"),
+        ({"seq": 0}, "seq=0"),
+        ({"batch": 0}, "batch=0 is outside the limits: a multiple of 1, at least 1"),
+        ({"depth": 3}, "no parameter 'depth'"),
+    ],
+)
+def test_sizes_outside_the_limits_are_refused(sizes: dict[str, int], said: str) -> None:
+    family, _ = collection.shipped().find("kernel2")
+    with pytest.raises(BadProblem, match=said):
+        family.problem(sizes)
+
+
+def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY)
+    family, kernel = collection.load(tmp_path).find("toy-plain")
+    assert family.geometry(family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
+    assert not kernel.library
+
+
+def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one", FAMILY)
+    write(tmp_path, "two", FAMILY.replace('name = "toy"', 'name = "other"'))
+    with pytest.raises(BadCatalog, match="two kernels are called 'toy-plain'"):
+        collection.load(tmp_path)
+
+
+def test_two_families_of_one_name_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one", FAMILY)
+    write(tmp_path, "two", FAMILY.replace("toy-plain", "toy-other"))
+    with pytest.raises(BadCatalog, match="two families are called 'toy'"):
+        collection.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not toml [", "[family]\nname = 1", FAMILY.replace("title", "tilte"), FAMILY.replace("n = {", "n = 3 #")],
+)
+def test_a_family_that_cannot_be_used_is_named(text: str, tmp_path: Path) -> None:
+    write(tmp_path, "bad", text)
+    with pytest.raises(BadCatalog, match=r"bad/family\.toml cannot be used"):
+        collection.load(tmp_path)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_expressions_are_integer_arithmetic(a: int, b: int) -> None:
+    assert evaluate("(a + 3) * b - a // b + a % b", {"a": a, "b": b}) == (a + 3) * b - a // b + a % b
+    assert evaluate(a, {}) == a
+
+
+@pytest.mark.parametrize("text", ["a ** b", "__import__('os')", "a.b", "a / b", "1.5", "c", "a //", "a // 0", "'a'"])
+def test_expressions_are_nothing_else(text: str) -> None:
+    with pytest.raises(BadCatalog, match="cannot evaluate"):
+        evaluate(text, {"a": 4, "b": 2})

@@ -1,0 +1,21 @@
+"""Fixtures of the tests of cubins."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.support.sources import NAMED
+
+
+@pytest.fixture(scope="session")
+def cubin(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return what nvcc makes of NAMED."""
+    if not shutil.which("nvcc"):
+        pytest.skip("needs nvcc")
+    folder = tmp_path_factory.mktemp("symbols")
+    (folder / "k.cu").write_text(NAMED, encoding="utf-8")
+    subprocess.run(["nvcc", "-cubin", "-arch=sm_90", "k.cu", "-o", "k.cubin"], cwd=folder, check=True)
+    return (folder / "k.cubin").read_bytes()

@@ -1,0 +1,115 @@
+"""Kernels are found by the names that people give them, and arguments are held against what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.build import argument_check
+from ncu_swizzle.catalog import argument_syntax
+from ncu_swizzle.cubin import line_table, symbols
+from ncu_swizzle.errors import UnknownKernel, UsageError
+from ncu_swizzle.ncurep import container
+from tests.support.sources import NAMED
+
+
+def test_only_kernels_are_listed(cubin: bytes) -> None:
+    named = sorted(symbols.qualified(symbols.demangle(name)) for name in symbols.kernels(cubin))
+    assert named == [
+        "(anonymous namespace)::hidden", "none", "ns::fn<32, float, true>", "ns::fn<64, double, false>", "plain",
+        "structure",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("plain", "plain"),
+        ("none", "_Z4nonev"),
+        ("none()", "_Z4nonev"),
+        ("_Z4nonev", "_Z4nonev"),
+        ("fn<32,float,true>", "_ZN2ns2fnILi32EfLb1EEEvPKT0_PS1_j"),
+        ("fn<32u, float, true>", "_ZN2ns2fnILi32EfLb1EEEvPKT0_PS1_j"),
+        ("ns::fn<64, double, false>", "_ZN2ns2fnILi64EdLb0EEEvPKT0_PS1_j"),
+        ("hidden", "(anonymous namespace)::hidden"),
+    ],
+)
+def test_a_kernel_is_found_by_its_name(wanted: str, found: str, cubin: bytes) -> None:
+    name = symbols.find(cubin, wanted)
+    assert found in (name, symbols.qualified(symbols.demangle(name)))
+
+
+def test_several_kernels_of_a_name_are_told_apart(cubin: bytes) -> None:
+    for wanted in ("fn", "ns::fn"):
+        with pytest.raises(UsageError, match=r"2 kernels called .*ns::fn<32, float, true>, ns::fn<64") as several:
+            symbols.find(cubin, wanted, "k.cu")
+        assert symbols.find(cubin, several.value.hint.split('"')[1])
+    for wanted in ("nothing", "fn<16>", "helper"):
+        with pytest.raises(UnknownKernel, match=rf"k\.cu has no kernel {wanted}; it has "):
+            symbols.find(cubin, wanted, "k.cu")
+    with pytest.raises(UsageError, match="cannot be read"):
+        symbols.kernels(b"no cubin")
+
+
+def test_declarations_are_read_from_the_source() -> None:
+    assert symbols.declared(NAMED) == ["fn", "hidden", "plain", "structure", "none"]
+    assert symbols.declared(
+        '// __global__ void commented(int);\n/* __global__ void also() */ const char* s = "__global__ void text()";\n'
+        "template <typename T>\n__global__ void __launch_bounds__(256, f(2)) __cluster_dims__(2, 1, 1)\nbounded(T x);\n"
+        "static __global__ __launch_bounds__(32) void behind(int (*table)[4]) { }"
+    ) == ["bounded", "behind"]
+
+
+@given(st.text(alphabet='_global_ void fn(<>){};/*"\\\n', max_size=200))
+def test_any_source_is_read(text: str) -> None:
+    assert all(name.isidentifier() or name[0].isdigit() for name in symbols.declared(text))
+
+
+# ---------------------------------------------------------------------------------------------- arguments
+
+
+def fit(cubin: bytes, kernel: str, *texts: str) -> None:
+    """Hold the arguments against the kernel as the launching program does."""
+    found = argument_syntax.parse(texts, Path(), {"n": 8})
+    sizes = [8 if one.shape else {"b": 1, "i": 4, "f": 4, "u": 4}[one.dtype[0]] for one in found]
+    sizes = [8 if "64" in one.dtype else size for one, size in zip(found, sizes, strict=True)]
+    argument_check.check(cubin, symbols.find(cubin, kernel), found, sizes)
+
+
+def test_right_arguments_pass(cubin: bytes) -> None:
+    fit(cubin, "fn<32,float,true>", "x=float32[n]:random", "y=float32[n]:out", "n=uint32:n")
+    fit(cubin, "fn<32,float,true>", "x=float32[n]:random", "y=float32[n]:out", "n")  # int for unsigned is fine
+    fit(cubin, "plain", "a=float32[n,4]:out", "1.5", "true", "3ll")
+    fit(cubin, "none")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "texts", "said"),
+    [
+        ("fn<32,float,true>", ("x=float32[n]:random", "y=float32[n]:out"), "3 parameters, 2 arguments"),
+        ("none", ("n",), "0 parameters, 1 arguments"),
+        ("fn<32,float,true>", ("x=float32[n]:random", "y=float32[n]:out", "n=int64:n"), "n has 8 bytes, the parameter"),
+        ("fn<32,float,true>", ("x=float32[n]:random", "y=float32[n]:out", "1.5f"), "is float32, the parameter is uns"),
+        ("fn<32,float,true>", ("x=float64[n]:random", "y=float32[n]:out", "n"), "x holds float64, the parameter is f"),
+        ("fn<32,float,true>", ("x=int64:n", "y=float32[n]:out", "n"), "x is a number, the parameter float const"),
+        ("structure", ("p=float32[n]:out",), "p has 8 bytes, the parameter 16"),
+        ("plain", ("a=float32[n,4]:out", "1.5", "1", "3ll"), "arg3 has 4 bytes, the parameter 1"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_before_a_launch(
+    kernel: str, texts: tuple[str, ...], said: str, cubin: bytes
+) -> None:
+    with pytest.raises(UsageError, match="the arguments do not fit") as wrong:
+        fit(cubin, kernel, *texts)
+    assert said in str(wrong.value)
+    assert wrong.value.hint.startswith("one --arg per parameter, in order")
+
+
+def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
+    (result,) = container.inspect(recorded_file("kernel2")).results
+    assert symbols.find(result.cubin, "kernel2") == "kernel2"
+    assert line_table.line_table(result.cubin, "kernel2").rows

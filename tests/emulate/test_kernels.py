@@ -1,0 +1,218 @@
+"""Kernels whose results are known another way: a host compiler, NumPy, or running every block."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ncu_swizzle.emulate.run import Launch, emulate
+from tests.support.emulation import DATA, IN, kernel, outputs, pointers
+
+Ints = NDArray[np.int64]
+
+
+VALUES = [[int(word) for word in line.split()] for line in (DATA / "values.txt").read_text("utf-8").splitlines()]
+NUMBERS: Ints = np.random.default_rng(1).integers(0, 1 << 20, 256)
+THREAD = np.arange(256)
+
+
+@pytest.mark.parametrize(("number", "n"), [(line[0], line[1]) for line in VALUES])
+def test_arithmetic_is_that_of_a_host_compiler(number: int, n: int) -> None:
+    expected = next(line[2:] for line in VALUES if line[:2] == [number, n])
+    source = kernel("values", f"k{number}")
+    found, known = outputs(source, Launch((3, 1, 1), (64, 1, 1), parameters=pointers(n, arrays=1)))
+    assert known.all()
+    assert found.tolist() == expected
+
+
+# ---------------------------------------------------------------------------------------------- warps.cu
+
+
+def warps(name: str, n: int = 9) -> tuple[Ints, NDArray[np.bool_]]:
+    memory = {IN: NUMBERS.astype(np.int32).tobytes()}
+    return outputs(kernel("warps", name), Launch((1, 1, 1), (256, 1, 1), 0, pointers(n), memory))
+
+
+def as_int(numbers: Ints) -> Ints:
+    return numbers.astype(np.int32).astype(np.int64)
+
+
+def test_scan_and_sort() -> None:
+    assert (warps("scan")[0] == np.cumsum(NUMBERS)).all()
+    assert (warps("bitonic")[0] == np.sort(NUMBERS)).all()
+
+
+def test_an_index_array_feeds_addresses() -> None:
+    found, known = warps("gather")
+    places = NUMBERS * 5 + 1 & 255
+    table = np.full(256, -1)
+    table[places] = THREAD  # the highest thread wins here and there
+    read = THREAD * 9 & 255
+    assert (known == (table[read] >= 0)).all()  # what nobody wrote stays unknown
+    alone = known & (np.bincount(places, minlength=256)[read] == 1)
+    assert alone.sum() > 20
+    assert (found[alone] == table[read][alone]).all()
+
+
+def test_a_histogram() -> None:
+    found, known = warps("histogram")
+    expected = np.bincount(NUMBERS & 15, minlength=16)
+    np.add.at(expected, NUMBERS >> 4 & 15, THREAD)
+    assert known[:16].all()
+    assert (found[:16] == expected).all()
+
+
+def test_votes_and_shuffles() -> None:
+    rows = NUMBERS.reshape(8, 32)
+    lane = np.arange(32)
+    odd = rows & 1
+    before = np.cumsum(odd, axis=1) - odd
+    up = np.where(lane >= 3, np.roll(rows, 3, axis=1), rows)
+    down = np.where(lane % 8 < 6, np.roll(rows, -2, axis=1), rows)
+    indexed = rows[:, lane // 16 * 16 + lane * 3 % 16]
+    v = rows[:, lane ^ 5] + 3 * up + 7 * down + indexed + 2 + (rows == 77).any(axis=1, keepdims=True)
+    v += ((rows & 3)[:, :, None] == (rows & 3)[:, None, :]).sum(axis=2) + (rows & 63).max(axis=1, keepdims=True)
+    first_odd = odd.argmax(axis=1)[:, None] + 1
+    leading = 31 - np.floor(np.log2(rows)).astype(np.int64)
+    v += first_odd + leading + (NUMBERS & 1).sum() + 5 * (NUMBERS == 3).any() + 9
+    assert (warps("votes")[0] == as_int(v * 64 + before).ravel()).all()
+
+
+def test_generic_pointers_and_calls() -> None:
+    table = NUMBERS & 255
+    far = NUMBERS  # n > 100 takes the global array instead of shared memory
+    for n, second in ((9, table), (101, far)):
+        expected = _walk(table, THREAD, THREAD % 7) + _walk(second, THREAD + 1, np.full(256, 3))
+        assert (warps("chase", n)[0] == expected).all()
+
+
+def _walk(table: Ints, at: Ints, steps: Ints) -> Ints:
+    for step in range(int(steps.max())):
+        at = np.where(step < steps, table[at & 255], at)
+    return at
+
+
+def test_tables_of_constants_and_local_arrays() -> None:
+    primes = np.array([2, 3, 5, 7, 11, 13, 17, 19])
+    small = NUMBERS * primes[THREAD & 7] & 255
+    half = (NUMBERS * 9).astype(np.int16).astype(np.int64)[::-1]
+    changed, read = small[THREAD ^ 3] % 40, small % 40
+    expected = read * primes[read & 7] + 1000 * (read == changed) + half
+    assert (warps("tables")[0] == expected).all()
+
+
+def test_loops_that_threads_of_a_warp_leave_at_different_times() -> None:
+    expected = np.array([_apart(int(t), 9) for t in THREAD])
+    found, known = warps("apart")
+    stays = (THREAD % 3 != 2) | (THREAD <= 200)
+    assert (known == stays).all()
+    assert (found[stays] == expected[stays]).all()
+
+
+def _apart(t: int, n: int) -> int:
+    total = 0
+    if t % 3 == 0:
+        total = sum((t + i) & 255 for i in range(min(t % 11, 7)))
+    elif t % 3 == 1:
+        i = t
+        while i > n:
+            total -= i & 3
+            i //= 2
+            if i % 5 != 4:
+                total += i
+    return total + n
+
+
+def test_warps_that_meet_at_named_barriers() -> None:
+    doubled = (NUMBERS[:128] + 1) * 2
+    assert (warps("warps")[0] == np.concatenate([doubled, doubled])).all()
+
+
+def test_vectors_of_two_and_four_words() -> None:
+    words = np.stack([NUMBERS, THREAD, NUMBERS ^ THREAD, np.full(256, 9)], axis=1)
+    w, x = words.reshape(512, 2)[(THREAD * 2 + 1) & 511], words[THREAD * 3 & 255]
+    expected = w[:, 0] + 3 * w[:, 1] + 5 * x[:, 0] - x[:, 1] + 7 * x[:, 2] + x[:, 3]
+    assert (warps("vectors")[0] == as_int(expected)).all()
+
+
+# ---------------------------------------------------------------------------------------------- blocks.cu
+
+Dim3 = tuple[int, int, int]
+GRIDS: list[tuple[str, Dim3, Dim3, int]] = [
+    ("edges", (7, 7, 1), (32, 8, 1), 200),
+    ("edges", (4, 4, 1), (32, 8, 1), 128),
+    ("edges", (5, 3, 1), (32, 8, 1), 100),
+    ("linear", (9, 1, 1), (256, 1, 1), 2100),
+    ("linear", (9, 1, 1), (256, 1, 1), 2304),
+    ("stride", (7, 1, 1), (256, 1, 1), 9000),
+    ("causal", (13, 2, 3), (64, 1, 1), 0),
+    ("raster", (7, 5, 1), (128, 1, 1), 64),
+    ("shifted", (70, 2, 1), (64, 1, 1), 0),
+    ("copies", (33, 2, 1), (80, 1, 1), 64),
+]
+
+
+@pytest.mark.parametrize(("name", "grid", "block", "n"), GRIDS)
+def test_representatives_stand_for_all_blocks(name: str, grid: Dim3, block: Dim3, n: int) -> None:
+    source, launch = kernel("blocks", name), Launch(grid, block, 0, pointers(n))
+    few, all_blocks = emulate(source, launch), emulate(source, launch, exhaustive=True)
+    assert few.rows == all_blocks.rows
+    assert few.classes == all_blocks.classes
+    assert not few.unknown
+    assert not few.notes
+    assert all_blocks.blocks_run == all_blocks.blocks == few.blocks
+
+
+def test_few_blocks_are_run_where_few_differ() -> None:
+    linear = emulate(kernel("blocks", "linear"), Launch((1 << 16, 1, 1), (256, 1, 1), 0, pointers(1 << 24)))
+    assert linear.blocks_run == 1
+    edges = emulate(kernel("blocks", "edges"), Launch((256, 256, 1), (32, 8, 1), 0, pointers(8190)))
+    assert edges.classes == 4
+    assert edges.blocks_run < 40
+    causal = emulate(kernel("blocks", "causal"), Launch((13, 64, 64), (64, 1, 1), 0, pointers(0)))
+    assert causal.blocks_run == causal.classes == 13  # one per number of tiles
+
+
+def test_counts_by_hand() -> None:
+    # 2100 threads of 9 blocks of 256: 8 whole blocks, and in the last one warp and 20 lanes of another.
+    rows = emulate(kernel("blocks", "linear"), Launch((9, 1, 1), (256, 1, 1), 0, pointers(2100))).rows
+    (store,) = [row for row in rows if row.access]  # what is loaded again stays in a register
+    assert store.executed == 8 * 8 + 2
+    assert store.wavefronts == 2 * (8 * 8 + 1) + 2  # words 2 i: two lanes per bank; of 20 lanes the last 4 meet others
+    assert store.ideal == 8 * 8 + 2
+
+
+@pytest.mark.parametrize("name", ["scan", "bitonic", "histogram", "votes", "apart", "warps", "tables", "chase"])
+def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ncu_swizzle.emulate import run
+    from ncu_swizzle.emulate.program import prepare
+
+    memory = {IN: NUMBERS.astype(np.int32).tobytes()}
+    source, launch = kernel("warps", name), Launch((2, 1, 1), (256, 1, 1), 0, pointers(9), memory)
+    sliced = emulate(source, launch)
+    monkeypatch.setattr(run, "prepare", lambda code, arrays: prepare(code, everything=True, arrays=arrays))
+    whole = emulate(source, launch)
+    assert [(r.executed, r.wavefronts, r.ideal) for r in whole.rows] == [
+        (r.executed, r.wavefronts, r.ideal) for r in sliced.rows
+    ]
+
+
+def test_what_depends_on_data_is_unknown_and_says_why() -> None:
+    rows = emulate(kernel("warps", "gather"), Launch((1, 1, 1), (256, 1, 1), 0, pointers(9))).rows
+    (store, load) = [row for row in rows if row.access]
+    assert store.executed == load.executed == 8
+    assert store.wavefronts is None
+    assert "data loaded from global memory" in store.reason
+    assert store.origin is not None
+    assert load.wavefronts == 8  # word 9 t: no two lanes of a warp share a bank
+
+
+def test_parameters_that_nobody_gave_are_unknown() -> None:
+    given = struct.pack("<2Q", 1 << 40, 1 << 41)  # less the int
+    rows = emulate(kernel("warps", "gather"), Launch((1, 1, 1), (256, 1, 1), 0, given)).rows
+    load = next(row for row in rows if row.access == "LDS")
+    assert load.wavefronts is None
+    assert "a constant that nobody gave" in load.reason

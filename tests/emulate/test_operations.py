@@ -1,0 +1,250 @@
+"""Each operation against plain Python integers, for any numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.operations.floating import fused
+from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.values import Value
+
+TOP = (1 << 32) - 1
+EDGES = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
+WORDS = st.one_of(st.sampled_from(EDGES), st.integers(0, TOP), st.integers(0, 64))
+LANES = st.lists(st.tuples(WORDS, WORDS, WORDS, st.booleans(), st.booleans()), min_size=32, max_size=32)
+Lane = tuple[int, int, int, bool, bool]
+
+
+def machine() -> Machine:
+    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0, np.zeros(1, np.int64))
+
+
+def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
+    """Carry out one instruction with a, b, c in R2, R4, R6 (their upper halves, where read, in R3, R5, R7), P0, P1."""
+    program = prepare(Code("test", (Sass(0, sass), Sass(16, "EXIT"))), everything=True)
+    m = machine()
+    for place in range(3):
+        numbers = np.array([[lane[place] for lane in lanes]], np.uint32)
+        m.registers[2 + 2 * place] = Value(numbers, known)
+        m.registers[3 + 2 * place] = Value(numbers[:, ::-1].copy(), known)
+    m.registers[320] = Value(np.array([[lane[3] for lane in lanes]]))
+    m.registers[321] = Value(np.array([[lane[4] for lane in lanes]]))
+    step = program.steps[0]
+    assert step is not None
+    assert not program.unsupported
+    step(m)
+    return m
+
+
+def register(m: Machine, number: int) -> list[int]:
+    value = m.registers[number]
+    assert value is not None
+    assert value.known is True
+    return [int(bits) for bits in np.broadcast_to(value.bits, (1, 32))[0]]
+
+
+def signed(word: int, bits: int = 32) -> int:
+    word &= (1 << bits) - 1
+    return word - (1 << bits) if word >> (bits - 1) else word
+
+
+def clamp_shift(count: int) -> int:
+    return min(count, 32)
+
+
+SIMPLE: dict[str, Callable[[int, int, int, bool, bool], int]] = {
+    "IADD3 R0, R2, -R4, R6": lambda a, b, c, p, q: a - b + c,
+    "IADD3.X R0, R2, ~R4, R6, P0, !P1": lambda a, b, c, p, q: a + (~b & TOP) + c + p + (not q),
+    "VIADD R0, R2, 0xfffffff0": lambda a, b, c, p, q: a - 16,
+    "IMAD R0, R2, R4, -R6": lambda a, b, c, p, q: a * b - c,
+    "IMAD.HI.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a * b >> 32,
+    "IMAD.HI R0, R2, R4, RZ": lambda a, b, c, p, q: signed(a) * signed(b) >> 32,
+    "IMAD.X R0, R2, 0x1, ~R6, P0": lambda a, b, c, p, q: a + (~c & TOP) + p,
+    "LEA R0, R2, R4, 0x5": lambda a, b, c, p, q: (a << 5) + b,
+    "LEA R0, -R2, R4, 0x2": lambda a, b, c, p, q: (-a << 2) + b,
+    "LEA.HI R0, R2, R4, RZ, 0x1e": lambda a, b, c, p, q: (a >> 2) + b,
+    "LEA.HI.SX32 R0, R2, R4, 0x1b": lambda a, b, c, p, q: (signed(a) >> 5) + b,
+    "LEA.HI.X R0, R2, R4, R6, 0x2, P0": lambda a, b, c, p, q: (((c << 32 | a) << 2) >> 32) + b + p,
+    "IABS R0, R2": lambda a, b, c, p, q: abs(signed(a)),
+    "VIMNMX R0, R2, R4, P0": lambda a, b, c, p, q: (min if p else max)(signed(a), signed(b)),
+    "VIMNMX.U32 R0, R2, R4, !P0": lambda a, b, c, p, q: (max if p else min)(a, b),
+    "VIADDMNMX R0, R2, R4, R6, PT": lambda a, b, c, p, q: min(signed(a + b), signed(c)),
+    "LOP3.LUT R0, R2, R4, R6, 0xe2, !PT": lambda a, b, c, p, q: (a & b) | (c & ~b),
+    "LOP3.LUT R0, R2, R4, R6, 0xf8, !PT": lambda a, b, c, p, q: a | (b & c),
+    "LOP3.LUT R0, R2, R4, R6, 0x78, !PT": lambda a, b, c, p, q: a ^ (b & c),
+    "LOP3.LUT R0, R2, R4, R6, 0x1b, !PT": lambda a, b, c, p, q: sum(
+        (0x1B >> ((a >> k & 1) << 2 | (b >> k & 1) << 1 | (c >> k & 1)) & 1) << k for k in range(32)
+    ),
+    "SHF.L.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a << clamp_shift(b),
+    "SHF.L.W.U32 R0, R2, R4, RZ": lambda a, b, c, p, q: a << (b & 31),
+    "SHF.L.U64.HI R0, R2, 0x7, R6": lambda a, b, c, p, q: (c << 32 | a) << 7 >> 32,
+    "SHF.R.U32.HI R0, RZ, R4, R6": lambda a, b, c, p, q: c >> clamp_shift(b),
+    "SHF.R.S32.HI R0, RZ, 0x1f, R6": lambda a, b, c, p, q: signed(c) >> 31,
+    "SHF.R.S32.HI R0, RZ, R4, R6": lambda a, b, c, p, q: signed(c) >> clamp_shift(b),
+    "SHF.R.U64 R0, R2, 0x5, R6": lambda a, b, c, p, q: (c << 32 | a) >> 5,
+    "SHF.R.W.U32 R0, R2, R4, R6": lambda a, b, c, p, q: (c << 32 | a) >> (b & 31),
+    "PRMT R0, R2, 0x6420, R6": lambda a, b, c, p, q: (
+        a & 0xFF | (a >> 16 & 0xFF) << 8 | (c & 0xFF) << 16 | (c >> 16 & 0xFF) << 24
+    ),
+    "PRMT R0, R2, 0x8880, RZ": lambda a, b, c, p, q: a & 0xFF | (0xFFFFFF00 if a & 0x80 else 0),
+    "BMSK R0, R2, R4": lambda a, b, c, p, q: ((1 << min(b, 32)) - 1) << min(a, 32),
+    "SGXT R0, R2, 0xb": lambda a, b, c, p, q: signed(a, 11),
+    "SGXT.U32 R0, R2, 0xb": lambda a, b, c, p, q: a & 0x7FF,
+    "POPC R0, R2": lambda a, b, c, p, q: bin(a).count("1"),
+    "FLO.U32 R0, R2": lambda a, b, c, p, q: a.bit_length() - 1,
+    "FLO.U32.SH R0, R2": lambda a, b, c, p, q: 32 - a.bit_length() if a else -1,
+    "BREV R0, R2": lambda a, b, c, p, q: int(f"{a:032b}"[::-1], 2),
+    "SEL R0, R2, R4, !P0": lambda a, b, c, p, q: b if p else a,
+    "@P0 MOV R2, R4": lambda a, b, c, p, q: b if p else a,
+    "IDP.2A.LO.S16.U8 R0, R2, R4, R6": lambda a, b, c, p, q: (
+        signed(a, 16) * (b & 0xFF) + signed(a >> 16, 16) * (b >> 8 & 0xFF) + c
+    ),
+    "IDP.4A.S8.S8 R0, R2, R4, R6": lambda a, b, c, p, q: (
+        sum(signed(a >> 8 * k, 8) * signed(b >> 8 * k, 8) for k in range(4)) + c
+    ),
+    "P2R R0, PR, RZ, 0x3": lambda a, b, c, p, q: p | q << 1,
+}
+
+
+@settings(max_examples=50, deadline=None)
+@given(lanes=LANES)
+def test_one_result(lanes: list[Lane]) -> None:
+    wrong = []
+    for sass, result in SIMPLE.items():
+        expected = [result(*lane) & TOP for lane in lanes]
+        found = register(execute(sass, lanes), 2 if sass.startswith("@") else 0)
+        wrong += [f"{sass}: {found}, not {expected}"] if found != expected else []
+    assert not wrong, "\n".join(wrong)
+
+
+COMPARISONS = {
+    "LT": int.__lt__,
+    "LE": int.__le__,
+    "GT": int.__gt__,
+    "GE": int.__ge__,
+    "EQ": int.__eq__,
+    "NE": int.__ne__,
+}
+
+
+@settings(max_examples=30, deadline=None)
+@given(lanes=LANES)
+def test_comparisons(lanes: list[Lane]) -> None:
+    for relation, compare in COMPARISONS.items():
+        m = execute(f"ISETP.{relation}.AND P2, P3, R2, R4, P0", lanes)
+        assert register(m, 322) == [compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
+        assert register(m, 323) == [not compare(signed(a), signed(b)) and p for a, b, _, p, _ in lanes], relation
+        m = execute(f"ISETP.{relation}.U32.OR P2, PT, R2, R4, P0", lanes)
+        assert register(m, 322) == [compare(a, b) or p for a, b, _, p, _ in lanes], relation
+
+
+@settings(max_examples=30, deadline=None)
+@given(lanes=LANES)
+def test_comparisons_of_64_bits(lanes: list[Lane]) -> None:
+    pairs = [(x[0], x[1], y[0], y[1]) for x, y in zip(lanes, lanes[::-1], strict=True)]
+    for relation, compare in COMPARISONS.items():
+        low = execute(f"ISETP.{relation}.U32.AND P2, PT, R2, R4, PT", lanes)
+        program = prepare(Code("t", (Sass(0, f"ISETP.{relation}.AND.EX P3, PT, R3, R5, PT, P2"),)), everything=True)
+        step = program.steps[0]
+        assert step is not None
+        step(low)
+        expected = [compare(signed(c << 32 | a, 64), signed(d << 32 | b, 64)) for a, b, c, d in pairs]
+        assert register(low, 323) == expected, relation
+
+
+@settings(max_examples=50, deadline=None)
+@given(lanes=LANES)
+def test_64_bit_sums_and_products(lanes: list[Lane]) -> None:
+    highs = [lane[::-1] for lane in zip(*lanes, strict=True)]
+    m = execute("IADD3 R0, P2, R2, -R4, RZ", lanes)
+    assert register(m, 322) == [a >= b for a, b, *_ in lanes]  # no borrow
+    m = execute("IADD3 R0, P2, P3, R2, R4, R6", lanes)
+    carries = [int(x) + int(y) for x, y in zip(register(m, 322), register(m, 323), strict=True)]
+    assert carries == [a + b + c >> 32 for a, b, c, *_ in lanes]
+    m = execute("IMAD.WIDE.U32 R0, P2, R2, R4, R6", lanes)
+    exact = [a * b + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
+    whole = [h << 32 | low for low, h in zip(register(m, 0), register(m, 1), strict=True)]
+    assert whole == [value % (1 << 64) for value in exact]
+    assert register(m, 322) == [value >> 64 == 1 for value in exact]
+    m = execute("IMAD.WIDE R0, R2, R4, R6", lanes)
+    exact = [signed(a) * signed(b) + (h << 32 | c) for (a, b, c, *_), h in zip(lanes, highs[2], strict=True)]
+    assert register(m, 1) == [value >> 32 & TOP for value in exact]
+
+
+@settings(max_examples=40, deadline=None)
+@given(lanes=LANES, table=st.integers(0, 255))
+def test_logic_of_truth_values(lanes: list[Lane], table: int) -> None:
+    m = execute(f"PLOP3.LUT P2, PT, P0, P1, !P0, {table:#x}, 0x0", lanes)
+    assert register(m, 322) == [bool(table >> (p << 2 | q << 1 | (not p)) & 1) for *_, p, q in lanes]
+
+
+@settings(max_examples=30, deadline=None)
+@given(lanes=LANES)
+def test_unknown_in_unknown_out_unless_it_cannot_matter(lanes: list[Lane]) -> None:
+    for sass, number in (("IADD3 R0, R2, R4, R6", 0), ("SHF.L.U32 R0, R2, R4, RZ", 0), ("IMAD.WIDE R0, R2, R4, R6", 1)):
+        value = execute(sass, lanes, known=False).registers[number]
+        assert value is not None
+        assert not np.any(value.known)
+    falsehood = execute("ISETP.GE.AND P2, PT, R2, R4, !PT", lanes, known=False)
+    assert register(falsehood, 322) == [False] * 32
+    assert register(execute("LOP3.LUT R0, R2, R4, R6, 0xff, !PT", lanes, known=False), 0) == [TOP] * 32
+
+
+FLOATS = st.floats(width=32, allow_nan=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(a=FLOATS, b=FLOATS, c=FLOATS)
+def test_fused_multiply_add_rounds_once(a: float, b: float, c: float) -> None:
+    from fractions import Fraction
+
+    numbers = [np.array([x], np.float32) for x in (a, b, c)]
+    with np.errstate(all="ignore"):
+        found = fused(*numbers).astype(np.float32)[0]
+    if not all(np.isfinite(x) for x in (a, b, c)) or not np.isfinite(found) or abs(found) < 2.0**-125:
+        return
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    with np.errstate(over="ignore"):
+        below, above = np.nextafter(found, np.float32(-np.inf)), np.nextafter(found, np.float32(np.inf))
+    error = abs(Fraction(float(found)) - exact)
+    for neighbour in (below, above):
+        if np.isfinite(neighbour):
+            assert error <= abs(Fraction(float(neighbour)) - exact)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lanes=LANES)
+def test_conversions(lanes: list[Lane]) -> None:
+    up = np.array(register(execute("I2F.U32.RP R0, R2", lanes), 0), np.uint32).view(np.float32)
+    assert all(float(x) >= lane[0] for x, lane in zip(up, lanes, strict=True))
+    for found, (number, *_) in zip(up, lanes, strict=True):
+        assert number == 0 or float(np.nextafter(found, np.float32(-1))) < number
+    nearest = np.array(register(execute("I2FP.F32.S32 R0, R2", lanes), 0), np.uint32).view(np.float32)
+    assert nearest.tolist() == [float(np.float32(signed(lane[0]))) for lane in lanes]
+    whole = register(execute("F2I.TRUNC.NTZ R0, R2", lanes), 0)
+    for result, lane in zip(whole, lanes, strict=True):
+        number = float(np.uint32(lane[0]).view(np.float32))
+        if abs(number) < 2**31:
+            assert signed(result) == int(number)
+        elif not math.isnan(number):
+            assert signed(result) == (2**31 - 1 if number > 0 else -(2**31))
+
+
+def test_constants_written_as_halves() -> None:
+    m = execute("HFMA2.MMA R0, -RZ, RZ, 2.125, 1.78813934326171875e-07", [(0, 0, 0, False, False)] * 32)
+    assert register(m, 0) == [0x40400003] * 32
+
+
+def test_bits_to_predicates() -> None:
+    lanes = [(lane, 0, 0, True, False) for lane in range(32)]
+    m = execute("R2P PR, R2, 0x6", lanes)
+    assert register(m, 321) == [bool(lane & 2) for lane in range(32)]
+    assert register(m, 322) == [bool(lane & 4) for lane in range(32)]
+    assert register(m, 320) == [True] * 32

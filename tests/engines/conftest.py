@@ -1,0 +1,47 @@
+"""Fixtures of the emulated engine's tests: a cubin, and the recorded stress kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.ncurep import container, reader
+from ncu_swizzle.ncurep.container import Result
+from ncu_swizzle.profiles.model import Profile
+from tests.support.places import RECORDED_STRESS
+from tests.support.sources import TURN_AND_BEYOND
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def binary(work: Path) -> Path:
+    """Return a cubin of TURN_AND_BEYOND."""
+    (work / "own.cu").write_text(TURN_AND_BEYOND)
+    out = work / "own.cubin"
+    nvcc = str(Toolchain().find("nvcc"))
+    subprocess.run([nvcc, "--cubin", "-arch=sm_90", "-lineinfo", "own.cu", "-o", str(out)], check=True, cwd=work)
+    return out
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Profile, Result, dict[str, Any]]]:
+    """Return each recorded kernel's profile, container result and facts, by name."""
+    facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
+    report = tmp_path_factory.mktemp("stress") / "stress.ncu-rep"
+    report.write_bytes(lzma.decompress(RECORDED_STRESS.read_bytes()))
+    assert hashlib.sha256(report.read_bytes()).hexdigest() == facts["report"]["sha256"]
+    results = zip(facts["kernels"].items(), reader.read(report), container.inspect(report).results, strict=True)
+    return {name: (profile, result, known) for (name, known), profile, result in results}

@@ -1,0 +1,271 @@
+"""The emulated engine through the commands, compiler and all; skipped where CUDA's tools are not installed."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import paths
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.engines import choice, computed, emulation, obtain
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
+from ncu_swizzle.ncu import gpu
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.engine import Engine
+from ncu_swizzle.profiles.model import DURATION, Profile
+from ncu_swizzle.profiles.run_folder import load, load_profile
+from tests.support import process
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import RECORDINGS
+from tests.support.sources import TURN_AND_BEYOND
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return process.run(*arguments, env={**paths.child_environment(), "COLUMNS": "200"})
+
+
+def counts(profile: Profile) -> dict[int, tuple[int | None, ...]]:
+    """Return executions, wavefronts and ideal wavefronts of the accesses that ran, by offset."""
+    first = profile.instructions[0].pc
+
+    def of(one: Instruction) -> tuple[int | None, ...]:
+        return one.executed, one.wavefronts, one.ideal
+
+    return {one.pc - first: of(one) for one in profile.instructions if one.access and one.executed}
+
+
+TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.pack("<i", 32)]
+
+
+# ---------------------------------------------------------------------------------------------- choosing
+
+
+def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
+    assert choice.choose_engine(Request()) == Engine("ncu")
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
+    assert choice.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
+    monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
+    chosen = choice.choose_engine(Request())
+    assert chosen.name == "recorded"
+    assert "no GPU" in chosen.reason
+    assert "nvdisasm was not found" in chosen.reason
+    assert "ncu-swizzle[nvcc]" in chosen.reason
+    assert choice.choose_engine(Request("emulated")) == Engine("emulated")
+
+
+def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
+    family, kernel = collection.shipped().find("reference-gemm")
+    with pytest.raises(UsageError, match="no source to emulate"):
+        emulation.emulate_target(Target(family, kernel, family.problem()))
+    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+    assert recalled.engine == "recorded"
+
+
+def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object) -> str:
+        raise EnvironmentLacking("nvcc needs a C++ compiler beside it", "apt-get install g++")
+
+    monkeypatch.setattr(Toolchain, "compile", lacking)
+    family, kernel = collection.shipped().find("transpose-plain")
+    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+    assert recalled.engine == "recorded"
+    assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
+    with pytest.raises(EnvironmentLacking):
+        computed.compute(family, kernel, Request(), Engine("emulated"), work)
+    with pytest.raises(EnvironmentLacking):  # recorded at another size
+        computed.compute(family, kernel, Request(problem={"n": 64}), Engine("emulated", beside=True), work)
+
+
+# ---------------------------------------------------------------------------------------------- profiles
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+@pytest.mark.parametrize("name", ["transpose-plain", "transpose-sudoku", "vectors-16-swizzle", "kernel2", "tma-128"])
+def test_every_count_is_the_recorded_one(name: str) -> None:
+    family, kernel = collection.shipped().find(name)
+    made = emulation.emulate_target(Target(family, kernel, family.problem()))
+    recorded = reader.read(RECORDINGS / family.name / f"{name}.ncu-rep")[0]
+    assert counts(made.profile) == counts(recorded)
+    for metric in ("launch__grid_size", "launch__block_size", "launch__registers_per_thread", "launch__thread_count"):
+        assert made.profile.metrics[metric] == recorded.metrics[metric]
+    assert made.profile.total == recorded.total or made.profile.total.wavefronts == recorded.total.wavefronts
+    own = f"kernels/{family.name}/{family.source(kernel).name}"  # the recording has the name that it had then
+    stacks = {
+        one.pc - recorded.instructions[0].pc: tuple((own if file.endswith(".cu") else file, n) for file, n in one.stack)
+        for one in recorded.instructions
+        if one.access
+    }
+    assert {one.pc: one.stack for one in made.profile.instructions if one.pc in stacks} == stacks
+
+
+@NEEDS_ALL
+def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
+    asked = Asked(
+        entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
+    )
+    known, (name,) = user_kernels.chosen(str(binary), asked, config="none")
+    family, kernel = known.find(name)
+    engine = choice.engine_for(family, kernel, Request())
+    assert (engine.name, engine.beside) == ("emulated", False)
+    assert "own.cubin is compiled already" in engine.reason
+    assert choice.engine_for(*collection.shipped().find("kernel2"), Request()) == Engine("ncu")
+
+
+@NEEDS_ALL
+@pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")
+def test_a_run_has_the_computed_profiles_and_the_recorded_reports(work: Path) -> None:
+    done = run("profile", "transpose-xor", "--export", "out")
+    assert done.returncode == 0, done.stderr
+    assert "Computed, not measured" in done.stdout
+    assert "share of samples (recorded)" in " ".join(done.stdout.split())
+    assert "was 1." in done.stdout
+    found = load(work / "out")
+    assert [one.engine for one in found.profiles] == ["emulated", "emulated"]
+    assert all(one.beside.startswith("recorded on NVIDIA H100") for one in found.profiles)
+    names = {file.name for file in (work / "out").iterdir()}
+    assert {"transpose-xor.cubin", "transpose-xor.ncu-rep", "transpose-xor.facts.json", "report.html"} <= names
+    assert reader.read(work / "out" / "transpose-xor.ncu-rep")[0].engine == "recorded"
+
+
+@NEEDS_ALL
+def test_asked_for_it_gives_counts_alone_at_any_size(work: Path) -> None:
+    done = run("profile", "transpose-plain", "--engine", "emulated", "--problem", "n=100", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["engine"], found["speedup"]) == ("emulated", None)
+    (profile,) = found["profiles"]
+    assert profile["problem"] == {"n": 100}
+    assert DURATION not in profile["metrics"]
+    assert profile["beside"] == ""
+    saved = load_profile(work / "swizzle-out" / "transpose-plain" / "transpose-plain.json")
+    assert saved.grid == (4, 4, 1)
+    # 16 blocks; in each, 8 warps by 4 steps. Stores are as wide as the warp, whatever is inside of the matrix.
+    assert saved.accesses["STS"].executed == 16 * 8 * 4
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+def test_exhaustive_says_the_same() -> None:
+    family, kernel = collection.shipped().find("transpose-plain")
+    problem = family.problem({"n": 100})
+    some = emulation.emulate_target(Target(family, kernel, problem))
+    every = emulation.emulate_target(Target(family, kernel, problem), emulation.EmulationSettings(exhaustive=True))
+    assert every.counts.blocks_run == every.counts.blocks == 16
+    assert counts(every.profile) == counts(some.profile)
+
+
+@pytest.mark.usefixtures("work")
+@NEEDS_ALL
+def test_the_gate_judges_computed_counts() -> None:
+    good = run("check", "transpose-xor", "--engine", "emulated", "--config", "none")
+    bad = run("check", "transpose-plain", "--engine", "emulated", "--config", "none")
+    assert (good.returncode, bad.returncode) == (0, 1), good.stderr + bad.stderr
+    assert "16,252,928 excessive wavefronts" in bad.stdout
+    assert "transpose.cuh:44" in bad.stdout
+
+
+def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
+    done = run("profile", "transpose-xor", "--engine", "emulated", "--nvcc", str(work / "nowhere"))
+    assert done.returncode == 3
+    assert "no program" in done.stderr
+    assert "--nvcc" in done.stderr
+    assert not (work / "swizzle-out").exists()
+
+
+# ---------------------------------------------------------------------------------------------- binaries
+
+
+@NEEDS_ALL
+def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
+    made = emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN)
+    total = made.profile.accesses
+    # 32 warps in each of 2 blocks: a store goes down a column of 32 rows, the load along one.
+    assert (total["STS"].executed, total["STS"].wavefronts, total["STS"].ideal) == (64, 2048, 64)
+    assert (total["LDS"].executed, total["LDS"].wavefronts, total["LDS"].ideal) == (64, 64, 64)
+    assert made.profile.kernel.name == "turn"
+    assert {Path(one.file).name for one in made.profile.shared()} == {"own.cu"}
+
+
+@NEEDS_ALL
+def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
+    nvcc = str(Toolchain().find("nvcc"))
+    subprocess.run([nvcc, "--ptx", "-arch=sm_90", "-lineinfo", "own.cu", "-o", "own.ptx"], check=True, cwd=work)
+    made = emulation.profile_binary(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
+    assert counts(made.profile) == counts(emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN).profile)
+
+
+@NEEDS_ALL
+def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None:
+    content = binary.read_bytes()
+    (work / "cut.cubin").write_bytes(content[: len(content) // 2])
+    (work / "text.cubin").write_text("no code")
+    with pytest.raises(DamagedFile, match="is damaged"):
+        emulation.profile_binary(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(BadFile, match="neither a cubin nor PTX"):
+        emulation.profile_binary(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(BadFile, match="does not exist"):
+        emulation.profile_binary(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UnknownKernel, match=r"turned"):
+        emulation.profile_binary(binary, "turned", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UnknownKernel, match="holds 2 kernels"):
+        emulation.profile_binary(binary, "", (1,), (32, 32), 0, TURN)
+    with pytest.raises(UsageError, match="do not fit turn"):
+        emulation.profile_binary(binary, "turn", (1,), (32, 32), 0, TURN[:2])
+
+
+@NEEDS_ALL
+def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
+    with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside of the block's .*thread \(.*\) of block \(0, 0, 0\)"):
+        emulation.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
+    emulation.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
+
+
+LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out",
+            "--arg", "n=int32:32")  # fmt: skip
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("made", ["cubin", "ptx"])
+def test_what_is_compiled_already_is_emulated_as_it_is(made: str, work: Path) -> None:
+    nvcc = Toolchain().find("nvcc")
+    alone = TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")]
+    (work / "turn.cu").write_text(alone, encoding="utf-8")
+    subprocess.run([str(nvcc), f"-{made}", "-arch=sm_90", "-lineinfo", "-o", f"turn.{made}", "turn.cu"], check=True)
+    done = run("profile", f"turn.{made}", *LAUNCHED, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    rows = {row["access"]: row for row in json.loads(done.stdout)["accesses"]}
+    assert rows["STS"]["degree"] == 32
+    assert rows["LDS"]["degree"] == 1
+    refused = run("profile", f"turn.{made}", *LAUNCHED, "--engine", "recorded")
+    assert refused.returncode == 2
+    assert "--engine emulated" in refused.stderr
+    linted = run("lint", f"turn.{made}", *LAUNCHED)
+    assert linted.returncode == 1
+    assert "turn.cu:4" in linted.stdout
+
+
+@NEEDS_ALL
+def test_of_several_kernels_in_a_cubin_one_has_to_be_named(work: Path) -> None:
+    (work / "two.cu").write_text(TURN_AND_BEYOND, encoding="utf-8")
+    subprocess.run([str(Toolchain().find("nvcc")), "-cubin", "-arch=sm_90", "-o", "two.cubin", "two.cu"], check=True)
+    done = run("profile", "two.cubin", *LAUNCHED)
+    assert done.returncode == 2
+    assert "--kernel NAME" in done.stderr
+    assert run("profile", "two.cubin", "--kernel", "turn", *LAUNCHED).returncode == 0

@@ -1,0 +1,192 @@
+"""Emulated profiles: what is unknown stays unknown, in totals, verdicts, pages and gates; times keep their label."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build import headers
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.gate import baseline
+from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.policy import Policy, Rule
+from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_REGRESSION, Outcome
+from ncu_swizzle.ncurep import container
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
+from ncu_swizzle.render import markdown
+from ncu_swizzle.render import page as report
+from tests.support.recordings import Recorded
+
+COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
+
+
+def emulated(profile: Profile) -> Profile:
+    """Return a recording as the emulated engine would give it: counts alone, offsets for addresses."""
+    first = profile.instructions[0].pc
+    kept = {name: m for name, m in profile.metrics.items() if name in COMPUTED or name.startswith("launch__grid_dim")}
+    return dataclasses.replace(
+        profile,
+        engine=EMULATED,
+        machine=MachineInfo(compute_capability="9.0", cuda=profile.machine.cuda),
+        metrics=kept,
+        instructions=tuple(dataclasses.replace(one, pc=one.pc - first, samples={}) for one in profile.instructions),
+        errors={},
+    )
+
+
+def without(profile: Profile, access: str, **unknown: None) -> Profile:
+    """Return an emulated profile that does not know one access's wavefronts."""
+    index = next(n for n, one in enumerate(profile.instructions) if one.access == access)
+    one = dataclasses.replace(profile.instructions[index], wavefronts=None, ideal=None, **unknown)
+    instructions = (*profile.instructions[:index], one, *profile.instructions[index + 1 :])
+    metrics = {name: metric for name, metric in profile.metrics.items() if name not in (WAVEFRONTS, IDEAL)}
+    note = f"{profile.kernel.name}: unknown wavefronts of the access {one.sass}: its address was loaded from memory."
+    return dataclasses.replace(profile, instructions=instructions, metrics=metrics, notes=(note,))
+
+
+def test_a_total_with_an_unknown_is_unknown_and_the_others_are_not(recorded: Recorded) -> None:
+    whole = emulated(recorded("kernel1"))
+    part = without(whole, "STS")
+    assert whole.total.excessive == recorded("kernel1").total.excessive
+    assert part.total.wavefronts is None
+    assert part.total.ideal is None
+    assert part.total.degree is None
+    assert part.accesses["STS"].wavefronts is None
+    assert part.accesses["LDSM"] == whole.accesses["LDSM"]
+    stack = next(one.stack for one in part.instructions if one.access == "STS")
+    assert part.lines[stack[0]].wavefronts is None
+
+
+def test_an_unknown_is_saved_and_loaded_as_one(recorded: Recorded) -> None:
+    part = dataclasses.replace(without(emulated(recorded("kernel1")), "STS"), beside="recorded on a GPU")
+    assert Profile.from_json(part.to_json()) == part
+
+
+def test_nothing_is_missing_that_the_engine_never_has(recorded: Recorded) -> None:
+    one = emulated(recorded("kernel2"))
+    assert one.missing == ()
+    assert one.duration_ns is None
+    assert one.stalls == {}
+    assert not [warning for warning in compare([one]).warnings if "ncu" in warning]
+
+
+def test_the_verdict_is_about_counts_alone(recorded: Recorded) -> None:
+    before, after = (emulated(recorded(name)) for name in ("kernel1", "kernel2"))
+    verdict = compare([before, after]).verdict
+    assert "removes all 1,886,388,224 excessive wavefronts" in verdict
+    assert "fast" not in verdict
+    assert "cannot be judged: not all wavefronts could be computed" in compare([without(before, "LDSM"), after]).verdict
+
+
+def test_the_page_says_computed_and_unknown(recorded: Recorded) -> None:
+    before, after = emulated(recorded("kernel1")), without(emulated(recorded("kernel2")), "STS")
+    comparison = compare([before, after])
+    page, text = report.render(comparison), markdown.render(comparison)
+    for said in (page, text):
+        assert "Computed, not measured" in said
+        assert "Recorded, not measured now" not in said
+        assert "its address was loaded from memory" in said
+        assert "sm_90" in said.replace("\\", "")
+    assert "unknown" in text
+
+
+def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
+    pair = [emulation.beside(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
+    for one, name in zip(pair, ("kernel1", "kernel2"), strict=True):
+        assert one.engine == EMULATED
+        assert one.beside == "recorded on NVIDIA H100 80GB HBM3, 2026-11-22"
+        assert one.duration_ns == recorded(name).duration_ns
+        assert one.stalls == recorded(name).stalls
+        assert [i.samples for i in one.instructions] == [i.samples for i in recorded(name).instructions]
+    comparison = compare(pair)
+    assert "was 5." in comparison.verdict
+    assert "times as fast, recorded on NVIDIA H100 80GB HBM3, 2026-11-22:" in comparison.verdict
+    page = report.render(comparison)
+    assert "times, stalls and the rest recorded on NVIDIA H100 80GB HBM3, 2026-11-22" in page
+    assert "emulated (computed, not measured)" in page
+
+
+def test_counts_are_never_taken_from_the_recording(recorded: Recorded) -> None:
+    one = emulation.beside(without(emulated(recorded("kernel1")), "LDSM"), recorded("kernel1"))
+    assert one.total.wavefronts is None
+    assert not {WAVEFRONTS, IDEAL} & one.metrics.keys()
+    assert DURATION in one.metrics
+    assert any(name.startswith(STALLED) for name in one.metrics)
+
+
+def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Recorded) -> None:
+    other = emulated(recorded("transpose-xor"))
+    one = emulation.beside(other, recorded("transpose-plain"))
+    assert not any(i.samples for i in one.instructions)
+    assert any("other code than was recorded" in note for note in one.notes)
+    older = dataclasses.replace(other, machine=dataclasses.replace(other.machine, cuda="12.8 (V12.8.93)"))
+    assert any("compiled by CUDA 12.8" in note for note in emulation.beside(older, recorded("transpose-xor")).notes)
+
+
+def test_the_mix_is_unknown_where_some_count_is(recorded: Recorded) -> None:
+    whole = emulated(recorded("kernel2"))
+    assert instruction_mix.count(whole) == instruction_mix.count(recorded("kernel2"))
+    assert not instruction_mix.count(without(whole, "STS", executed=None)).known
+
+
+# ---------------------------------------------------------------------------------------------- gates
+
+
+def test_computed_counts_are_judged(recorded: Recorded) -> None:
+    assert judge([emulated(recorded("kernel1"))], Policy()).outcome is Outcome.failed
+    assert judge([emulated(recorded("kernel2"))], Policy()).outcome is Outcome.passed
+
+
+def test_what_could_not_be_computed_is_inconclusive_where_it_matters(recorded: Recorded) -> None:
+    part = without(emulated(recorded("kernel2")), "STS")
+    verdict = judge([part], Policy())
+    assert verdict.outcome is Outcome.inconclusive
+    assert "its address was loaded from memory" in str(verdict.checks[0])
+    of_others = Policy((Rule(MAX_DEGREE, 1, access="LDSM"),))
+    assert judge([part], of_others).outcome is Outcome.passed
+
+
+def test_there_are_no_times_to_judge(recorded: Recorded) -> None:
+    one = emulated(recorded("kernel2"))
+    known = baseline.Baseline((baseline.entry([one]),))
+    rules = Policy((Rule(MAX_REGRESSION, 5),), known.file)
+    checks = judge([one], rules, known).checks
+    assert [check.outcome for check in checks] == [Outcome.passed, Outcome.inconclusive]
+    assert "computed: there are no times" in str(checks[1])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_measured_baseline_says_nothing_of_computed_figures(recorded: Recorded, swapped: bool) -> None:
+    measured = dataclasses.replace(recorded("kernel2"), engine="ncu")
+    pair = [measured, emulated(recorded("kernel2"))]
+    then, now = pair[::-1] if swapped else pair
+    known = baseline.Baseline((baseline.entry([then]),))
+    verdict = judge([now], Policy(baseline=known.file), known)
+    assert verdict.outcome is Outcome.inconclusive
+    assert "none: computed" in str(verdict.checks[0])
+
+
+@pytest.mark.parametrize("name", ["cute-8x8-swizzled", "cute-columns-plain"])
+def test_what_was_compiled_elsewhere_needs_no_headers_here(
+    name: str, recorded: Recorded, recorded_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(header: str) -> Path:
+        raise EnvironmentLacking(f"{header} is not installed", "")
+
+    monkeypatch.setattr(headers, "locate", missing)
+    family, kernel = collection.shipped().find(name)
+    assert family.headers
+    (result,) = container.inspect(recorded_file(name)).results
+    made = emulation.emulate_cubin(Target(family, kernel, family.problem()), result.cubin)
+    counted = {access: total for access, total in recorded(name).accesses.items() if total.wavefronts}
+    computed = {access: total for access, total in made.profile.accesses.items() if total.wavefronts}
+    assert {access: dataclasses.replace(total, samples=0) for access, total in counted.items()} == computed

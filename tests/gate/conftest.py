@@ -1,0 +1,37 @@
+"""Fixtures of the gate's tests: folders to judge, and a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.policy import Policy
+from ncu_swizzle.gate.verdict import Verdict
+from tests.support.gate_profiles import measured, named
+from tests.support.recordings import Recorded
+from tests.support.sources import PITCHED
+
+
+@pytest.fixture
+def work(tmp_path: Path, recorded: Recorded) -> Path:
+    """Return a folder with profiles that were measured: conflicts in before.json, none in after.json."""
+    measured(recorded("kernel1")).save(tmp_path / "before.json")
+    measured(recorded("kernel2")).save(tmp_path / "after.json")
+    named(measured(recorded("kernel2")), "kernel1").save(tmp_path / "fixed.json")
+    return tmp_path
+
+
+@pytest.fixture
+def three(recorded: Recorded) -> Verdict:
+    """Return a verdict with a failure, a pass, and a recorded kernel that is not judged."""
+    return judge([measured(recorded("kernel1")), measured(recorded("kernel2")), recorded("transpose-plain")], Policy())
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "own.cu").write_text(PITCHED)
+    return tmp_path

@@ -1,0 +1,407 @@
+"""The gate's judgement: limits, the baseline, noise, and what is inconclusive."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.errors import BadFile, DamagedFile, NotComparable, UsageError
+from ncu_swizzle.gate import baseline, checking, policy
+from ncu_swizzle.gate.baseline import Baseline
+from ncu_swizzle.gate.judge import judge
+from ncu_swizzle.gate.policy import Policy
+from ncu_swizzle.gate.verdict import Outcome, Verdict
+from ncu_swizzle.profiles.model import DURATION, IDEAL, Metric, Profile
+from tests.support.gate_profiles import HOSTILE, lasting, measured, named
+from tests.support.recordings import Recorded
+
+FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
+
+
+def asking(*texts: str, **more: object) -> Policy:
+    """Return the policy of options such as ``max-degree LDSM=1``."""
+    rules = tuple(policy.parse(*text.split(" ", 1)) for text in texts)
+    return dataclasses.replace(Policy(rules), **more)  # type: ignore[arg-type]
+
+
+def outcomes(verdict: Verdict) -> dict[tuple[str, str, str], Outcome]:
+    return {(one.kernel, one.criterion, one.access): one.outcome for one in verdict.checks}
+
+
+def against(*profiles: Profile) -> Baseline:
+    return Baseline((), Path("base.json")).with_(baseline.entry(one) for one in baseline.group(profiles))
+
+
+def with_baseline(*texts: str, **more: object) -> Policy:
+    return asking(*texts, baseline=Path("base.json"), **more)
+
+
+# ---------------------------------------------------------------------------------------------- limits
+
+
+def test_without_a_limit_no_kernel_may_have_excess(recorded: Recorded) -> None:
+    verdict = judge([measured(recorded("kernel1")), measured(recorded("kernel2"))], Policy())
+    assert outcomes(verdict) == {("kernel1", "max-excessive", ""): FAIL, ("kernel2", "max-excessive", ""): PASS}
+    assert verdict.outcome is FAIL
+    failed = verdict.deciding[0]
+    assert (failed.actual, failed.limit) == (1_886_388_224, 0)
+    assert str(failed) == "kernel1: 1,886,388,224 excessive wavefronts, at most 0 allowed"
+    assert str(failed.place) == "kernels/attention/attention.cuh:89", "the call, not the asm statement in a header"
+
+
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [
+        ("max-excessive 1886388224", PASS),
+        ("max-excessive 1886388223", FAIL),
+        ("max-excessive LDSM=1882718208", PASS),
+        ("max-excessive LDSM=1882718207", FAIL),
+        ("max-excessive STS=0", FAIL),
+        ("max-excessive LDS=0", PASS),
+        ("max-excessive ATOMS=0", PASS),  # it has none
+        ("max-degree LDSM=8", PASS),
+        ("max-degree LDSM=7.99", FAIL),
+        ("max-degree 6.6", PASS),
+        ("max-degree 6.5", FAIL),
+        ("max-degree ATOMS=1", PASS),
+        ("max-degree kernel[1-3]:LDSM=8", PASS),
+    ],
+)
+def test_a_limit_is_crossed_exactly_beyond_it(limit: str, outcome: Outcome, recorded: Recorded) -> None:
+    assert judge([measured(recorded("kernel1"))], asking(limit)).outcome is outcome
+
+
+def test_a_failure_by_a_hair_shows_it(recorded: Recorded) -> None:
+    one = measured(recorded("kernel1"))
+    (check,) = judge([one], asking(f"max-degree {one.total.degree - 1e-6:.9f}")).checks  # type: ignore[operator]
+    assert check.outcome is FAIL
+    found, allowed = check.message.removeprefix("degree ").removesuffix(" allowed").split(", at most ")
+    assert found != allowed
+
+
+def test_a_star_is_each_access_for_itself(recorded: Recorded) -> None:
+    found = outcomes(judge([measured(recorded("kernel1"))], asking("max-degree *=1")))
+    assert found == {
+        ("kernel1", "max-degree", "LDSM"): FAIL,
+        ("kernel1", "max-degree", "STS"): FAIL,
+        ("kernel1", "max-degree", "LDS"): PASS,
+        ("kernel1", "max-degree", "LDGSTS"): PASS,
+    }
+
+
+def test_what_is_said_later_wins(recorded: Recorded) -> None:
+    profiles = [measured(recorded("kernel1"))]
+    assert judge(profiles, asking("max-degree *=1", "max-degree LDSM=8", "max-degree STS=8")).outcome is PASS
+    assert judge(profiles, asking("max-degree LDSM=8", "max-degree LDSM=1")).outcome is FAIL
+    assert judge(profiles, asking("max-degree 1", "max-degree kernel1:9")).outcome is PASS
+
+
+def test_a_kernel_is_known_by_its_function_too_and_by_its_whole_name(recorded: Recorded) -> None:
+    library = measured(recorded("reference-attention"))
+    assert judge([library], asking("max-degree void pytorch_flash::flash_fwd_kernel<.*:1")).outcome is PASS
+    verdict = judge([measured(recorded("kernel1"))], asking("max-degree kernel:9"))
+    assert outcomes(verdict) == {("kernel", "present", ""): OPEN}
+    assert verdict.notes == ("Nothing limits kernel1.",)
+
+
+def test_every_launch_has_to_hold(recorded: Recorded) -> None:
+    clean = measured(recorded("kernel2"))
+    instructions = tuple(
+        dataclasses.replace(one, wavefronts=(one.wavefronts or 0) + 5) if one.access == "STS" else one
+        for one in clean.instructions
+    )
+    more = 5 * sum(one.access == "STS" for one in clean.instructions)
+    total = Metric((clean.number("memory_l1_wavefronts_shared") or 0) + more)
+    worse = dataclasses.replace(
+        clean, instructions=instructions, metrics={**clean.metrics, "memory_l1_wavefronts_shared": total}
+    )
+    (check,) = judge([clean, worse, clean], Policy()).checks
+    assert (check.outcome, check.actual) == (FAIL, more)
+
+
+@pytest.mark.parametrize("only", ["kernel2", ".*2"])
+def test_only_some_kernels_can_be_judged(only: str, recorded: Recorded) -> None:
+    profiles = [measured(recorded("kernel1")), measured(recorded("kernel2"))]
+    assert judge(profiles, asking("max-degree gone:1", "max-degree 1", only=only)).outcome is PASS
+
+
+def test_a_filter_that_nothing_passes_is_no_pass(recorded: Recorded) -> None:
+    assert judge([measured(recorded("kernel2"))], asking(only="nothing")).outcome is OPEN
+
+
+# ---------------------------------------------------------------------------------------------- inconclusive
+
+
+def test_recorded_figures_do_not_count_unless_they_may(recorded: Recorded) -> None:
+    for name in ("kernel1", "kernel2"):
+        verdict = judge([recorded(name)], Policy(), None, "no NVIDIA driver")
+        assert outcomes(verdict) == {(name, "measured", ""): OPEN}
+        assert "recorded, not measured: no NVIDIA driver" in str(verdict.checks[0])
+        assert "--allow-recorded" in verdict.checks[0].hint
+    assert judge([recorded("kernel1")], Policy(allow_recorded=True)).outcome is FAIL
+    guessed = dataclasses.replace(recorded("kernel2"), engine="guessed")
+    assert judge([guessed], Policy(allow_recorded=True)).outcome is OPEN, "recorded ones may, no others"
+
+
+def without_ideal(profile: Profile) -> Profile:
+    return dataclasses.replace(profile, metrics={k: v for k, v in profile.metrics.items() if k != IDEAL})
+
+
+def without_instructions(profile: Profile) -> Profile:
+    return dataclasses.replace(profile, instructions=())
+
+
+def without_one_count(profile: Profile) -> Profile:
+    index = next(n for n, one in enumerate(profile.instructions) if one.access == "STS")
+    spoilt = dataclasses.replace(profile.instructions[index], wavefronts=None)
+    instructions = (*profile.instructions[:index], spoilt, *profile.instructions[index + 1 :])
+    return dataclasses.replace(profile, instructions=instructions)
+
+
+def without_one_ideal(profile: Profile) -> Profile:
+    index = next(n for n, one in enumerate(profile.instructions) if one.access == "STS")
+    spoilt = dataclasses.replace(profile.instructions[index], ideal=None)
+    instructions = (*profile.instructions[:index], spoilt, *profile.instructions[index + 1 :])
+    return dataclasses.replace(profile, instructions=instructions)
+
+
+def with_nan(profile: Profile) -> Profile:
+    metrics = {**profile.metrics, "memory_l1_wavefronts_shared": Metric(math.nan)}
+    return dataclasses.replace(profile, metrics=metrics)
+
+
+def with_another_sum(profile: Profile) -> Profile:
+    return dataclasses.replace(profile, metrics={**profile.metrics, "memory_l1_wavefronts_shared": Metric(1)})
+
+
+@pytest.mark.parametrize(
+    "spoil", [without_ideal, without_instructions, without_one_count, without_one_ideal, with_nan, with_another_sum]
+)
+def test_counts_that_cannot_be_trusted_neither_pass_nor_fail(
+    spoil: Callable[[Profile], Profile], recorded: Recorded
+) -> None:
+    good = measured(recorded("kernel2"))
+    spoilt = spoil(good)
+    assert judge([spoilt], Policy()).outcome is OPEN
+    assert judge([good, spoilt], asking("max-degree 1")).outcome is OPEN
+    assert judge([spoilt], with_baseline(), against(good)).outcome is OPEN
+    assert judge([spoilt, measured(recorded("kernel1"))], Policy()).outcome is FAIL, "a failure elsewhere stays one"
+
+
+def test_a_kernel_without_shared_memory_has_no_conflicts(recorded: Recorded) -> None:
+    full = measured(recorded("kernel2"))
+    other = tuple(one for one in full.instructions if not one.access)
+    metrics = {**full.metrics, "memory_l1_wavefronts_shared": Metric(0), IDEAL: Metric(0)}
+    none = dataclasses.replace(full, instructions=other, metrics=metrics)
+    assert judge([none], asking("max-excessive 0", "max-degree 1", "max-degree STS=1")).outcome is PASS
+
+
+# ---------------------------------------------------------------------------------------------- the baseline
+
+
+def test_more_excess_than_in_the_baseline_fails_and_less_never_does(recorded: Recorded) -> None:
+    before, after = measured(recorded("kernel1")), named(measured(recorded("kernel2")), "kernel1")
+    assert judge([after], with_baseline(), against(before)).outcome is PASS
+    assert judge([before], with_baseline(), against(before)).outcome is PASS
+    verdict = judge([before], with_baseline(), against(after))
+    assert outcomes(verdict) == {("kernel1", "baseline", ""): FAIL}
+    assert "LDSM has 1,882,718,208 more" in verdict.checks[0].message
+    assert "baseline save" in verdict.checks[0].hint
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "limit", "outcome"),
+    [
+        ((108.9,), (100,), 5, PASS),  # one launch each: 2 % of noise on either side
+        ((109.1,), (100,), 5, FAIL),
+        ((50,), (100,), 0, PASS),
+        ((104, 105.4, 106), (99, 100, 100.6), 5, PASS),  # the medians
+        ((100, 100.1, 100.2, 100.3, 130), (100, 100.1), 5, PASS),  # an outlier is none
+        ((107, 107.1, 107.2), (99.9, 100, 100.1), 5, FAIL),  # a small spread bites sooner
+        ((101, 107, 113), (90, 100, 110), 5, PASS),  # a large one later
+    ],
+)
+def test_a_regression_counts_beyond_limit_and_noise(
+    now: tuple[float, ...], then: tuple[float, ...], limit: float, outcome: Outcome, recorded: Recorded
+) -> None:
+    one = measured(recorded("kernel2"))
+    known = against(*(lasting(one, 1e4 * time) for time in then))
+    verdict = judge([lasting(one, 1e4 * time) for time in now], with_baseline(f"max-regression {limit}%"), known)
+    assert outcomes(verdict)["kernel2", "max-regression", ""] is outcome
+
+
+@pytest.mark.parametrize("duration", [math.nan, math.inf, 0.0, -1.0, "n/a"])
+def test_an_unknown_duration_is_inconclusive(duration: object, recorded: Recorded) -> None:
+    good = measured(recorded("kernel2"))
+    bad = lasting(good, duration)
+    rules = with_baseline("max-regression 5")
+    for verdict in (
+        judge([bad], rules, against(good)),
+        judge([good, bad], rules, against(good)),
+        judge([good], rules, against(bad)),
+    ):
+        assert outcomes(verdict)["kernel2", "max-regression", ""] is OPEN
+        assert outcomes(verdict)["kernel2", "baseline", ""] is PASS
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gpu", "NVIDIA H200"), ("gpu", ""), ("clock_control", "base"), ("clock_control", ""), ("ncu", "2026.1")],
+)
+def test_another_machine_is_inconclusive(field: str, value: str, recorded: Recorded) -> None:
+    now = measured(recorded("kernel1"), **{field: value})
+    verdict = judge([now], with_baseline("max-regression 5"), against(measured(recorded("kernel2")), named(now, "x")))
+    assert verdict.outcome is OPEN
+    same = measured(recorded("kernel1"))
+    verdict = judge([now], with_baseline("max-regression 5"), against(same))
+    assert set(outcomes(verdict).values()) == {OPEN}
+    assert "not comparable" in verdict.checks[0].message
+
+
+def test_another_problem_is_inconclusive_and_another_compiler_is_not(recorded: Recorded) -> None:
+    same = measured(recorded("kernel2"))
+    other = dataclasses.replace(same, problem={**same.problem, "seq": 64})
+    assert judge([other], with_baseline(), against(same)).outcome is OPEN
+    assert judge([measured(same, cuda="99", driver="99")], with_baseline(), against(same)).outcome is PASS
+    foreign = dataclasses.replace(same, problem={})
+    grid = {**foreign.metrics, "launch__grid_dim_x": Metric(7)}
+    assert judge([dataclasses.replace(foreign, metrics=grid)], with_baseline(), against(foreign)).outcome is OPEN
+    assert judge([foreign], with_baseline(), against(foreign)).outcome is PASS
+
+
+@pytest.mark.parametrize("field", ["gpu", "ncu"])
+def test_a_machine_that_neither_side_knows_is_no_same_machine(field: str, recorded: Recorded) -> None:
+    one = measured(recorded("kernel2"), **{field: ""})
+    verdict = judge([one], with_baseline(), against(one))
+    assert verdict.outcome is OPEN
+    assert "unknown" in verdict.checks[0].message
+
+
+def test_unknown_clocks_on_both_sides_do_not_make_times_comparable(recorded: Recorded) -> None:
+    one = measured(recorded("kernel2"), clock_control="")
+    found = outcomes(judge([one], with_baseline("max-regression 5"), against(one)))
+    assert found == {("kernel2", "baseline", ""): PASS, ("kernel2", "max-regression", ""): OPEN}
+
+
+def test_a_kernel_that_is_gone_or_new_is_inconclusive(recorded: Recorded) -> None:
+    one, two = measured(recorded("kernel1")), measured(recorded("kernel2"))
+    assert outcomes(judge([two], with_baseline(), against(one, two))) == {
+        ("kernel2", "baseline", ""): PASS,
+        ("kernel1", "present", ""): OPEN,
+    }
+    assert judge([two], with_baseline(only="kernel2"), against(one, two)).outcome is PASS
+    assert judge([one, two], with_baseline(), against(two)).outcome is OPEN
+
+
+def test_a_recorded_baseline_needs_the_same_wish(recorded: Recorded) -> None:
+    now = measured(recorded("kernel2"))
+    assert judge([now], with_baseline(), against(recorded("kernel2"))).outcome is OPEN
+    assert judge([now], with_baseline(allow_recorded=True), against(recorded("kernel2"))).outcome is PASS
+
+
+def test_a_regression_needs_a_baseline() -> None:
+    with pytest.raises(UsageError, match="needs a baseline") as told:
+        policy.check_baseline(asking("max-regression 5"))
+    assert "ncu-swizzle baseline save" in told.value.hint
+    policy.check_baseline(with_baseline("max-regression 5"))
+    policy.check_baseline(asking("max-degree 5"))
+
+
+def test_the_same_launch_given_twice_does_not_pass_for_repeatable(recorded: Recorded) -> None:
+    one = measured(recorded("kernel2"))
+    twice = [one, dataclasses.replace(one, report="copy.ncu-rep")]
+    assert baseline.group(twice) == [(one,)]
+    assert len(baseline.group([one, lasting(one, 1e6)])[0]) == 2
+
+
+def test_a_kernel_that_only_got_slower_points_at_its_slowest_line(recorded: Recorded) -> None:
+    one = measured(recorded("kernel2"))
+    verdict = judge([lasting(one, 9e9)], with_baseline("max-regression 5"), against(one))
+    (failed,) = verdict.deciding
+    assert failed.place is not None
+    assert failed.place.file.startswith("kernels/")
+    assert failed.place.line
+
+
+# ---------------------------------------------------------------------------------------------- its file
+
+
+def test_a_baseline_comes_back_equal(tmp_path: Path, recorded: Recorded) -> None:
+    file = tmp_path / "base.json"
+    profiles = [measured(recorded(name)) for name in ("kernel2", "kernel1", "reference-attention")]
+    saved = checking.save([*profiles, lasting(profiles[0], 2e6)], file, fresh=False)
+    assert baseline.load(file) == saved
+    assert [one.kernel for one in saved.entries] == ["kernel1", "kernel2", "reference-attention"]
+    assert len(saved.entries[1].durations_ns) == 2
+    assert file.stat().st_size < 8000
+    first = file.read_bytes()
+    checking.save([*profiles, lasting(profiles[0], 2e6)], file, fresh=True)
+    assert file.read_bytes() == first
+
+
+def test_saving_keeps_other_kernels_unless_it_starts_afresh(tmp_path: Path, recorded: Recorded) -> None:
+    file = tmp_path / "base.json"
+    checking.save([measured(recorded("kernel1"))], file, fresh=False)
+    both = checking.save([measured(recorded("kernel2"))], file, fresh=False)
+    assert [one.kernel for one in both.entries] == ["kernel1", "kernel2"]
+    again = checking.save([lasting(measured(recorded("kernel2")), 5.0)], file, fresh=False)
+    assert [one.duration_ns for one in again.entries] == [both.entries[0].duration_ns, 5.0]
+    assert [one.kernel for one in checking.save([measured(recorded("kernel2"))], file, fresh=True).entries] == [
+        "kernel2"
+    ]
+
+
+def test_a_profile_without_counts_is_not_saved(tmp_path: Path, recorded: Recorded) -> None:
+    full = measured(recorded("kernel2"))
+    poor = dataclasses.replace(full, instructions=tuple(dataclasses.replace(i, ideal=None) for i in full.instructions))
+    with pytest.raises(NotComparable, match="no counts"):
+        checking.save([poor], tmp_path / "base.json", fresh=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "said"),
+    [
+        (lambda text: text[:-20], DamagedFile, "is not whole"),
+        (lambda text: text.replace('"ideal": 524288', '"ideal": 524287'), DamagedFile, "altered"),
+        (lambda text: text.replace('"digest"', '"other"'), DamagedFile, "damaged"),
+        (lambda text: text.replace('"schema": 1', '"schema": 9'), BadFile, "schema 9"),
+        (lambda text: "[" * 100_000, DamagedFile, "is not whole"),
+        (lambda text: "[]", BadFile, "is not a baseline"),
+        (lambda text: '{"schema": 1, "kernels": 3}', DamagedFile, "damaged"),
+        (lambda text: '{"schema": 1, "kernels": [3]}', DamagedFile, "damaged"),
+        (lambda text: "\udcff", DamagedFile, "is not whole"),
+    ],
+)
+def test_a_damaged_baseline_is_told(
+    damage: Callable[[str], str], error: type[Exception], said: str, tmp_path: Path, recorded: Recorded
+) -> None:
+    file = tmp_path / "base.json"
+    checking.save([measured(recorded("kernel2"))], file, fresh=False)
+    text = damage(file.read_text(encoding="utf-8"))
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(error, match=said):
+        baseline.load(file)
+
+
+def test_a_profile_is_no_baseline(tmp_path: Path, recorded: Recorded) -> None:
+    recorded("kernel2").save(tmp_path / "kernel2.json")
+    with pytest.raises(BadFile, match="is not a baseline"):
+        baseline.load(tmp_path / "kernel2.json")
+    with pytest.raises(BadFile, match="does not exist"):
+        baseline.load(tmp_path / "no.json")
+    with pytest.raises(BadFile, match="is a folder"):
+        baseline.load(tmp_path)
+
+
+def test_a_hostile_name_survives_the_file(tmp_path: Path, recorded: Recorded) -> None:
+    file = tmp_path / "base.json"
+    saved = checking.save([named(measured(recorded("kernel2")), HOSTILE)], file, fresh=False)
+    assert baseline.load(file) == saved
+    assert json.loads(file.read_text(encoding="utf-8"))["kernels"][0]["kernel"] == HOSTILE
+    assert DURATION not in file.read_text(encoding="utf-8")

@@ -1,0 +1,209 @@
+"""``ncu-swizzle check`` and ``baseline`` as processes, and the GitHub action's script."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.support import process
+from tests.support.gate_profiles import HOSTILE, lasting, measured, named
+from tests.support.marks import without_gpu
+from tests.support.places import ROOT
+from tests.support.recordings import Recorded
+from tests.support.schemas import validate
+
+
+def command(*arguments: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return process.run(*arguments, folder=folder, env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80", **more})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("after.json",), 0, "The gate: pass (1 pass)"),
+        (("before.json",), 1, "at most 0 allowed"),
+        (("before.json", "after.json", "--max-degree", "*=8"), 0, "The gate: pass (8 pass)"),
+        (("before.json", "--max-degree", "LDSM=7", "--max-degree", "gone:1"), 1, "1 fail, 1 inconclusive"),
+        (("after.json", "--max-degree", "gone:1"), 5, "no kernel of that name was given"),
+        (("kernel2", "--engine", "recorded"), 5, "recorded, not measured"),
+        (("kernel2", "--engine", "recorded", "--allow-recorded"), 0, "The gate: pass"),
+        (("kernel1", "--engine", "recorded", "--allow-recorded"), 1, "The gate: fail"),
+        (("after.json", "-k", "regex:other"), 5, "no kernel of that name was given"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(arguments: tuple[str, ...], status: int, said: str, work: Path) -> None:
+    done = command("check", *arguments, folder=work)
+    assert done.returncode == status, done.stderr
+    assert said in done.stdout
+    assert bool(done.stderr) == bool(status)
+    assert not status or "  try: " in done.stderr
+
+
+@without_gpu
+def test_a_machine_without_a_gpu_says_why_it_judges_nothing(tmp_path: Path) -> None:
+    done = command("check", "kernel2", "--engine", "recorded", folder=tmp_path)
+    assert done.returncode == 5
+    assert "recorded, not measured" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (("after.json", "--max-degree", "LDMSS=1"), "unknown access kind", "[KERNEL:][ACCESS=]NUMBER"),
+        (("after.json", "--max-degree", "x"), "'x' is no number", "[KERNEL:][ACCESS=]NUMBER"),
+        (("after.json", "--max-regression", "5"), "needs a baseline", "ncu-swizzle baseline save"),
+        (("after.json", "--baseline", "gone.json"), "gone.json does not exist", "ncu-swizzle baseline save"),
+        (("after.json", "--baseline", "after.json"), "after.json is not a baseline", "ncu-swizzle baseline save"),
+        (("after.json", "--config", "gone.toml"), "gone.toml does not exist", ""),
+        (("after.json", "-k", "("), "is no regular expression", ""),
+        (("gone.json",), "gone.json does not exist", "ls swizzle-out"),
+        (("after.json", "--junit", "/proc/x.xml"), "cannot write /proc/x.xml", ""),
+        ((), "PROFILE", ""),
+    ],
+)
+def test_mistakes_are_no_verdict(arguments: tuple[str, ...], said: str, hint: str, work: Path) -> None:
+    done = command("check", *arguments, folder=work)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_baseline_from_saving_to_failing(work: Path, recorded: Recorded) -> None:
+    saved = command("baseline", "save", "fixed.json", folder=work)
+    assert saved.returncode == 0, saved.stderr
+    assert command("baseline", "show", folder=work).stdout == saved.stdout
+    assert "H100" in saved.stdout
+    assert max(map(len, saved.stdout.splitlines())) <= 80
+    done = command("check", "fixed.json", "--max-regression", "5", folder=work)
+    assert done.returncode == 0, done.stdout
+    assert "0 in the baseline" in done.stdout
+    assert command("check", "before.json", folder=work).returncode == 1
+    slow = lasting(named(measured(recorded("kernel2")), "kernel1"), 2e6)
+    slow.save(work / "slow.json")
+    done = command("check", "slow.json", "--max-regression", "5", folder=work)
+    assert done.returncode == 1
+    assert "+19.9 %, at most +5 % allowed" in done.stdout
+    assert command("check", "slow.json", folder=work).returncode == 0, "times count where a limit says so"
+    missing = command("baseline", "show", "--file", "gone.json", folder=work)
+    assert missing.returncode == 2
+    assert "gone.json does not exist" in missing.stderr
+
+
+def test_the_settings_of_the_project_count(work: Path) -> None:
+    (work / "pyproject.toml").write_text("[tool.ncu-swizzle.check]\nmax-degree = 9\n", encoding="utf-8")
+    assert command("check", "before.json", folder=work).returncode == 0
+    assert command("check", "before.json", "--max-degree", "6", folder=work).returncode == 1
+    assert command("check", "before.json", "--config", "none", folder=work).returncode == 1
+    (work / "pyproject.toml").write_text("[tool.ncu-swizzle.check]\nmax-degre = 9\n", encoding="utf-8")
+    done = command("check", "before.json", folder=work)
+    assert done.returncode == 2
+    assert "did you mean 'max-degree'?" in done.stderr
+
+
+def test_every_output_is_written_whatever_the_verdict(work: Path) -> None:
+    outputs = ("--junit", "out/j.xml", "--sarif", "out/s.sarif", "--json", "out/v.json", "--github")
+    summary = work / "summary.md"
+    summary.write_text("earlier\n", encoding="utf-8")
+    done = command("check", "before.json", *outputs, folder=work, GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 1
+    assert ElementTree.parse(work / "out" / "j.xml").getroot().attrib["failures"] == "1"
+    assert json.loads((work / "out" / "s.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
+    assert json.loads((work / "out" / "v.json").read_text(encoding="utf-8"))["outcome"] == "fail"
+    assert "\n::error file=kernels/attention/attention.cuh,line=89," in done.stdout
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("earlier\n### ncu-swizzle check: fail")
+    again = command("check", "before.json", "--json", "-", "--github", folder=work)
+    assert json.loads(again.stdout)["outcome"] == "fail"
+    assert "::error file=" in again.stderr
+
+
+def test_a_hostile_name_starts_no_command_of_its_own(work: Path, recorded: Recorded) -> None:
+    named(measured(recorded("kernel1")), HOSTILE).save(work / "hostile.json")
+    done = command("check", "hostile.json", "--github", folder=work)
+    assert done.returncode == 1
+    lines = (done.stdout + done.stderr).splitlines()
+    assert sum(line.strip().startswith("::") for line in lines) == 1
+    assert not any("##[" in line for line in lines)
+
+
+# ---------------------------------------------------------------------------------------------- the action
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [("github-actions", "action.yml"), ("github-workflows", "docs/ci-example.yml")]
+)
+def test_what_github_reads_is_valid(kind: str, file: str, tmp_path: Path) -> None:
+    assert (done := validate("--builtin-schema", f"vendor.{kind}", str(ROOT / file))).returncode == 0, done.stdout
+    wrong = (ROOT / file).read_text(encoding="utf-8").replace("steps:", "stebs:")
+    (tmp_path / "wrong.yml").write_text(wrong, encoding="utf-8")
+    assert validate("--builtin-schema", f"vendor.{kind}", str(tmp_path / "wrong.yml")).returncode == 1
+
+
+def read_yaml(file: str) -> Any:
+    return YAML(typ="safe").load((ROOT / file).read_text(encoding="utf-8"))
+
+
+def test_the_example_uses_what_the_action_has() -> None:
+    action = read_yaml("action.yml")
+    steps = read_yaml("docs/ci-example.yml")["jobs"]["gate"]["steps"]
+    (use,) = (step for step in steps if step.get("uses", "") == "./.ncu-swizzle")
+    assert set(use["with"]) <= set(action["inputs"])
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step["run"], "inputs come through the environment"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action is a bash script")
+@pytest.mark.parametrize(
+    ("profiles", "arguments", "inconclusive", "status", "outcome"),
+    [
+        ("after.json", "", "fail", 0, "pass"),
+        ("  after.json\n\n  before.json  \n", "--max-degree=*=8\n", "fail", 0, "pass"),
+        ("before.json", "--max-degree=LDSM=1", "warn", 1, "fail"),
+        ("after.json", "--max-degree=gone:1", "fail", 5, "inconclusive"),
+        ("after.json", "--max-degree=gone:1", "warn", 0, "inconclusive"),
+        ("$(touch pwned).json", "", "warn", 2, "error"),
+        ("--help", "", "warn", 2, "error"),
+    ],
+)
+def test_the_action_s_script(
+    profiles: str, arguments: str, inconclusive: str, status: int, outcome: str, work: Path
+) -> None:
+    program = work / "ncu-swizzle" / "bin" / "ncu-swizzle"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ncu_swizzle "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    step = read_yaml("action.yml")["runs"]["steps"][1]
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=work,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "RUNNER_TEMP": str(work),
+            "GITHUB_OUTPUT": str(work / "output"),
+            "PROFILES": profiles,
+            "ARGUMENTS": arguments,
+            "INCONCLUSIVE": inconclusive,
+            "RESULTS": "results",
+        },
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    told = dict(line.split("=", 1) for line in (work / "output").read_text(encoding="utf-8").splitlines())
+    assert told["outcome"] == outcome
+    assert ("sarif" in told) == (outcome != "error")
+    assert all((work / told[name]).is_file() for name in ("sarif", "junit") if name in told)
+    assert not (work / "pwned").exists()

@@ -1,0 +1,135 @@
+"""The gate's settings and options: where they are found, what wins, and what mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.gate import checking, config, policy
+from ncu_swizzle.gate.checking import Asked
+from ncu_swizzle.gate.policy import Rule
+
+WHOLE = """
+[tool.ncu-swizzle.check]
+max-excessive = 10
+max-degree = 1.5
+max-regression = 3
+baseline = "ci/base.json"
+allow-recorded = true
+
+[[tool.ncu-swizzle.check.rule]]
+kernel = "transpose-.*"
+access = "LDS"
+max-excessive = 7
+"""
+
+
+def test_pyproject_says_it_all(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(WHOLE, encoding="utf-8")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    found = config.find(tmp_path / "deep" / "er")
+    origin = "pyproject.toml [tool.ncu-swizzle.check]"
+    assert found.rules == (
+        Rule("max-excessive", 10, origin=origin),
+        Rule("max-degree", 1.5, origin=origin),
+        Rule("max-regression", 3, origin=origin),
+        Rule("max-excessive", 7, "transpose-.*", "LDS", f"{origin} rule 1"),
+    )
+    assert found.baseline == tmp_path / "ci" / "base.json"
+    assert found.allow_recorded
+    assert found.file == tmp_path / "pyproject.toml"
+
+
+def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(WHOLE, encoding="utf-8")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
+    assert config.find(inner).file == tmp_path / "pyproject.toml"
+    (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\n", encoding="utf-8")
+    assert config.find(inner).rules == (Rule("max-degree", 2, origin="ncu-swizzle.toml [check]"),)
+
+
+def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = checking._policy(Asked((), ((), ("1",), ())), tmp_path)
+    assert [rule.limit for rule in found.rules] == [2, 1]
+    assert found.limits(("k",), ())["max-degree", ""].limit == 1
+    assert found.allow_recorded
+    assert not checking._policy(Asked((), allow_recorded=False), tmp_path).allow_recorded
+    assert checking._policy(Asked((), config="none"), tmp_path).rules == ()
+    (tmp_path / "ncu-swizzle-baseline.json").touch()
+    assert checking._policy(Asked(()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
+    assert checking._policy(Asked((), baseline="none"), tmp_path).baseline is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[check]\nmax_degree = 1", "unknown key 'max_degree', did you mean 'max-degree'?"),
+        ("[chek]\n", "unknown key 'chek', did you mean 'check'?"),
+        ("[[check.rule]]\nkernal = 'x'\nmax-degree = 1", "rule 1: unknown key 'kernal', did you mean 'kernel'?"),
+        ("[[check.rule]]\nkernel = 'x'", "rule 1 limits nothing"),
+        ("[[check.rule]]\nkernel = '('\nmax-degree = 1", "is no regular expression"),
+        ("[[check.rule]]\nkernel = 3\nmax-degree = 1", "are texts"),
+        ("[[check.rule]]\naccess = 'LDS'\nmax-regression = 1", "max-regression for LDS accesses"),
+        ("[check]\nrule = 3", "no list of tables"),
+        ("[check]\nrule = [3]", "rule 1 is no table"),
+        ("check = 3", "is no table"),
+        ("[check]\nmax-degree = '1'", "max-degree is '1'"),
+        ("[check]\nmax-degree = nan", "max-degree is nan"),
+        ("[check]\nmax-degree = 0.5", "max-degree is 0.5"),
+        ("[check]\nmax-excessive = 1.5", "max-excessive is 1.5"),
+        ("[check]\nmax-excessive = true", "max-excessive is True"),
+        ("[check]\nmax-excessive = -1", "max-excessive is -1"),
+        ("[check]\nmax-regression = inf", "max-regression is inf"),
+        ("[check]\nbaseline = 3", "baseline is 3"),
+        ("[check]\nallow-recorded = 'yes'", "allow-recorded is 'yes'"),
+        ("[check", "is no TOML"),
+    ],
+)
+def test_mistakes_in_the_settings_are_told(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as told:
+        config.find(tmp_path)
+    assert said in str(told.value)
+    assert told.value.hint
+
+
+def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    for name, said in {"pyproject.toml": "has no [tool.ncu-swizzle]", "gone.toml": "does not exist"}.items():
+        with pytest.raises(BadFile) as told:
+            config.read(tmp_path / name)
+        assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("0", Rule("max-excessive", 0)),
+        ("LDSM=12", Rule("max-excessive", 12, "", "LDSM")),
+        ("*=0", Rule("max-excessive", 0, "", "*")),
+        ("gemm.*:4", Rule("max-excessive", 4, "gemm.*")),
+        ("a::b<(?=c)>.*:STS=9007199254740993", Rule("max-excessive", 9007199254740993, "a::b<(?=c)>.*", "STS")),
+    ],
+)
+def test_an_option_names_kernels_and_accesses(text: str, rule: Rule) -> None:
+    found = policy.parse("max-excessive", text)
+    assert (found.limit, found.kernel, found.access) == (rule.limit, rule.kernel, rule.access)
+
+
+@pytest.mark.parametrize("text", ["", "x", "LDS=", "nan", "-1", "1.5", "1e400", "(:0", "LDS=0:"])
+def test_mistakes_in_an_option_are_told(text: str) -> None:
+    with pytest.raises(NcuSwizzleError, match="--max-excessive") as told:
+        policy.parse("max-excessive", text)
+    assert told.value.hint
+
+
+def test_an_access_that_nobody_knows_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="unknown access kind 'LDSMM', did you mean 'LDSM'"):
+        policy.check_accesses([policy.parse("max-degree", "LDSMM=1")], ["LDS"])
+    policy.check_accesses([policy.parse("max-degree", "RED=1")], ["RED"])

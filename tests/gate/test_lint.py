@@ -1,0 +1,180 @@
+"""``ncu-swizzle lint``: lines that conflict, in sources, binaries and families; skipped without CUDA's compiler."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import paths
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.emulate import advice
+from ncu_swizzle.emulate.run import Counts, Requests, Row
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.errors import EnvironmentLacking, UsageError
+from ncu_swizzle.gate import linting
+from tests.support import process
+from tests.support.marks import NEEDS_ALL
+from tests.support.sources import PITCHED
+
+LAUNCH = ["--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out"]
+LANES = np.arange(32)
+
+
+def lint(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return process.run("lint", *arguments, env={**paths.child_environment(), "COLUMNS": "300"})
+
+
+@NEEDS_ALL
+def test_a_conflict_is_named_with_its_line_and_the_way_out(sources: Path) -> None:
+    done = lint("own.cu", "-D", "PITCH=32", *LAUNCH, "--sarif", "l.sarif", "--junit", "l.xml", "--json", "l.json")
+    assert done.returncode == 1, done.stderr
+    assert "turn, STS: degree 32, at most 1 allowed: 992 excessive wavefronts" in done.stdout
+    assert "own.cu:4" in done.stdout
+    assert "Swizzle<5,0,5> on elements of 4 bytes keeps all of these accesses free of conflicts" in done.stdout
+    (result,) = json.loads((sources / "l.sarif").read_text())["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("own.cu", 4)
+    assert (result["ruleId"], result["level"]) == ("max-degree", "error")
+    assert ElementTree.parse(sources / "l.xml").getroot().get("failures") == "1"
+    (check,) = json.loads((sources / "l.json").read_text())["checks"]
+    assert (check["outcome"], check["access"], check["actual"], check["limit"]) == ("fail", "STS", 32.0, 1)
+
+
+@pytest.mark.usefixtures("sources")
+@NEEDS_ALL
+def test_without_conflicts_it_passes() -> None:
+    done = lint("own.cu", "-D", "PITCH=33", *LAUNCH)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 accesses to shared memory, none over its limit" in done.stdout
+
+
+@pytest.mark.usefixtures("sources")
+@NEEDS_ALL
+@pytest.mark.parametrize(("limit", "code"), [("32", 0), ("31.5", 1), ("LDS=1", 1), ("STS=32", 0), ("other:32", 1)])
+def test_the_threshold(limit: str, code: int) -> None:
+    assert lint("own.cu", "-D", "PITCH=32", *LAUNCH, "--max-degree", limit).returncode == code
+
+
+@pytest.mark.usefixtures("sources")
+@NEEDS_ALL
+def test_a_family_is_linted_variant_by_variant() -> None:
+    done = lint(str(paths.kernels() / "transpose"))
+    assert done.returncode == 1
+    found = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("pass", "fail", "inconclusive"))]
+    assert {name.rstrip(":,"): outcome for outcome, name in found} == {
+        "transpose-plain": "fail", "transpose-padded": "pass", "transpose-xor": "pass", "transpose-add": "pass",
+        "transpose-sudoku": "pass",
+    }  # fmt: skip
+    source = lint(str(paths.kernels() / "transpose" / "3_xor.cu"))  # its family describes it
+    assert source.returncode == 0, source.stdout + source.stderr
+    assert "transpose-xor" in source.stdout
+
+
+@pytest.mark.usefixtures("sources")
+@NEEDS_ALL
+def test_a_source_without_a_launch_is_not_judged() -> None:
+    done = lint("own.cu")
+    assert done.returncode == 5
+    assert "own.cu was not run" in done.stdout
+
+
+@NEEDS_ALL
+def test_a_source_that_does_not_compile_is_inconclusive_and_the_others_are_judged(sources: Path) -> None:
+    (sources / "kernels" / "mine").mkdir(parents=True)
+    for name, text in (("right.cu", PITCHED.replace("turn", "right")), ("wrong.cu", "nonsense")):
+        (sources / "kernels" / "mine" / name).write_text(text.replace("PITCH", "33"))
+    (sources / "kernels" / "mine" / "family.toml").write_text("""
+[family]
+name = "mine"
+title = "Mine"
+[launch]
+grid = [1, 1, 1]
+block = [32, 32, 1]
+[[argument]]
+name = "x"
+dtype = "float32"
+shape = ["1024"]
+[[argument]]
+name = "y"
+dtype = "float32"
+shape = ["1024"]
+output = true
+[[variant]]
+name = "right"
+title = ""
+lesson = ""
+[[variant]]
+name = "wrong"
+title = ""
+lesson = ""
+""")
+    done = lint("kernels/mine", "--json", "-")
+    assert done.returncode == 5
+    outcomes = {check["kernel"]: check for check in json.loads(done.stdout)["checks"]}
+    assert outcomes["right"]["outcome"] == "pass"
+    assert outcomes["wrong"]["outcome"] == "inconclusive"
+    assert "could not compile wrong.cu" in outcomes["wrong"]["message"]
+
+
+def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
+    with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
+        linting.lint(linting.Asked(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere")))
+
+
+def test_a_limit_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"max-degree is 0\.5"):
+        linting._policy(["0.5"])
+    with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
+        linting._policy(["LDX=2"])
+
+
+# ---------------------------------------------------------------------------------------------- advice
+
+
+def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> Requests:
+    rows = np.atleast_2d(addresses)
+    return Requests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
+
+
+def counted(**of: tuple[Requests, int, int]) -> Counts:
+    """Return counts of instructions, each with its wavefronts and ideal ones."""
+    rows = tuple(
+        Row(16 * n, name, name, name, 1, actual, ideal) for n, (name, (_, actual, ideal)) in enumerate(of.items())
+    )
+    made = {16 * n: one for n, (one, _, _) in enumerate(of.values())}
+    return Counts(rows, 1, 1, 1, 0, (), made)
+
+
+def test_writers_and_readers_of_a_tile_are_advised_together() -> None:
+    columns = requests("ld.shared.b32", 1024 + LANES * 128 + 4 * LANES[:, None])
+    rows = requests("st.shared.b32", 1024 + LANES * 4 + 128 * LANES[:, None])
+    elsewhere = requests("ld.shared.b32", 8192 + LANES * 4)
+    (one,) = advice.advise(counted(LDS=(columns, 1024, 32), STS=(rows, 32, 32), LDX=(elsewhere, 1, 1)))
+    assert (one.first, one.end, set(one.offsets)) == (1024, 1024 + 4096, {0, 16})
+    assert "Swizzle<5,0,5> on elements of 4 bytes keeps all of these accesses free of conflicts" in one.text
+    assert "0x400 to 0x13ff" in one.text
+
+
+def test_matrices_written_by_cp_async_are_freed_together() -> None:
+    row, chunk = LANES // 8, LANES % 8
+    written = np.stack([128 * (4 * step + row) + 16 * chunk for step in range(16)])
+    read = np.stack([128 * (8 * step + LANES % 8) + 16 * (LANES // 8) for step in range(8)])
+    copies = requests("cp.async.cg.16", written, np.broadcast_to(LANES * 16, written.shape))
+    matrices = requests("ldmatrix.x4", read)
+    (one,) = advice.advise(counted(LDGSTS=(copies, 64, 64), LDSM=(matrices, 256, 32)))
+    assert "Swizzle<3,0,3> on elements of 16 bytes keeps all of these accesses free" in one.text
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    same = requests("atom.shared.add.u32", np.zeros(32, np.int64))
+    (one,) = advice.advise(counted(ATOMS=(same, 32, 1)))
+    assert "no swizzle and no padding frees all of these accesses" in one.text
+
+
+def test_tiles_without_conflicts_need_no_advice() -> None:
+    assert advice.advise(counted(LDS=(requests("ld.shared.b32", LANES * 4), 1, 1))) == ()

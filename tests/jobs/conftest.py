@@ -1,0 +1,49 @@
+"""Fixtures of the tests of the main jobs: a program, its report, and a stand-in for ncu."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import fake_ncu, process
+from tests.support.reports import join
+from tests.support.several import LAUNCHED
+from tests.support.stand_in import Shell
+
+
+@pytest.fixture(scope="session")
+def several(tmp_path_factory: pytest.TempPathFactory, recorded_file: Callable[[str], Path]) -> Path:
+    """Return a report with four launches of three kernels."""
+    file = tmp_path_factory.mktemp("reports") / "several.ncu-rep"
+    file.write_bytes(join([recorded_file(name) for name in LAUNCHED]))
+    return file
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return a folder with ``./app``, which says where it runs and what it was given, and fails if told to."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    app = folder / "app"
+    app.write_text('#!/bin/sh\necho "in $PWD with $*"\necho done >&2\nexit ${STATUS:-0}\n')
+    app.chmod(app.stat().st_mode | stat.S_IXUSR)
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path, work: Path, several: Path) -> Shell:
+    """Return a function that runs ncu-swizzle in the working folder, with an ncu that does as the scenario says."""
+    stand_in = fake_ncu.install(tmp_path / "bin" / "ncu")
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+
+    def run(line: str, scenario: str = "program", **more: str) -> subprocess.CompletedProcess[str]:
+        how = {"PATH": path, "FAKE_NCU": scenario, "FAKE_NCU_REPORT": str(several), **more}
+        return process.run(*shlex.split(line), folder=work, env=process.environment(**how))
+
+    return run

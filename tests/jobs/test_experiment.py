@@ -1,0 +1,51 @@
+"""The main job, as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import ProgramFailed, UsageError
+from ncu_swizzle.jobs import entries, profile_kernel, time_kernels
+from ncu_swizzle.profiles.model import Profile
+
+RECORDED = Request(engine="recorded")
+
+
+def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., Sequence[Profile]] = entries.resolve
+
+    def failing(found: collection.Catalog, entry: str, *more: object) -> Sequence[Profile]:
+        if entry == "reference-attention":
+            raise ProgramFailed("out of memory")
+        return real(found, entry, *more)
+
+    monkeypatch.setattr(profile_kernel, "resolve", failing)
+    result = profile_kernel.profile(collection.shipped(), "kernel2", RECORDED, export=tmp_path / "out")
+    assert result.comparison.labels == ("kernel1", "kernel2")
+    assert result.comparison.warnings == ("Without reference-attention: out of memory.",)
+    with pytest.raises(ProgramFailed):
+        profile_kernel.profile(
+            collection.shipped(), "kernel2", RECORDED, reference="reference-attention", export=tmp_path / "2"
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
+    result = profile_kernel.profile(collection.shipped(), "reference-attention", RECORDED, export=tmp_path / "out")
+    assert result.comparison.labels == ("reference-attention",)
+
+
+def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
+    ours = collection.shipped()
+    toy = tmp_path / "toy"
+    toy.mkdir()
+    text = (ours.families[0].folder / "family.toml").read_text(encoding="utf-8")
+    (toy / "family.toml").write_text(text.replace('name = "kernel', 'name = "toy').replace("reference-", "toy-"))
+    both = collection.Catalog((*ours.families, *collection.load(tmp_path).families))
+    with pytest.raises(UsageError, match="toy1 is not of the family attention"):
+        time_kernels.time_kernels(both, ["kernel1", "toy1"], Request(), reference=False)

@@ -1,0 +1,55 @@
+"""The launching program's parts that need no GPU: the check, and what happens without PyCUDA."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.build import tensor_map
+from ncu_swizzle.errors import BadCatalog
+from ncu_swizzle.launch import __main__
+from ncu_swizzle.ncu import gpu
+
+
+@given(st.floats(1e-6, 0.5), st.integers(0, 2**32 - 1))
+def test_one_wrong_row_counts_in_full(error: float, seed: int) -> None:
+    reference = np.random.default_rng(seed).standard_normal((50, 16))
+    out = reference.copy()
+    out[7] *= 1 + error
+    assert __main__.row_error(out, reference) == pytest.approx(error, rel=1e-6)
+
+
+def test_the_right_output_has_no_error() -> None:
+    reference = np.ones((3, 4))
+    assert __main__.row_error(reference, reference) == 0
+
+
+def test_without_a_gpu_the_facts_say_so(tmp_path: Path) -> None:
+    if not gpu.absent():
+        pytest.skip("there is a GPU here")
+    facts = tmp_path / "facts.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), "kernel2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    error = json.loads(facts.read_text(encoding="utf-8"))["error"]
+    assert error["type"] == "EnvironmentLacking"
+    assert error["hint"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "box", "swizzle"), [("float64", (64, 64), 0), ("float16", (64,), 0), ("float16", (64, 64), 16)]
+)
+def test_a_tensor_map_that_cannot_be_is_refused(dtype: str, box: tuple[int, ...], swizzle: int) -> None:
+    with pytest.raises(BadCatalog, match="no tensor map of"):
+        tensor_map.encode(0, dtype, (64, 64), box, swizzle)

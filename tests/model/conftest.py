@@ -1,0 +1,25 @@
+"""Fixtures of the tests of banks, predict and suggest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import cli
+from tests.support.process import Command, Done
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Return a function that runs a command line in an empty folder, on 80 columns, in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["ncu-swizzle", *arguments])
+        status = cli.main()
+        return Done(status, *capsys.readouterr())
+
+    return run

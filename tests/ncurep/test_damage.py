@@ -1,0 +1,323 @@
+"""Damaged and hostile files are refused with a message; bench/damage.py makes 2,000, here are a few of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle import paths, validate
+from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
+from ncu_swizzle.files import read_toml
+from ncu_swizzle.gate import baseline, config
+from ncu_swizzle.ncurep import container, disassembly, disassembly_cache, launch_facts, reader
+from ncu_swizzle.profiles import run_folder, sanity
+from ncu_swizzle.profiles.model import Profile
+from tests.support import corpus, process
+from tests.support.recordings import Recorded
+
+KINDS = {kind.name: kind for kind in corpus.KINDS}
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "foreign report"])
+def test_no_damage_goes_unnoticed_or_crashes(name: str, tmp_path: Path) -> None:
+    for case in corpus.cases(30, seed=7, only=name):
+        outcome = corpus.attempt(case, tmp_path)
+        assert not outcome.violation, (case, outcome)
+
+
+def test_damage_to_a_foreign_report_neither_crashes_nor_hangs(tmp_path: Path) -> None:
+    for case in corpus.cases(10, seed=7, only="foreign report"):  # NVIDIA's reader takes a second for each
+        outcome = corpus.attempt(case, tmp_path)
+        assert not outcome.violation, (case, outcome)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_not_damaged_is_read(name: str, tmp_path: Path) -> None:
+    kind, source = KINDS[name], "tma/tma-128"
+    files = {**corpus._beside(kind, source), kind.file: corpus.original(name, source)}
+    outcome = corpus.attempt(corpus.Case(0, kind, "none", source, files), tmp_path)
+    assert outcome.what == corpus.READ, outcome.said
+
+
+def test_the_corpus_is_the_same_for_the_same_seed() -> None:
+    first, second = (list(corpus.cases(40, seed=3)) for _ in range(2))
+    assert [case.files for case in first] == [case.files for case in second]
+    assert first != list(corpus.cases(40, seed=4))
+    assert {case.damage for case in first} == set(corpus.DAMAGES)
+
+
+def test_a_crash_and_a_silent_change_would_be_seen(tmp_path: Path) -> None:
+    def crash(file: Path) -> Any:
+        raise KeyError(file)
+
+    def believe(file: Path) -> Any:
+        return file
+
+    for read, what in ((crash, corpus.CRASH), (believe, corpus.SILENT)):
+        kind = corpus.Kind("report of ours", "k.ncu-rep", 1, read, sealed=True)
+        case = corpus.Case(0, kind, "cut", "tma/tma-128", {"k.ncu-rep": b"NVR"})
+        assert corpus.attempt(case, tmp_path / what).what == what
+
+
+@pytest.mark.parametrize(
+    "read", [reader.read, run_folder.load_profile, baseline.load, config.read, container.inspect, read_toml]
+)
+def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    start = time.monotonic()
+    for path in corpus.oddities(tmp_path / "odd"):
+        if path.stem == "locked" and os.geteuid() == 0:
+            continue  # root may read everything
+        if path.stem == "empty" and read in (config.read, read_toml):
+            continue  # an empty TOML file is a whole one
+        with pytest.raises(NcuSwizzleError) as refused:
+            read(path)
+        assert str(refused.value)
+    assert time.monotonic() - start < 60
+
+
+def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> None:
+    paths = [path for path in corpus.oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
+    chosen = [path for path in paths if path.stem in ("loop", "pipe", "device")]
+    for path in chosen:
+        done = process.run("compare", str(path))
+        assert done.returncode == 2, (path, done.stderr)
+        assert done.stderr.startswith("error: ")
+        assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- digests and types
+
+
+def rewritten(profile: Profile, change: Callable[[dict[str, Any]], Any]) -> str:
+    """Return a saved profile with other content and a digest that fits it: whoever can change it can do that."""
+    content = json.loads(profile.to_json())
+    del content["digest"]
+    change(content)
+    from ncu_swizzle.profiles.model import _digest
+
+    return json.dumps({**content, "digest": _digest(content)})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.pop("kernel"), "damaged"),
+        (lambda content: content.update(kernel="kernel2"), "damaged"),
+        (lambda content: content["instructions"]["rows"].append([1]), "damaged"),
+        (lambda content: content["instructions"].update(stacks=[[["file", "line"]]]), "damaged"),
+        (lambda content: content.update(problem={"n": 10**400}), "problem.n is 1000"),
+        (lambda content: content.update(when=7), "when is 7"),
+        (lambda content: content.update(sources={"a.cu": None}), "sources.a.cu is None"),
+        (lambda content: content["machine"].update(sm_count="many"), "machine.sm_count is 'many'"),
+        (lambda content: content["metrics"].update(x={"value": 1e999, "unit": ""}), "metrics.x.value is inf"),
+        (lambda content: content["metrics"].update(x={"value": float("nan"), "unit": ""}), "metrics.x.value is nan"),
+        (lambda content: content.update(extra=1), "damaged"),
+    ],
+)
+def test_a_right_digest_over_wrong_content_is_refused(
+    change: Callable[[dict[str, Any]], Any], said: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    file = tmp_path / "k.json"
+    file.write_text(rewritten(recorded("tma-128"), change), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="is damaged: ") as refused:
+        run_folder.load_profile(file)
+    assert said in str(refused.value)
+
+
+def test_every_recording_has_the_shape_that_its_classes_declare(recorded: Recorded) -> None:
+    assert validate.mismatch(recorded("kernel2")) == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"kernel": "kernel2", "profiles": []}, "lists no profiles"),
+        ({"kernel": "kernel2", "profiles": ["../k.json"]}, "lists no profiles"),
+        ({"kernel": "kernel2", "profiles": "k.json"}, "lists no profiles"),
+        ({"kernel": ["kernel2"], "profiles": ["k.json"]}, "names no kernel"),
+        ({"kernel": "kernel9", "profiles": ["k.json"]}, "none of its profiles is of 'kernel9'"),
+        ([], "names no kernel"),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(
+    content: object, said: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    recorded("tma-128").save(tmp_path / "k.json")
+    (tmp_path / "run.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DamagedFile, match=said):
+        run_folder.load(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------- facts
+
+
+def facts(beside: Path, **changes: Any) -> None:
+    content = json.loads(launch_facts.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
+    launch_facts.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"problem": {"n": "64"}}, "problem.n is '64'"),
+        ({"sources": ["a.cu"]}, "sources is"),
+        ({"machine": 3}, "machine is 3"),
+        ({"errors": {"tma-128": {"out": "small"}}}, "errors.tma-128.out"),
+        ({"report": {}}, "does not tell the report's SHA-256"),
+        ({"digest": "sha256:0"}, "altered after it was written"),
+    ],
+)
+def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    report = tmp_path / "tma-128.ncu-rep"
+    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    facts(report, **changes)
+    with pytest.raises(DamagedFile, match="is not whole") as refused:
+        reader.read(report)
+    assert said in str(refused.value)
+
+
+def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
+    report = tmp_path / "tma-128.ncu-rep"
+    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    facts(report)
+    launch_facts.seal(report, ["ncu could not read 3 metrics: a, b, c."])
+    (profile,) = reader.read(report)
+    notes = [finding.message for finding in profile.findings if finding.rule == sanity.NOTE]
+    assert notes == ["ncu could not read 3 metrics: a, b, c."]
+    content = launch_facts.facts_path(report).read_text(encoding="utf-8")
+    launch_facts.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
+    with pytest.raises(DamagedFile, match="was altered"):
+        reader.read(report)
+
+
+# ---------------------------------------------------------------------------------------------- the reader's limits
+
+
+def other_reader(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "ncu_report.py").write_text(f"def load_report(path):\n    {code}\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        ("x = bytearray(1 << 34)", DamagedFile, "run out of memory"),
+        ("import os; os.abort()", DamagedFile, r"crash \(signal 6\)"),
+        ("raise RuntimeError('Failed to open')", BadFile, "cannot be read: RuntimeError: Failed to open"),
+    ],
+)
+def test_a_hostile_report_cannot_eat_the_machine(
+    code: str,
+    error: type[NcuSwizzleError],
+    said: str,
+    report_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other_reader(tmp_path, code, monkeypatch)
+    with pytest.raises(error, match=said):
+        reader.read(report_file)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_an_answer_beyond_its_limit_is_refused(report_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disassembly, "ANSWER", 1000)
+    with pytest.raises(NcuSwizzleError, match="cannot be read"):
+        reader.read(report_file)
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("name", ["tma-128", "kernel2"])
+def test_a_second_reading_says_the_same_and_asks_nothing(
+    name: str, recorded_file: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = reader.read(recorded_file(name))
+    asked: list[dict[str, Any]] = []
+    told = disassembly._told
+    monkeypatch.setattr(disassembly, "_told", lambda report, order: asked.append(order) or told(report, order))
+    assert reader.read(recorded_file(name)) == first
+    assert not asked
+    for file in (tmp_path / "cache" / "ncu-swizzle" / "reader").iterdir():
+        file.write_text(
+            file.read_text(encoding="utf-8").replace("LDS", "STS").replace("warp", "wrap"), encoding="utf-8"
+        )
+    assert reader.read(recorded_file(name)) == first
+    (order,) = asked
+    assert order["units"], "the units that were kept are damaged, and not believed"
+    assert order["code"], "nor the texts"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_one_that_cannot_be_kept_is_asked_again(report_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder", encoding="utf-8")
+    assert reader.read(report_file) == reader.read(report_file)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_code_is_kept_for_wherever_the_function_lies_next(report_file: Path) -> None:
+    (result,) = container.inspect(report_file).results
+    start = result.address
+
+    def moved(to: int) -> disassembly.Question:
+        source = replace(result.source, functions={result.function: to})
+        return disassembly.Question(replace(result, source=source), [to, to + 16])
+
+    code: list[disassembly.Line] = [(f"BRA {start:#x}", ("a.cu", 7)), ("UMOV UR4, 0x400", None)]
+    disassembly._keep(moved(start), code)
+    assert disassembly._recall(moved(start)) == code
+    assert disassembly._recall(moved(start + 4096)) == [(f"BRA {start + 4096:#x}", ("a.cu", 7)), code[1]]
+    assert disassembly._recall(moved(0)) is None, "the report does not tell where it lies"
+    unknown = disassembly.Question(result, [start, start + 32])
+    assert disassembly._recall(unknown) is None, "an instruction that is not known"
+    assert disassembly._offsets("CALL 0x7fffff001000", start, start + 16) is None, (
+        "another function's address is not kept"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("LDGSTS.E.BYPASS.128 desc[UR10][R12.64], [R181]", "LDGSTS.E.BYPASS.128 [R181], desc[UR10][R12.64]"),
+        ("@!P1 LDGSTS.E.128 desc[UR6][R10.64+0x80], [R111+0x4000]",
+         "@!P1 LDGSTS.E.128 [R111+0x4000], desc[UR6][R10.64+0x80]"),
+        ("LDGSTS.E.BYPASS.128 [R12.64], [R181], P0", "LDGSTS.E.BYPASS.128 [R181], [R12.64], P0"),
+        ("LDGSTS.E.128 [R111], desc[UR6][R10.64]", "LDGSTS.E.128 [R111], desc[UR6][R10.64]"),
+        ("LDG.E R4, desc[UR4][R2.64]", "LDG.E R4, desc[UR4][R2.64]"),
+    ],
+)  # fmt: skip
+def test_older_readers_write_one_instruction_the_other_way_round(written: str, meant: str) -> None:
+    """As printed by the module of Nsight Compute 2025.3.1 and by that of 2026.3.1, of the same cubins."""
+    assert disassembly._in_order(written) == meant
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
+    """A report can be damaged where its container does not show it; the next one of that cubin is none the worse."""
+    (result,) = container.inspect(report_file).results
+    start = result.address
+    asked = disassembly.Question(result, [start, start + 16])
+    disassembly._keep(asked, [("", None), ("EXIT", None)])
+    assert disassembly._recall(asked) is None, "a text is missing"
+    shifted = disassembly.Question(result, [start + 16, start + 32])
+    disassembly._keep(shifted, [("NOP", None), ("EXIT", None)])
+    assert disassembly._recall(shifted) is None, "it does not begin where the function does"
+    other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
+    disassembly._keep(disassembly.Question(other, asked.pcs), [("NOP", None), ("EXIT", None)])
+    assert disassembly._recall(asked) is None, "it was disassembled as another GPU's"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_what_is_kept_is_bounded() -> None:
+    for number in range(disassembly_cache.MOST + 5):
+        disassembly_cache.save(number, str(number).encode())
+    folder = paths.cache() / "reader"
+    assert len(list(folder.iterdir())) == disassembly_cache.MOST
+    assert disassembly_cache.load(str(disassembly_cache.MOST + 4).encode()) == disassembly_cache.MOST + 4

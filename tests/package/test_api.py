@@ -1,0 +1,273 @@
+"""The functions of `ncu_swizzle`: for notebooks, scripts and tests."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ncu_swizzle
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.profiles import frames
+from ncu_swizzle.profiles.model import Profile
+from tests.support.documentation import DOCS, snippets
+from tests.support.imports import HEAVY, imported_by
+from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import EXAMPLE
+from tests.support.places import DATA
+from tests.support.recordings import Recorded
+
+# ---------------------------------------------------------------------------------------------- the package
+
+
+def test_the_import_alone_loads_nothing() -> None:
+    loaded = imported_by("import ncu_swizzle")
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("ncu_swizzle")} == {"ncu_swizzle"}
+
+
+def test_functions_win_over_modules_of_the_same_name() -> None:
+    code = (
+        "import ncu_swizzle, types\n"
+        "from ncu_swizzle.profile import Profile\nfrom ncu_swizzle.compare import Comparison\n"
+        "import ncu_swizzle.profile, ncu_swizzle.compare\n"
+        "for name in ('profile', 'compare', 'read', 'report', 'check'):\n"
+        "    assert isinstance(getattr(ncu_swizzle, name), types.FunctionType), name\n"
+        "from ncu_swizzle import compare, errors, profile\n"
+        "assert profile is ncu_swizzle.profile and isinstance(errors, types.ModuleType)\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    for name in ncu_swizzle.__all__:
+        assert callable(getattr(ncu_swizzle, name))
+        assert name in dir(ncu_swizzle)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ncu_swizzle.nonsense
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+
+def test_profile_is_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[str] = []
+    found = ncu_swizzle.profile(
+        "kernel2", engine="recorded", reference="none", on_progress=lambda kernel, percent: seen.append(kernel)
+    )
+    assert found.profile == recorded("kernel2")
+    assert [one.kernel.name for one in found.profiles] == ["kernel1", "kernel2"]
+    assert found.verdict == found.comparison.verdict
+    assert (found.engine, found.folder) == ("recorded", None)
+    assert found.html().startswith("<!DOCTYPE html>")
+    assert "kernel2 removes all 1,886,388,224" in found._repr_html_()
+    assert list(tmp_path.iterdir()) == [], "nothing is kept unasked"
+
+
+def test_a_run_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    how = {"engine": "recorded", "baseline": "none", "reference": "none", "export": place}
+    found = ncu_swizzle.profile("kernel2", **how)
+    assert found.folder == place
+    assert (place / "report.html").is_file()
+    assert ncu_swizzle.read(place)[0] == found.profile
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="already holds"):
+        ncu_swizzle.profile("kernel2", **how)
+    ncu_swizzle.profile("kernel2", **how, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"engine": "recordet"}, "unknown engine 'recordet', did you mean 'recorded'?"),
+        ({"clock_controll": "base"}, "unknown option 'clock_controll', did you mean 'clock_control'?"),
+        ({"engine": "recorded", "problem": {"seq": 100}}, "seq=100 is outside the limits"),
+    ],
+)
+def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ncu_swizzle.profile("kernel2", **how)
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+def test_options_of_ncu_go_to_ncu() -> None:
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is no program"):
+        ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
+
+
+# ---------------------------------------------------------------------------------------------- their own kernels
+
+OWN: dict[str, Any] = {
+    "entry": "transpose", "grid": "n//32,n//32", "block": (32, 8), "problem": {"n": 64},
+    "args": ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"],
+    "reference": "none", "engine": "emulated", "config": "none",
+}  # fmt: skip
+
+
+@NEEDS_ALL
+def test_a_source_is_profiled_in_two_ways() -> None:
+    found = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, before="-DSWIZZLE=0", after=["-DSWIZZLE=1"])
+    assert [one.accesses["LDS"].degree for one in found.profiles] == [32, 1]
+    assert found.profile is found.profiles[1]
+    assert "removes all" in found.verdict
+    defined = ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, define="SWIZZLE=1")
+    assert defined.profile.accesses["LDS"].degree == 1
+
+
+@NEEDS_ALL
+def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"engine": "emulated", "reference": "none"}
+    project = ncu_swizzle.profile("tile-swizzled", config=str(EXAMPLE / "ncu-swizzle.toml"), problem={"n": 64}, **how)
+    assert project.profile.accesses["LDS"].degree == 1
+    family = tmp_path / "mine"
+    shutil.copytree(DATA / "stress" / "rotate", family)
+    known = collection.load(tmp_path)
+    (kernel,) = known.families[0].kernels
+    assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
+
+
+def test_what_describes_a_source_is_an_option_too() -> None:
+    with pytest.raises(UsageError, match=r"--grid describes a \.cu file, and kernel2 is none"):
+        ncu_swizzle.profile("kernel2", grid=(1,))
+    with pytest.raises(UsageError, match="unknown option 'gird', did you mean 'grid'"):
+        ncu_swizzle.profile(EXAMPLE / "my.cu", gird=(1,))
+
+
+def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"engine": "ncu", "ncu": stand_in, "folder": tmp_path}
+    found = ncu_swizzle.profile_program("sh -c true", kernel_name="regex:transpose", nvtx_include="step/", **how)
+    assert [one.kernel.function for one in found.profiles] == ["transpose_plain", "transpose_xor", "tma_128"]
+    assert len(found.comparisons) == 3
+    assert found.folder is None
+    assert set(found.to_frame()["profile"]) == {"transpose_plain", "transpose_xor", "tma_128"}
+    assert "transpose_xor" in found.html()
+    assert "transpose_xor" in found._repr_html_()
+    kept = ncu_swizzle.profile_program(["sh", "-c", "true"], export=tmp_path / "old", **how)
+    assert kept.folder == tmp_path / "old"
+    paired = ncu_swizzle.profile_program("sh -c true", baseline=tmp_path / "old", pairs="0=1", **how)
+    assert {len(one.profiles) for one in paired.comparisons} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("program", "how", "said"),
+    [
+        ("", {}, "no program follows"),
+        ("./nowhere", {}, "nowhere is no program that can be run"),
+        ("sh -c true", {"kernel_nam": "x"}, "unknown option 'kernel_nam', did you mean 'kernel_name'"),
+        ("sh -c true", {"pairs": "x"}, "--pair x: this is not A=B"),
+        ("sh -c true", {"baseline": "nowhere"}, "--baseline nowhere does not exist"),
+    ],
+)
+def test_mistakes_about_programs_are_told(program: str, how: dict[str, Any], said: str, stand_in: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        ncu_swizzle.profile_program(program, engine="ncu", ncu=stand_in, **how)
+    assert said in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------- what is saved
+
+
+def test_read_takes_whatever_holds_profiles(run: Path, report_file: Path, recorded: Recorded) -> None:
+    assert list(ncu_swizzle.read(str(report_file))) == [recorded("kernel2")]
+    assert ncu_swizzle.read(run / "kernel1.json")[0] == recorded("kernel1")
+    both = ncu_swizzle.read(run)
+    assert both == ncu_swizzle.Profiles([recorded("kernel1"), recorded("kernel2")])
+    assert both["kernel1"] is both[0]
+    assert both[-1:] == ncu_swizzle.Profiles([both["kernel2"]])
+    assert repr(both) == "Profiles(kernel1, kernel2)"
+    assert len(both.to_frame()) == len(both[0].accesses) + len(both[1].accesses)
+    with pytest.raises(UnknownKernel, match="no profile of 'kernel9'"):
+        _ = both["kernel9"]
+    with pytest.raises(UsageError, match="2 profiles are of 'kernel1'"):
+        _ = ncu_swizzle.Profiles([both[0], both[0]])["kernel1"]
+
+
+def test_read_takes_no_names_and_no_ruins(tmp_path: Path, recorded: Recorded) -> None:
+    for path in ("kernel1", tmp_path / "no.json"):
+        with pytest.raises(BadFile, match="does not exist"):
+            ncu_swizzle.read(path)
+    ruin = tmp_path / "half.json"
+    ruin.write_text(recorded("kernel1").to_json()[:1000], encoding="utf-8")
+    for read in (ncu_swizzle.read, Profile.load):
+        with pytest.raises(DamagedFile):
+            read(ruin)
+
+
+def test_compare_takes_names_files_profiles_and_results(run: Path, recorded: Recorded) -> None:
+    first = ncu_swizzle.profile("kernel2", engine="recorded", reference="none")
+    found = ncu_swizzle.compare("kernel1", run, first, recorded("kernel1"), first.profiles, engine="recorded")
+    assert [one.kernel.name for one in found.profiles] == [
+        "kernel1",
+        "kernel2",
+        "kernel2",
+        "kernel1",
+        "kernel1",
+        "kernel2",
+    ]
+    assert ncu_swizzle.compare(run).labels == ("kernel1", "kernel2"), "alone, a run is all that is in it"
+    assert ncu_swizzle.compare(first).labels == ("kernel1", "kernel2")
+    with pytest.raises(NotComparable):
+        ncu_swizzle.compare()
+
+
+def test_report_is_the_page_of_the_command_line(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "deep" / "page.html"
+    text = ncu_swizzle.report(run, out=place)
+    assert place.read_text(encoding="utf-8") == text == ncu_swizzle.compare(run).html()
+    ncu_swizzle.compare(run).to_html(tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
+    ncu_swizzle.read(run)[0].to_html(tmp_path / "one.html")
+    assert "<title>kernel1 · ncu-swizzle</title>" in (tmp_path / "one.html").read_text(encoding="utf-8")
+
+
+def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    assert ncu_swizzle.check(after, allow_recorded=True).outcome == "pass"
+    with pytest.raises(NotComparable, match="recorded, not measured"):
+        ncu_swizzle.check(after)
+    with pytest.raises(GateFailed, match="1,886,388,224 excessive wavefronts"):
+        ncu_swizzle.check(before, allow_recorded=True)
+    assert ncu_swizzle.check(before, allow_recorded=True, raising=False).outcome == "fail"
+    assert ncu_swizzle.check(run, max_degree=1, allow_recorded=True).outcome == "pass", "a run is its kernel"
+    limits = {"max_degree": ["LDS=1", "kernel1:LDSM=8"], "max_excessive": "STS=3670016"}
+    assert ncu_swizzle.check(before, after, **limits, allow_recorded=True).outcome == "pass"
+    assert (
+        ncu_swizzle.check(before, kernel_name="kernel2", raising=False, allow_recorded=True).outcome == "inconclusive"
+    )
+    with pytest.raises(UsageError, match="unknown access kind"):
+        ncu_swizzle.check(after, max_degree="LDMS=1")
+    with pytest.raises(UsageError, match="needs a baseline"):
+        ncu_swizzle.check(after, max_regression=5)
+    with pytest.raises(BadFile):
+        ncu_swizzle.check(after, baseline="no.json")
+
+
+@NEEDS_ALL
+def test_the_documented_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(EXAMPLE, tmp_path / "examples" / "own-kernel")
+    names: dict[str, Any] = {}
+    for snippet in [one for one in snippets() if "def test_" not in one]:
+        exec(compile(snippet, str(DOCS), "exec"), names)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["after.json", "examples", "page.html"]
+    assert [one.accesses["LDS"].degree for one in names["mine"].profiles] == [32, 1]
+
+
+def test_the_documented_columns_are_those_of_the_tables() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    shown = re.search(r"<!-- columns: .*?-->\n(.*?)<!-- end of columns -->", text, re.DOTALL)
+    assert shown
+    rows = []
+    for kind, columns in frames.COLUMNS.items():
+        for number, column in enumerate(columns):
+            cells = (kind if number == 0 else "", f"`{column.name}`", column.unit, column.meaning)
+            rows.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    assert shown[1].splitlines()[2:] == rows

@@ -1,0 +1,85 @@
+"""Instructions by class: what a swizzle must leave as it was, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.render import page as report
+from ncu_swizzle.render.view import document
+from tests.support.places import RECORDINGS
+from tests.support.recordings import Recorded
+
+
+@pytest.mark.parametrize(
+    ("opcode", "kind"),
+    [
+        ("HMMA.16816.F32.BF16", instruction_mix.TENSOR),
+        ("HGMMA.64x64x16.F32", instruction_mix.TENSOR),
+        ("HFMA2.MMA", "Floating point"),
+        ("LDSM.16.MT88.4", instruction_mix.SHARED),
+        ("LDS", instruction_mix.SHARED),
+        ("LDGSTS.E.BYPASS.128", instruction_mix.SHARED),
+        ("LDGDEPBAR", instruction_mix.CONTROL),
+        ("LDG.E.64", "Global and local memory"),
+        ("LDC.64", "Constants"),
+        ("IMAD.MOV.U32", instruction_mix.MOVE),
+        ("IMAD.WIDE", instruction_mix.INTEGER),
+        ("VIADDMNMX", instruction_mix.INTEGER),
+        ("S2R", instruction_mix.MOVE),
+        ("F2FP.BF16.F32.PACK_AB", "Conversion"),
+        ("UTMALDG.2D", instruction_mix.TMA),
+        ("FROBNICATE", instruction_mix.OTHER),
+        ("@!PT LDS", instruction_mix.NEVER),
+    ],
+)
+def test_an_opcode_has_one_class(opcode: str, kind: str) -> None:
+    assert instruction_mix.classify(opcode) == kind
+
+
+def test_every_recorded_opcode_is_known_and_every_instruction_counted_once() -> None:
+    for family in ("attention", "tma"):
+        for file in sorted((RECORDINGS / family).glob("*.ncu-rep")):
+            for profile in reader.read(file):
+                found = instruction_mix.count(profile)
+                assert [
+                    opcode for opcode in found.opcodes if instruction_mix.classify(opcode) == instruction_mix.OTHER
+                ] == []
+                assert found.total() == found.classes.total() == profile.number("inst_executed")
+
+
+def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    built = document.build(compare([before, after]), report.highlight).mix
+    assert built is not None
+    rows = {row.name: row for row in built.rows}
+    for access, total in before.accesses.items():
+        assert rows[access].shares[0].text == f"{total.executed:,}", "what is guarded by @!PT accesses nothing"
+    for name in ("HMMA", "LDSM", "LDGSTS", "STS"):
+        executed = sum(i.executed or 0 for i in before.instructions if i.opcode.split(".")[0] == name)
+        assert rows[name].change == "same"
+        assert rows[name].shares[0].text == f"{executed:,}"
+    assert rows[instruction_mix.INTEGER].change.startswith("−")
+    assert "execute the same number of HMMA, LDGSTS, LDS, LDSM and STS" in built.sentence
+    assert "integer and logic (where addresses are computed) −24,936,448" in built.sentence
+
+
+def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
+    built = document.build(compare([recorded("kernel1")] * 2), report.highlight).mix
+    assert built is not None
+    assert built.sentence.endswith("and of everything else.")
+    assert {row.change for row in built.rows} == {"same"}
+
+
+def test_what_was_not_counted_is_unknown_and_not_zero(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    silent = replace(profile, instructions=tuple(replace(i, executed=None) for i in profile.instructions))
+    assert document.build(compare([silent]), report.highlight).mix is None
+    built = document.build(compare([profile, silent]), report.highlight).mix
+    assert built is not None
+    assert {row.shares[1].text for row in (*built.rows, built.total)} == {"unknown"}
+    assert built.sentence == ""

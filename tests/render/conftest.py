@@ -1,0 +1,61 @@
+"""Fixtures of the tests of pages: each page is rendered once per test run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render import page as report
+from tests.support.pages import HOSTILE, Page
+from tests.support.recordings import KERNELS, Recorded
+from tests.support.reports import launched
+
+
+@pytest.fixture(scope="session")
+def html(recorded: Recorded) -> str:
+    return report.render(compare([recorded(name) for name in KERNELS]))
+
+
+@pytest.fixture(scope="session")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+@pytest.fixture(scope="session")
+def profiles(recorded: Callable[[str], Profile]) -> list[Profile]:
+    return [recorded(name) for name in KERNELS]
+
+
+@pytest.fixture(scope="session")
+def page_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(report.render(compare(profiles)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def hostile_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    name = HOSTILE + "long" * 50
+    before, after, _ = profiles
+    source = {path: f"{HOSTILE}\n{text}" for path, text in before.sources.items()}
+    hostile = replace(before, kernel=replace(before.kernel, name=name, title=name, function=name), sources=source)
+    file = tmp_path_factory.mktemp("report") / "hostile.html"
+    file.write_text(report.render(compare([hostile, after])), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def many_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    before, after, _ = profiles
+    rows = [(launched(before, f"f<{number}>()", number), launched(after, f"f<{number}>()", number))
+            for number in range(3)]  # fmt: skip
+    comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
+    file = tmp_path_factory.mktemp("report") / "many.html"
+    file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
+    return file

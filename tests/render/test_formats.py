@@ -1,0 +1,111 @@
+"""The other shapes of a report: Markdown for a pull request, CSV of the instructions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from ncu_swizzle.profiles import instruction_mix
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import KernelId, Profile
+from ncu_swizzle.render import csv_, markdown
+from tests.support.places import ROOT
+from tests.support.recordings import Recorded
+
+HOSTILE = "</td><img src=x onerror=alert(1)> | [a](http://x.y) @someone #1 `code` *b*\n# head"
+
+
+def test_markdown_has_the_verdict_the_figures_and_the_tables(recorded: Recorded) -> None:
+    comparison = compare([recorded(name) for name in ("kernel1", "kernel2", "reference-attention")])
+    text = markdown.render(comparison)
+    assert comparison.verdict in text
+    assert "Recorded, not measured now" in text
+    assert "| LDSM | SMEM→RF | kernel1 | 2,151,677,952 | 268,959,744 | 1,882,718,208 | 8.00 |" in text
+    assert "| HMMA | 134,217,728 | 134,217,728 | same | 134,217,728 |" in text
+    assert "`LDSM.16.M88.4 R92, [R186]`" in text
+    assert markdown.render(comparison) == text
+
+
+def test_versions_of_a_source_do_not_matter_to_markdown(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    edited = replace(after, sources={path: f"// edited\n{text}" for path, text in after.sources.items()})
+    assert markdown.render(compare([before, edited])) == markdown.render(compare([before, after]))
+
+
+def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    hostile = replace(profile, kernel=KernelId(HOSTILE, HOSTILE))
+    for profiles in ([profile], [hostile, recorded("kernel2")], [profile] * 9):
+        block: list[int] = []
+        for line in [*markdown.render(compare(profiles)).splitlines(), ""]:
+            if line.startswith("|"):
+                block.append(line.replace("\\|", "").count("|"))
+            else:
+                assert len(set(block)) <= 1
+                block = []
+
+
+def test_hostile_names_stay_names_in_markdown() -> None:
+    shown = markdown.escape(HOSTILE)
+    assert "\n" not in shown
+    assert "<" not in shown
+    assert "@someone" not in shown
+    assert "http://" not in shown
+    assert "#1" not in shown
+    for character in "|[]`*":
+        assert shown.count(character) == shown.count(f"\\{character}")
+    assert markdown.escape("# head") == "\\# head"
+
+
+def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:
+    profile = recorded("tma-none")
+    many = [replace(profile, kernel=KernelId(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
+    text = markdown.render(compare(many))
+    assert len(text.encode()) < 65_536
+    assert text.endswith("The rest does not fit here; the HTML report has it.\n")
+
+
+def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:
+    profiles = [recorded("kernel1"), recorded("kernel2")]
+    rows = list(csv.DictReader(io.StringIO(csv_.to_csv(compare(profiles)))))
+    assert len(rows) == sum(len(profile.instructions) for profile in profiles)
+    for label, profile in zip(("kernel1", "kernel2"), profiles, strict=True):
+        own = [row for row in rows if row["profile"] == label]
+        assert [row["sass"] for row in own] == [i.sass for i in profile.instructions]
+        assert sum(int(row["excessive"] or 0) for row in own) == profile.total.excessive
+        samples = sum(sum(i.samples.values()) for i in profile.instructions)
+        assert sum(int(row["samples"]) for row in own) == samples
+        assert sum(int(row[name]) for row in own for name in row if name.startswith("stall_")) == samples
+        assert {row["engine"] for row in own} == {"recorded"}
+        assert own[0]["offset"] == "0"
+        classes: Counter[str] = Counter()
+        for (name, _), executed in instruction_mix.count(profile).classes.items():
+            classes[name] += executed
+        for row in own:
+            classes[row["class"]] -= int(row["executed"] or 0)
+        assert not any(classes.values()), "the classes are those of the instruction mix"
+
+
+@pytest.mark.parametrize("count", ["executed", "wavefronts", "ideal"])
+def test_an_unknown_count_is_empty_in_csv(recorded: Recorded, count: str) -> None:
+    profile = recorded("kernel1")
+    bare = replace(profile, instructions=(replace(profile.instructions[0], **{count: None}),))
+    (row,) = csv.DictReader(io.StringIO(csv_.to_csv(compare([bare]))))
+    assert row[count] == ""
+
+
+def test_the_example_holds_what_was_recorded(recorded: Recorded) -> None:
+    html = (ROOT / "docs" / "attention-report.html").read_text(encoding="utf-8")
+    held = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html)
+    names = ("kernel1", "kernel2", "kernel3", "reference-attention")
+
+    def numbers(profile: Profile) -> Profile:  # another version of NVIDIA's reader may write an instruction otherwise
+        return replace(profile, instructions=tuple(replace(i, sass="", opcode="") for i in profile.instructions))
+
+    found = [numbers(Profile.from_json(text)) for text in held]
+    assert found == [numbers(recorded(name)) for name in names], "run make picture"

@@ -1,0 +1,177 @@
+"""The report as text: complete, well-formed, harmless, and the same every time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from dataclasses import replace
+
+from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
+from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
+from ncu_swizzle.render import page as report
+from tests.support.pages import HOSTILE, Page, rendered, shown
+from tests.support.recordings import KERNELS, Recorded
+from tests.support.reports import EMPTY
+
+# ------------------------------------------------------------------------------------------- the page as a whole
+
+
+def test_it_is_the_same_every_time_and_small(html: str, recorded: Recorded) -> None:
+    assert report.render(compare([recorded(name) for name in KERNELS])) == html
+    assert len(report.render(compare([recorded(name) for name in KERNELS[:2]])).encode()) < 1_000_000
+
+
+def test_it_needs_nothing_from_elsewhere(html: str, page: Page) -> None:
+    assert all(target.startswith("#") for target in page.values("href"))
+    assert page.values("src") == []
+    assert not set(page.tags) & {"link", "img", "iframe", "object", "base", "form"}
+    assert "url(" not in html
+    assert "@import" not in html
+    assert "default-src 'none'" in html
+
+
+def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) -> None:
+    *data, script = page.scripts
+    assert page.values("type").count("application/json") == len(data) == len(KERNELS)
+    assert page.tags["script"] == len(data) + 1
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [value for value in page.values("content") if "default-src" in value]
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert not re.search(
+        r"eval|innerHTML|outerHTML|insertAdjacent|fetch\(|XMLHttp|localStorage|cookie|import\(", script
+    )
+
+
+def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) -> None:
+    assert [Profile.from_json(text) for text in page.scripts[:-1]] == [recorded(name) for name in KERNELS]
+    assert page.values("data-file") == [f"{name}.json" for name in KERNELS]
+
+
+def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
+    built = shown(*[recorded("kernel1")] * 30)
+    assert 2 < len(built.data.stored) < 30
+    assert built.data.left_out == built.labels[len(built.data.stored) :]
+
+
+def test_its_structure_can_be_read_aloud(page: Page) -> None:
+    assert page.tags["h1"] == page.tags["main"] == page.tags["title"] == 1
+    assert page.tags["caption"] == page.tags["table"]
+    assert page.values("scope").__len__() == page.tags["th"]
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {target.removeprefix("#") for target in page.values("href")} <= set(ids)
+
+
+def test_it_says_what_happened_and_that_it_was_recorded(page: Page, recorded: Recorded) -> None:
+    assert "kernel2 removes all 1,886,388,224 excessive wavefronts of kernel1" in page.text
+    assert "Recorded, not measured now." in page.text
+    day = recorded("kernel1").when[:10]
+    assert f"kernel1, kernel2 and reference-attention on NVIDIA H100 80GB HBM3, {day}" in page.text
+
+
+def test_what_was_measured_now_is_not_called_recorded(recorded: Recorded) -> None:
+    assert "Recorded, not measured now" not in rendered(replace(recorded("kernel2"), engine="ncu")).text
+
+
+def test_warnings_are_alerts(recorded: Recorded) -> None:
+    other = replace(recorded("kernel2"), machine=replace(recorded("kernel2").machine, gpu="NVIDIA A100"))
+    page = rendered(recorded("kernel1"), other)
+    assert "alert" in page.values("role")
+    assert "Not the same GPU" in page.text
+
+
+def test_thousands_of_lines_are_laid_out_within_a_second(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    path = "kernels/common/ptx.cuh"
+    long = replace(profile, sources={**profile.sources, path: profile.sources[path] * 50})
+    comparison = compare([long])
+    started = time.process_time()
+    html = report.render(comparison)
+    assert html.count("<tr>") > 2_900
+    assert time.process_time() - started < 3  # about 0.3 s; a loaded machine may take its time
+
+
+# --------------------------------------------------------------------------------------------------- hostile text
+
+
+def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    hostile = replace(
+        profile,
+        engine=HOSTILE,
+        kernel=KernelId(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        problem={HOSTILE: 1},
+        machine=MachineInfo(*[HOSTILE] * 2, 132, *[HOSTILE] * 4),
+        when=HOSTILE,
+        command=HOSTILE,
+        report=HOSTILE,
+        report_sha256=HOSTILE,
+        errors={HOSTILE: 1e-3},
+        metrics={**profile.metrics, HOSTILE: Metric(HOSTILE, HOSTILE)},
+        instructions=tuple(
+            replace(
+                i, stack=((HOSTILE, 2), (HOSTILE, 7)), sass=HOSTILE, access=i.access and HOSTILE, samples={HOSTILE: 5}
+            )
+            for i in profile.instructions[:500]
+        ),
+        findings=(Finding(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        sources={HOSTILE: f'{HOSTILE}\n"{HOSTILE}" // {HOSTILE}\n' * 200},
+    )
+    page = rendered(hostile, recorded("kernel2"))
+    assert "img" not in page.tags
+    assert page.tags["script"] == 3  # two profiles and the page's own
+    assert Profile.from_json(page.scripts[0]) == hostile
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert page.text.count(HOSTILE) > 500
+
+
+def test_a_template_in_a_name_is_not_run() -> None:
+    page = rendered(replace(EMPTY, kernel=KernelId("{{ 7 * 7 }}{% include 'report.css' %}", "")))
+    assert "{{ 7 * 7 }}{% include 'report.css' %}" in page.text
+
+
+# -------------------------------------------------------------------------------------- less than two, or unknown
+
+
+def test_one_profile_has_no_change(recorded: Recorded) -> None:
+    page = rendered(recorded("kernel1"))
+    assert "1,886,388,224" in page.text
+    assert "Change" not in page.text
+    assert "→ 0" not in page.text
+
+
+def test_a_profile_of_nothing_still_makes_a_page() -> None:
+    page = rendered(EMPTY, replace(EMPTY, kernel=KernelId("also bare", "")))
+    assert page.text.count("unknown") > 10
+    for phrase in ("No shared-memory access", "no warp samples", "No line has counts", "no such instruction"):
+        assert phrase in page.text
+
+
+def test_what_is_unknown_is_called_so(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    lacking = {name: m for name, m in profile.metrics.items() if name not in (DURATION, WAVEFRONTS, IDEAL)}
+    unknown = replace(
+        profile,
+        metrics={**lacking, SHARED_PIPE: Metric(float("nan"), "%")},
+        instructions=tuple(replace(i, executed=None, wavefronts=None, ideal=None) for i in profile.instructions),
+        errors={"o": float("nan")},
+    )
+    page = rendered(recorded("kernel1"), unknown)
+    assert not {"nan", "nan %", "NaN", "None", "<NA>", "inf"} & {part.strip() for part in page.texts}
+    excessive, degree, pace, pipe = shown(recorded("kernel1"), unknown).figures
+    assert {excessive.after, degree.after, pace.after, pipe.after} == {"unknown"}
+    assert excessive.before == "1,886,388,224"
+
+
+def test_a_profile_without_samples_has_unknown_shares_and_not_zero(recorded: Recorded) -> None:
+    profile = recorded("kernel2")
+    unsampled = replace(
+        profile,
+        metrics={name: metric for name, metric in profile.metrics.items() if "pcsamp" not in name},
+        instructions=tuple(replace(i, samples={}) for i in profile.instructions),
+    )
+    built = shown(recorded("kernel1"), unsampled)
+    assert {row.shares[1].text for row in built.stalls.major} == {"unknown"}
+    assert {row.change for row in built.stalls.major} == {"unknown"}

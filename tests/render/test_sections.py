@@ -1,0 +1,179 @@
+"""The sections of a report: counters, stalls, sources, instructions, findings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ncu_swizzle.pack import bridge
+from ncu_swizzle.profiles.model import Finding
+from tests.support.pages import rendered, shown
+from tests.support.recordings import KERNELS, Recorded
+
+
+def test_counters_without_excess_are_called_phantoms(recorded: Recorded) -> None:
+    built = shown(*(recorded(name) for name in KERNELS))
+    assert [phantom.label for phantom in built.phantoms] == ["kernel2", "reference-attention"]
+    assert re.fullmatch(r"[\d,]+ loads, [\d,]+ stores", built.phantoms[0].counters)
+
+
+def test_bars_end_at_the_longest_of_their_kind(recorded: Recorded) -> None:
+    (ldsm,) = [kind for kind in shown(recorded("kernel1"), recorded("kernel2")).accesses if kind.name == "LDSM"]
+    before, after = ldsm.rows
+    assert (before.ideal_width, before.excess_width) == ("12.5%", "87.5%")
+    assert (after.ideal_width, after.excess_width) == ("12.5%", "0%")
+
+
+def test_stalls_keep_the_order_of_change_and_fold_the_minor(recorded: Recorded) -> None:
+    stalls = shown(recorded("kernel1"), recorded("kernel2")).stalls
+    assert stalls.major[0].reason == "short_scoreboard"
+    assert "bank conflicts" in stalls.major[0].meaning
+    assert stalls.major[0].change.startswith("−")
+    assert "membar" in [row.reason for row in stalls.minor]
+
+
+def test_where_the_stall_went_is_said_in_words(recorded: Recorded) -> None:
+    before, after = recorded("kernel1"), recorded("kernel2")
+    fell, went, largest = shown(before, after).stalls.sentences
+    shares = [100 * p.stalls["short_scoreboard"] / sum(p.stalls.values()) for p in (before, after)]
+    assert f"short_scoreboard fell from {shares[0]:.1f} % of the samples of kernel1 to {shares[1]:.1f} %" in fell
+    assert f"{shares[0] / 100 * before.duration_ns / 1e6:.3f} ms became" in fell
+    assert went.startswith("The share went to ")
+    assert "short_scoreboard" not in went
+    waits = {reason: n for reason, n in after.stalls.items() if reason not in ("selected", "not_selected")}
+    assert f"is {max(waits, key=lambda reason: waits[reason])}, " in largest
+
+
+def test_the_bars_of_change_are_parts_of_the_largest_change(recorded: Recorded) -> None:
+    first, *others = shown(recorded("kernel1"), recorded("kernel2")).stalls.major
+    assert (first.delta.less, first.delta.more) == ("100%", "0%")
+    assert {row.delta.less != "0%" for row in others if row.change.startswith("+")} == {False}
+    assert shown(recorded("kernel1"), recorded("kernel1")).stalls.sentences[0].startswith("No reason changed")
+    assert shown(recorded("kernel1")).stalls.sentences == ()
+
+
+def test_every_recorded_stall_reason_is_explained(recorded: Recorded) -> None:
+    stalls = shown(recorded("kernel1")).stalls
+    assert [row.reason for row in (*stalls.major, *stalls.minor) if not row.meaning] == []
+
+
+def test_one_text_of_two_profiles_is_one_panel(recorded: Recorded) -> None:
+    built = shown(recorded("kernel1"), recorded("kernel2"))
+    shared = [panel for panel in built.panels if panel.path == "kernels/attention/attention.cuh"]
+    assert [panel.labels for panel in shared] == [("kernel1", "kernel2")]
+    source = recorded("kernel1").sources["kernels/attention/attention.cuh"]
+    assert ["".join(t.text for t in line.tokens) for line in shared[0].lines] == source.splitlines()
+
+
+def test_two_versions_of_one_file_are_aligned(recorded: Recorded) -> None:
+    path = "kernels/attention/attention.cuh"
+    before, after = recorded("kernel1"), recorded("kernel2")
+    source = after.sources[path]
+    moved = {place: i.stack for place, i in enumerate(after.instructions)}
+    stacks = {n: tuple((f, line + 2 if f == path else line) for f, line in stack) for n, stack in moved.items()}
+    edited = replace(
+        after,
+        sources={**after.sources, path: f"// edited\n// twice\n{source}"},
+        instructions=tuple(replace(i, stack=stacks[n]) for n, i in enumerate(after.instructions)),
+    )
+    (panel,) = [panel for panel in shown(before, edited).panels if panel.path == path]
+    assert panel.labels == ("kernel1", "kernel2")
+    assert [line.mark for line in panel.lines[:3]] == ["+", "+", ""]
+    assert ["".join(t.text for t in line.tokens) for line in panel.lines[2:]] == source.splitlines()
+    (line,) = [line for line in panel.lines if line.shown == "89→91"]
+    assert line.numbers == (89, 91)
+    assert [c.wavefronts for c in line.counts if c] == [
+        f"{p.lines[path, number].wavefronts:,}" for p, number in ((before, 89), (edited, 91))
+    ]
+    assert panel.worst[0].shown == "89→91"
+
+
+def test_two_texts_that_have_little_in_common_are_two_panels(recorded: Recorded) -> None:
+    path = "kernels/attention/attention.cuh"
+    after = recorded("kernel2")
+    edited = replace(after, sources={path: "\n".join(f"// other {n}" for n in range(300))})
+    paths = [panel.path for panel in shown(recorded("kernel1"), edited).panels]
+    assert paths.count(path) == 2
+
+
+def test_the_worst_file_comes_first_and_the_worst_line_is_linked(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    built = shown(profile)
+    assert built.worst is not None
+    assert built.worst.path == built.panels[0].path == "kernels/attention/attention.cuh"
+    line = built.panels[0].lines[built.worst.number - 1]
+    assert "ldmatrix" in "".join(token.text for token in line.tokens)
+    assert line.counts[0] is not None
+    assert line.counts[0].excess_heat == "1"
+
+
+def test_an_excess_is_counted_once_per_file_however_deep_its_calls(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    (panel,) = [p for p in shown(profile).panels if p.path == "kernels/attention/attention.cuh"]
+    assert f"{profile.total.excessive:,} excessive" in panel.summary
+
+
+def test_lines_that_do_not_matter_are_folded_and_none_is_lost(recorded: Recorded) -> None:
+    built = shown(recorded("kernel1"), recorded("kernel2"))
+    panel = built.panels[0]
+    assert [line for block in panel.blocks for line in block.lines] == list(panel.lines)
+    assert {block.folded for block in panel.blocks} == {True, False}
+    for one in built.panels:
+        visible = {line.number for block in one.blocks if not block.folded for line in block.lines}
+        assert {jump.number for jump in one.worst} <= visible
+    folded = [line for block in panel.blocks if block.folded for line in block.lines]
+    assert not [line for line in folded for counts in line.counts if counts and counts.wavefronts]
+
+
+def test_a_text_of_many_profiles_has_columns_for_some_and_names_the_others(recorded: Recorded) -> None:
+    panel = shown(*[recorded("kernel1")] * 6).panels[0]
+    assert (len(panel.labels), len(panel.left_out)) == (4, 2)
+    assert {len(line.counts) for line in panel.lines} == {0, 4}
+
+
+def test_more_than_two_profiles_are_shown_at_a_glance(recorded: Recorded) -> None:
+    rows = shown(*(recorded(name) for name in KERNELS)).overview
+    assert [row.label for row in rows] == list(KERNELS)
+    assert [row.excessive for row in rows] == ["1,886,388,224", "0", "0"]
+    assert rows[0].pace == "1.00×"
+    assert shown(recorded("kernel1"), recorded("kernel2")).overview == ()
+
+
+def test_lines_of_a_file_without_its_text_are_shown_all_the_same(recorded: Recorded) -> None:
+    bare = replace(recorded("kernel1"), sources={})
+    panel = shown(bare).panels[0]
+    assert not panel.embedded
+    assert all(line.counts for line in panel.lines)
+    assert "does not hold the text of this file" in rendered(bare).text
+
+
+def test_instructions_are_worst_first_from_the_first_pc(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    (table,) = shown(profile).instructions
+    worst = max(profile.shared(), key=lambda i: (i.excessive or 0, -i.pc))
+    assert table.rows[0].offset == f"0x{worst.pc - profile.instructions[0].pc:04x}"
+    assert table.rows[0].excessive == f"{worst.excessive:,}"
+    assert len(table.rows) == sum(1 for i in profile.instructions if i.access)
+
+
+def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    finding = Finding("SharedMemoryConflicts", "optimization", "A title", "A message")
+    page = rendered(replace(profile, findings=(finding,)))
+    assert "A message" in page.text
+    assert all(name in page.text for name in profile.metrics)
+    assert "Other rules of ncu" in page.text
+    assert "Other rules of ncu" not in rendered(profile).text
+
+
+def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> None:
+    profiles = [recorded("kernel1"), recorded("kernel2")]
+    page = rendered(*profiles)
+    for profile in profiles:
+        for finding in bridge.findings(profile):
+            assert finding.message in page.text
+    cost = next(one for one in bridge.findings(profiles[0]) if one.rule == "ConflictCost")
+    assert f"{cost.saving:.1f} % of the duration, {cost.low:.1f} % to {cost.high:.1f} %" in page.text
+    assert "@source:" not in page.text
+    inside = Finding("SharedExcess", "optimization", "As ncu ran it", "Said twice")
+    assert "Said twice" not in rendered(replace(profiles[0], findings=(inside,))).text

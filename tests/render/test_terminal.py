@@ -1,0 +1,82 @@
+"""The times of kernels on a terminal: each beside what its family is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.engine import Engine
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.result import JobResult, Timing
+from ncu_swizzle.render import terminal, terminal_times
+
+MACHINE = {"gpu": "A GPU", "driver": "1.2", "cuda": "13.0"}
+
+
+def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Timing:
+    found, _ = collection.shipped().find(next(iter(times)))
+    assert found.name == family
+    kernels = tuple(kernel for kernel in found.kernels if kernel.name in times)
+    facts: dict[str, Any] = {"machine": MACHINE, "problem": found.problem(), "times_ms": times, "copy_ms": copy}
+    return Timing(found, kernels, {**facts, "errors": {"transpose-xor": {"out": 0.0}}})
+
+
+def shown(one: Timing) -> str:
+    console = Console(file=StringIO(), width=120)
+    terminal_times.times(one, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
+    one = timing("transpose", {"transpose-plain": [0.3, 0.2, 0.1], "transpose-xor": [0.1]}, [0.05, 0.06, 0.05])
+    assert terminal_times.against(one) == ("copying as many bytes", 0.05)
+    text = shown(one)
+    assert "of copying as many bytes" in text
+    assert "0.250" in text, "the median of plain, 0.2 ms, is four copies long"
+    assert "0.500" in text
+
+
+def test_a_library_s_kernel_comes_first() -> None:
+    one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
+    assert terminal_times.against(one) == ("reference-gemm", 2.0)
+    assert "0.200" in shown(one)
+
+
+@pytest.mark.parametrize("copy", [[], None])
+def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
+    one = timing("gemm", {"gemm-plain": [10.0]}, copy)
+    assert terminal_times.against(one) is None
+    assert " of " not in shown(one).splitlines()[-2]
+
+
+def compared(recorded: Callable[[str], Profile], *names: str) -> str:
+    console = Console(file=StringIO(), width=80)
+    result = JobResult((compare([recorded(name) for name in names]),), Engine("recorded"))
+    terminal.show(result, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_two_profiles_show_what_the_addresses_cost(recorded: Callable[[str], Profile]) -> None:
+    text = compared(recorded, "kernel1", "kernel2")
+    rows = [line.split() for line in text[text.index("Warp instructions executed") :].splitlines()]
+    tensor = next(row for row in rows if row and row[0] == "HMMA")
+    assert tensor[-3] == tensor[-2]
+    assert tensor[-1] == "same"
+    assert "more profiles" not in text
+
+
+def test_many_profiles_stay_readable(recorded: Callable[[str], Profile]) -> None:
+    names = ["gemm-plain", "gemm-padded", "gemm-half-swizzled", "gemm-swizzled", "gemm-pipelined", "gemm-wide"]
+    text = compared(recorded, *names)
+    assert max(map(len, text.splitlines())) <= 80
+    first = text[text.index("6 profiles") : text.index("Shared-memory wavefronts by access kind")]
+    assert all(name in first for name in names)
+    assert "3 more profiles" in text
+    for line in text.splitlines():
+        assert "…" not in line, "nothing is cut off"

@@ -1,0 +1,45 @@
+"""Numbers and highlighted source as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.render import page as report
+from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view.source import Token
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reads"),
+    [
+        (100, 50, "÷ 2.00"),
+        (10, 35, "× 3.50"),
+        (100, 112, "+12 %"),
+        (100, 99, "−1 %"),
+        (3, 3, "same"),
+        (0, 1234, "+1,234"),
+        (5, 0, "−100 %"),
+        (None, 5, "unknown"),
+        (5, float("nan"), "unknown"),
+    ],
+)
+def test_a_change_reads_well(before: float | None, after: float | None, reads: str) -> None:
+    assert text.change(before, after) == reads
+
+
+def test_numbers_read_well() -> None:
+    assert text.count(1886388224) == "1,886,388,224"
+    assert text.count(None) == text.degree(float("inf")) == text.percent(float("nan")) == "unknown"
+    assert text.fixed(0.000123, 3) == "0.000123"
+    assert text.points(86.85, 31.04) == "−55.8 pp"
+    assert text.raw(9658720.0) == "9,658,720"
+    assert text.raw(0.125) == "0.125"
+
+
+def test_highlighting_keeps_every_character_on_its_line() -> None:
+    source = '\n\n/* one\ntwo */ int x = 1;\r\n#define A "s" \\\n  1\nno end'
+    lines = report.highlight(source, "a.cu")
+    assert ["".join(token.text for token in line) for line in lines] == source.split("\n")
+    assert Token("com", "/* one") in lines[2]
+    assert report.highlight("", "a.cu") == []
+    assert len(report.highlight("a\nb\n", "a.cu")) == 2

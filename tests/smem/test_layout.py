@@ -1,0 +1,369 @@
+"""Layouts, swizzles and mappings: against another implementation of CuTe's algebra, and against the CUDA source."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ncu_swizzle import paths
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import access, gf2, layout, mapping, swizzle
+from ncu_swizzle.smem.layout import IntTuple, Layout
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table, XorMatrix
+from ncu_swizzle.smem.wavefronts import wavefronts
+from ncu_swizzle.tiles import policies
+
+SIZES = st.sampled_from([1, 2, 3, 4, 6, 8])
+STRIDES = st.sampled_from([0, 1, 2, 3, 4, 8, 16, 24, 33])
+FLAT = st.lists(st.tuples(SIZES, STRIDES), min_size=1, max_size=4)
+
+
+def nested(leaves: list[tuple[int, int]]) -> Layout:
+    """Return a layout of two modes, the second one nested where there are leaves enough."""
+    parts = [Layout(size, stride) for size, stride in [*leaves, (1, 0)]]
+    rest = tuple(part.shape for part in parts[1:]), tuple(part.stride for part in parts[1:])
+    return Layout((parts[0].shape, rest[0]), (parts[0].stride, rest[1]))
+
+
+# ---------------------------------------------------------------------------------------------- layouts
+
+
+def test_the_layout_of_article_001() -> None:
+    plain = layout.parse("(8,8):(1,8)")
+    assert plain(0, 4) == 32
+    assert Swizzle(3, 2, 3)(plain(0, 4)) == 36
+    assert str(plain) == "(8,8):(1,8)"
+    assert (plain.size, plain.cosize) == (64, 64)
+
+
+def test_nested_modes_run_with_their_first_part_fastest() -> None:
+    found = layout.parse("((4,2),8):((1,32),4)")
+    assert [int(found(row, 0)) for row in range(8)] == [0, 1, 2, 3, 32, 33, 34, 35]
+    assert int(found(5, 3)) == 33 + 12
+    assert int(found(4 * 2 + 1)) == int(found(1, 1)), "one integer runs through all modes"
+
+
+def test_static_integers_as_cute_prints_them() -> None:
+    assert layout.parse("((_4,_2),_8):((_1,_32),_4)") == layout.parse("((4,2),8):((1,32),4)")
+
+
+@settings(deadline=None)
+@given(FLAT)
+def test_offsets_and_coalescing_agree_with_another_implementation(leaves: list[tuple[int, int]]) -> None:
+    other = pytest.importorskip("tensor_layouts")
+    mine = nested(leaves)
+    theirs = other.Layout(mine.shape, mine.stride)
+    assert mine.offsets().tolist() == [theirs(i) for i in range(mine.size)]
+    assert mine.cosize == other.cosize(theirs)
+    assert (mine.coalesce().offsets() == mine.offsets()).all()
+    assert len(mine.coalesce().leaves) <= len(mine.leaves)
+
+
+@settings(deadline=None)
+@given(FLAT, FLAT)
+def test_composition_is_one_function_after_the_other(
+    outer: list[tuple[int, int]], inner: list[tuple[int, int]]
+) -> None:
+    first, second = nested(inner), nested([*outer, (64, 64)])
+    assume(first.cosize <= second.size)
+    try:
+        composed = second.compose(first)
+    except UsageError:
+        return  # not every pair has a layout; that it says so is tested below
+    assert (composed.offsets() == second(first.offsets())).all()
+
+
+def test_composition_reads_as_text() -> None:
+    assert str(layout.parse("(8,8):(8,1) o (4,4):(1,8)")) == "(4,4):(8,1)"
+    with pytest.raises(UsageError, match="does not fit"):
+        layout.parse("(6,8):(8,1) o 4:4")
+
+
+@settings(deadline=None)
+@given(st.permutations([2, 4, 8]))
+def test_the_inverse_undoes_a_layout_without_gaps(order: list[int]) -> None:
+    sizes = sorted(order)
+    strides = {size: int(np.prod(order[: order.index(size)])) for size in order}
+    compact = Layout(tuple(sizes), tuple(strides[size] for size in sizes))
+    assert (compact.inverse()(compact.offsets()) == np.arange(compact.size)).all()
+
+
+@pytest.mark.parametrize("text", ["(4,4):(8,1)", "(4,4):(1,1)", "(4,4):(0,1)"])
+def test_gaps_and_overlaps_have_no_inverse(text: str) -> None:
+    with pytest.raises(UsageError, match="inverse"):
+        layout.parse(text).inverse()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8", "(8,8)", "(8,8):", "(8,8):(1)", "(8,:(1,2)", "(8,8):(1,8))", "(a,8):(1,8)", "(8,8):(1,-8)",
+             "(0,8):(1,8)", "():()", "(8,8):(1,8) o", "(999999,999999):(0,0)", "(8,8):(1,99999999999)"]
+)  # fmt: skip
+def test_what_is_no_layout_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        layout.parse(text)
+    assert caught.value.hint
+
+
+# ---------------------------------------------------------------------------------------------- swizzles
+
+
+@settings(deadline=None)
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(-6, 6))
+def test_a_swizzle_is_a_bijection_and_its_own_inverse(bits: int, base: int, shift: int) -> None:
+    if abs(shift) < bits:
+        with pytest.raises(UsageError, match="with themselves"):
+            Swizzle(bits, base, shift)
+        return
+    one = Swizzle(bits, base, shift)
+    offsets = np.arange(1 << min(bits + base + abs(shift), 16))
+    moved = one(offsets)
+    assert (np.sort(moved) == offsets).all()
+    assert (one(moved) == offsets).all()
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3))
+def test_addition_is_a_bijection_and_the_others_are_not(bits: int, base: int, more: int) -> None:
+    offsets = np.arange(1 << bits + base + bits + more)
+    for combine, loses in (("xor", False), ("add", False), ("and", True), ("or", True)):
+        moved = Swizzle(bits, base, bits + more, combine)(offsets)
+        assert (len(np.unique(moved)) < len(offsets)) == loses, combine
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(3, 9), st.integers(1, 7)), max_size=3))
+def test_an_xor_matrix_is_a_bijection(terms: list[tuple[int, int]]) -> None:
+    offsets = np.arange(1 << 10)
+    assert (np.sort(XorMatrix(tuple(terms))(offsets)) == offsets).all()
+
+
+def test_and_and_or_name_the_cells_that_they_merge() -> None:
+    lost = mapping.parse("(8,8):(8,1)", 4, "and:3,0,3").collision()
+    assert lost is not None
+    tile = mapping.parse("(8,8):(8,1)", 4, "and:3,0,3")
+    assert tile.elements(*lost.first) == tile.elements(*lost.second) == lost.offset
+    with pytest.raises(UsageError, match="both land at element"):
+        tile.inverse()
+    assert mapping.parse("(8,8):(8,1)", 4, "or:3,0,3").collision() is not None
+
+
+def test_the_inverse_of_a_mapping_finds_every_cell() -> None:
+    tile = mapping.parse("(32,32):(32,1)", 4, pad=1)
+    cells = tile.inverse()
+    assert (cells[tile.all_elements()] == np.arange(1024).reshape(32, 32)).all()
+    assert (cells == -1).sum() == 31, "a gap after each row but the last"
+
+
+@pytest.mark.parametrize(
+    ("text", "element_bytes", "found"),
+    [
+        ("3,2,3", 4, Swizzle(3, 2, 3)),
+        ("Swizzle<3,2,3>", 4, Swizzle(3, 2, 3)),
+        ("bytes:3,2,3", 4, Swizzle(3, 0, 3)),
+        ("128B", 2, Swizzle(3, 3, 3)),
+        ("128b", 4, Swizzle(3, 2, 3)),
+        ("64B", 2, Swizzle(2, 3, 3)),
+        ("32B", 2, Swizzle(1, 3, 3)),
+        ("add:5,0,5", 4, Swizzle(5, 0, 5, "add")),
+    ],
+)
+def test_swizzles_read_as_text(text: str, element_bytes: int, found: Swizzle) -> None:
+    assert swizzle.parse(text, element_bytes) == found
+
+
+@pytest.mark.parametrize("text", ["3,2", "3,2,1", "mul:3,2,3", "bytes:3,1,3", "99,0,99", "256B", "", "sudoku"])
+def test_what_is_no_swizzle_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        swizzle.parse(text, 4, columns=8)
+    assert caught.value.hint
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["3,2,3", "3,3,3", "5,0,5", "4,1,4", "add:3,2,3"]), st.sampled_from([1, 2, 4]))
+def test_a_swizzle_keeps_its_granule_together(text: str, element_bytes: int) -> None:
+    tile = mapping.parse("(64,64):(64,1)", element_bytes, text)
+    expected = min(16, tile.transform.granule * element_bytes)
+    assert tile.vector_bytes() == expected
+
+
+def test_padding_keeps_alignment_only_in_whole_vectors() -> None:
+    assert mapping.parse("(32,32):(32,1)", 4, pad=1).vector_bytes() == 4
+    assert mapping.parse("(32,32):(32,1)", 4, pad=4).vector_bytes() == 16
+    assert mapping.parse("(32,32):(32,1)", 4, pad=1).bytes == 32 * 33 * 4
+    assert mapping.parse("(8,8):(1,8)", 4).vector_bytes() == 16, "down the columns"
+
+
+@pytest.mark.parametrize(
+    ("text", "element_bytes", "moved", "mode"),
+    [
+        ("(64,64):(64,1)", 2, "128B", "128B"),
+        ("(64,64):(64,1)", 2, None, "none"),
+        ("(64,128):(128,1)", 2, "128B", None),  # rows of 256 bytes are too long for a box
+        ("(64,128):(128,1)", 2, "3,3,4", None),
+        ("(64,32):(32,1)", 2, "64B", "64B"),
+        ("(64,64):(64,1)", 2, "64B", None),
+        ("(32,33):(33,1)", 4, None, None),
+    ],
+)
+def test_which_mappings_tma_can_write(text: str, element_bytes: int, moved: str | None, mode: str | None) -> None:
+    assert mapping.tma_mode(mapping.parse(text, element_bytes, moved)) == mode
+
+
+# ---------------------------------------------------------------------------------------------- squares
+
+
+def test_the_sudoku_of_article_000() -> None:
+    square = swizzle.contents(swizzle.SQUARE_4)
+    assert square == ((2, 3, 1, 0), (0, 1, 2, 3), (1, 0, 3, 2), (3, 2, 0, 1))
+
+
+def test_the_large_square_is_a_latin_one() -> None:
+    square = np.array(swizzle.square_32())
+    assert (np.sort(square, axis=0) == np.arange(32)[:, None]).all()
+    assert (np.sort(square, axis=1) == np.arange(32)).all()
+    tile = Mapping(layout.parse("(32,32):(32,1)"), Table(swizzle.square_32()))
+    assert tile.collision() is None
+
+
+# ---------------------------------------------------------------------------------------------- GF(2)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 255), max_size=8))
+def test_the_rank_counts_what_the_vectors_span(vectors: list[int]) -> None:
+    span = {0}
+    for vector in vectors:
+        span |= {vector ^ other for other in span}
+    assert 2 ** gf2.rank(vectors) == len(span)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1023), min_size=5, max_size=5), st.integers(0, 1023))
+def test_the_degree_of_linear_patterns_follows_from_ranks(words: list[int], start: int) -> None:
+    vectors = [4 * word for word in words]
+    lanes = np.zeros(32, dtype=np.int64) + 4 * start
+    for bit, vector in enumerate(vectors):
+        lanes ^= np.where(np.arange(32) >> bit & 1, vector, 0)
+    assert gf2.basis(lanes) == tuple(vectors)
+    for op in ("ld.shared.b32", "st.shared.b32"):
+        assert wavefronts(op, lanes).actual.tolist() == [gf2.degree(vectors)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 255), min_size=5, max_size=5))
+def test_the_degree_of_wide_stores_is_that_of_a_phase(chunks: list[int]) -> None:
+    vectors = [16 * chunk for chunk in chunks]
+    lanes = np.zeros(32, dtype=np.int64)
+    for bit, vector in enumerate(vectors):
+        lanes ^= np.where(np.arange(32) >> bit & 1, vector, 0)
+    assert wavefronts("st.shared.v4.b32", lanes).actual.tolist() == [4 * gf2.degree(vectors[:3], 16)]
+    assert wavefronts("ldmatrix.x4", lanes).actual.tolist() == [4 * gf2.degree(vectors[:3], 16)]
+
+
+def test_a_pattern_that_is_not_linear_has_no_basis() -> None:
+    assert gf2.basis(np.arange(32) * 12) is None
+
+
+# ---------------------------------------------------------------------------------------------- the CUDA source
+
+CHECK = """
+#include "layout.cuh"
+#include <cstdio>
+template <class Policy> void print(int rows, int units) {
+    printf("%d\\n", Policy::bytes(rows));
+    for (int row = 0; row < rows; ++row)
+        for (int unit = 0; unit < units; ++unit) printf("%d\\n", Policy::at(row, unit));
+}
+int main() {
+"""
+SOURCE = (paths.kernels() / "common" / "layout.cuh").read_text(encoding="utf-8")
+CASES = [
+    (policy, rows, columns, element_bytes, unit_bytes)
+    for policy in policies.NAMES if policy != "Sudoku" and f"struct {policy} " in SOURCE
+    for rows, columns, element_bytes, unit_bytes in
+    [(64, 128, 2, 16), (64, 64, 2, 16), (32, 32, 4, 4), (32, 32, 4, 8), (32, 32, 4, 16)]
+]  # fmt: skip
+
+
+def expected(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> list[int]:
+    tile = policies.mapping(policy, rows, columns, element_bytes, unit_bytes)
+    unit = unit_bytes // element_bytes
+    cells = tile.addresses(np.arange(rows)[:, None], np.arange(0, columns, unit)[None, :])
+    return [tile.bytes, *cells.ravel().tolist()]
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_policies_are_the_mappings(tmp_path: Path) -> None:
+    lines = [
+        f"    print<layout::{policy}<{columns * size}, {unit}>>({rows}, {columns * size // unit});"
+        for policy, rows, columns, size, unit in CASES
+    ]
+    source, program = tmp_path / "check.cu", tmp_path / "check"
+    source.write_text(CHECK + "\n".join(lines) + "\n}\n", encoding="utf-8")
+    include = f"-I{paths.kernels() / 'common'}"
+    subprocess.run(
+        ["nvcc", "-std=c++17", "--expt-relaxed-constexpr", include, "-o", str(program), str(source)],
+        check=True,
+        capture_output=True,
+    )
+    printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    assert [int(line) for line in printed.split()] == [number for case in CASES for number in expected(*case)]
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_the_square_of_the_cuda_source_is_the_table(tmp_path: Path) -> None:
+    square = SOURCE[SOURCE.index("struct Square {") : SOURCE.index("static __device__ const Square")]
+    source, program = tmp_path / "square.cpp", tmp_path / "square"
+    source.write_text(
+        f"#include <cstdint>\n#include <cstdio>\n{square}\n"
+        'int main() { Square s; for (auto &row : s.place) for (int p : row) printf("%d\\n", p); }\n',
+        encoding="utf-8",
+    )
+    subprocess.run(["g++", "-std=c++17", "-o", str(program), str(source)], check=True, capture_output=True)
+    printed = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
+    assert np.array(printed.split(), int).reshape(32, 32).tolist() == [list(row) for row in swizzle.square_32()]
+
+
+def test_the_boxes_of_tma() -> None:
+    """Chunk c of row r: bits 4 to 6 of the address XORed with bits 7 to 9, as far as a row of the box has chunks."""
+    for span in (32, 64, 128):
+        rows, columns, chunks = 16, 128, span // 16
+        tile = policies.boxed(span, rows, columns, 2)
+        for row in range(rows):
+            for chunk in range(columns // 8):
+                inner = (chunk ^ (row * span // 128)) % chunks
+                place = chunk // chunks * rows * span + row * span + inner * 16
+                assert int(tile.addresses(row, 8 * chunk)) == place
+        assert mapping.tma_mode(policies.boxed(span, rows, span // 2, 2)) == f"{span}B"
+
+
+def test_the_swizzle_that_only_half_works() -> None:
+    tile = policies.mapping("HalfSwizzle", 64, 64, 2, 16)
+    assert tile.transform == Swizzle(2, 3, 5)
+    found = access.parse("ldmatrix", tile.layout, 2).wavefronts(tile)
+    assert found.actual.sum() == 4 * found.ideal.sum(), "two distinct values for eight rows leave four ways"
+
+
+def test_a_policy_that_is_not_known_is_refused() -> None:
+    with pytest.raises(UsageError, match="Nonsense"):
+        policies.mapping("Nonsense", 32, 32, 4, 4)
+    assert isinstance(policies.mapping("Padded", 32, 32, 4, 4).transform, Padding)
+
+
+def test_the_model_needs_numpy_alone() -> None:
+    code = "import sys, ncu_swizzle.smem; print([n for n in ('pandas', 'jinja2', 'rich', 'typer') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_shapes_are_integers_all_the_way_down() -> None:
+    shape: IntTuple = ((4, 2), 8)
+    assert layout.product(shape) == 64

@@ -1,0 +1,37 @@
+"""Profiles for the tests of the gate: recordings that pass for measured ones, and ways to spoil them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
+from ncu_swizzle.profiles.model import DURATION, Metric, Profile
+
+HOSTILE = "</script>\n::error file=x::|`<b>&\x00\u202e]]>%0A##[error]"
+
+
+def measured(profile: Profile, **machine: str) -> Profile:
+    """Return the recording as if it had been measured now, on a machine that differs as said."""
+    return dataclasses.replace(profile, engine="ncu", machine=dataclasses.replace(profile.machine, **machine))
+
+
+def lasting(profile: Profile, duration_ns: Any) -> Profile:
+    return dataclasses.replace(profile, metrics={**profile.metrics, DURATION: Metric(duration_ns)})
+
+
+def named(profile: Profile, name: str, **fields: Any) -> Profile:
+    return dataclasses.replace(profile, kernel=dataclasses.replace(profile.kernel, name=name, function=name), **fields)
+
+
+def verdict_on(*texts: str) -> Verdict:
+    """Return a verdict in which each text stands wherever a text can stand."""
+    return Verdict(
+        tuple(
+            Check(outcome, text, "max-degree", text, text, place, text, text)
+            for text in texts
+            for outcome in Outcome
+            for place in (None, Place(text or "x", 3), Place(text or "x"))
+        ),
+        notes=texts,
+    )

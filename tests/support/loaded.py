@@ -1,0 +1,12 @@
+"""Everything that takes long to load, and nothing that asks the machine."""
+
+from __future__ import annotations
+
+import typer.testing  # noqa: F401
+
+from ncu_swizzle.commands import output  # noqa: F401
+from ncu_swizzle.engines import emulation  # noqa: F401
+from ncu_swizzle.gate import (
+    config,  # noqa: F401
+)
+from ncu_swizzle.sweep import running  # noqa: F401

@@ -1,0 +1,23 @@
+"""Marks of tests that need one of CUDA's tools, or a machine without a GPU."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.ncu import gpu
+
+
+def needs(*tools: str) -> pytest.MarkDecorator:
+    """Return a mark that skips a test where one of CUDA's tools is not installed."""
+    missing = Toolchain().lacking(*tools)
+    return pytest.mark.skipif(bool(missing), reason=f"{missing}: pip install 'ncu-swizzle[nvcc]'")
+
+
+NEEDS_NVCC = needs(NVCC)
+NEEDS_PTXAS = needs(PTXAS)
+NEEDS_ALL = needs(NVCC, PTXAS, NVDISASM)
+needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+without_gpu = pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")

@@ -1,0 +1,42 @@
+"""The kernel of examples/own-kernel: as options, as a described file, copied to a folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ncu_swizzle.catalog.user_kernels import Asked
+from tests.support.places import ROOT
+
+EXAMPLE = ROOT / "examples" / "own-kernel"
+FULL = Asked(
+    entry="transpose",
+    grid="n//32,n//32",
+    block="32,8",
+    args=("x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"),
+    problem={"n": 64},
+)
+TYPED = (
+    *("--grid", "n//32,n//32", "--block", "32,8", "--problem", "n=64"),
+    *("--arg", "x=float32[n,n]:random", "--arg", "y=float32[n,n]:out", "--arg", "n=int32:n"),
+)
+VARIANTS = ("--before", "-DSWIZZLE=0", "--after", "-DSWIZZLE=1")
+
+
+def own(folder: Path, text: str = "") -> Path:
+    """Copy the example's source to a folder, and a description of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(EXAMPLE / "my.cu", folder)
+    if text:
+        (folder / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    return folder / "my.cu"
+
+
+KERNEL = """
+[kernel.tile]
+source = "my.cu"
+problem = { n = 64 }
+grid = ["n // 32", "n // 32"]
+block = "32, 8"
+args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n"]
+"""

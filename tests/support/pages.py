@@ -1,0 +1,59 @@
+"""Pages of the report, parsed; and names that try to break out of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html.parser import HTMLParser
+
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render import page as report
+from ncu_swizzle.render.view import document
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page consists of; fails where an element is not closed in its turn."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" not in self.open:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+def shown(*profiles: Profile) -> document.Report:
+    return document.build(compare(profiles), report.highlight)
+
+
+def rendered(*profiles: Profile) -> Page:
+    return Page(report.render(compare(profiles)))

@@ -1,0 +1,16 @@
+"""What `process` has done before a command starts: all is loaded, and a first command has run."""
+
+from __future__ import annotations
+
+import gc
+
+from typer.testing import CliRunner
+
+from ncu_swizzle import cli
+from ncu_swizzle.render import page
+from tests.support import loaded  # noqa: F401
+
+page.prepare({})
+CliRunner().invoke(cli.app, ["profile", "--nonsense"])  # typer keeps what it finds out with the first command
+gc.collect()
+gc.freeze()  # a fork then leaves these objects' pages shared

@@ -1,0 +1,73 @@
+"""Reports of several kernels, made of recorded ones: their blocks follow each other in one container."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ncu_swizzle.ncurep.container import MAGIC
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.model import KernelId, LaunchId, MachineInfo, Profile
+
+
+def join(reports: Sequence[Path]) -> bytes:
+    """Return one report with the results of all, in their order; its session is the last one's."""
+    start = len(MAGIC)
+    data = [report.read_bytes() for report in reports]
+    bodies = [start + 4 + int.from_bytes(one[start : start + 4], "little") for one in data]
+    return data[0][: bodies[0]] + b"".join(one[body:] for one, body in zip(data, bodies, strict=True))
+
+
+def save_run(folder: Path, kernel: str, profiles: Sequence[Profile]) -> Path:
+    """Save profiles as the finished run of a kernel; return its folder, which is made."""
+    folder.mkdir()
+    for profile in profiles:
+        profile.save(folder / f"{profile.kernel.name}.json")
+    run_folder.finish(folder, kernel, [f"{profile.kernel.name}.json" for profile in profiles])
+    return folder
+
+
+def launched(profile: Profile, function: str, index: int = 0, grid: tuple[int, int, int] = (8, 1, 1)) -> Profile:
+    """Return the profile as if it were of another function, launch and grid, from a program of somebody else."""
+    name = re.split(r"[(<]", function, maxsplit=1)[0]
+    name = re.split(r"::| ", name)[-1]
+    kernel = dataclasses.replace(profile.kernel, name=name, function=function, family="", title="", mangled="")
+    metrics = {key: metric for key, metric in profile.metrics.items() if not key.startswith("launch__grid")}
+    launch = LaunchId(index, 0, "kernel", grid, (32, 1, 1))
+    return dataclasses.replace(profile, kernel=kernel, metrics=metrics, launch=launch, problem={}, engine="ncu")
+
+
+def without(profile: Profile, *metrics: str) -> Profile:
+    """Return the profile as it would be of a report that lacks the metrics, and what instructions have of them."""
+    columns = {
+        "inst_executed": "executed",
+        "memory_l1_wavefronts_shared": "wavefronts",
+        "memory_l1_wavefronts_shared_ideal": "ideal",
+    }
+    gone = {columns[name]: None for name in metrics if name in columns}
+    samples = {} if any("pcsamp" in name for name in metrics) else None
+    return dataclasses.replace(
+        profile,
+        metrics={name: metric for name, metric in profile.metrics.items() if not name.startswith(metrics)},
+        instructions=tuple(
+            dataclasses.replace(i, **gone, samples=i.samples if samples is None else samples)
+            for i in profile.instructions
+        ),
+    )
+
+
+EMPTY = Profile(
+    engine="ncu",
+    kernel=KernelId("bare", ""),
+    problem={},
+    machine=MachineInfo(),
+    when="",
+    command="",
+    report="",
+    report_sha256="",
+    errors={},
+    metrics={},
+    instructions=(),
+)

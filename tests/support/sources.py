@@ -1,0 +1,42 @@
+"""CUDA sources that several tests compile."""
+
+from __future__ import annotations
+
+NAMED = """
+namespace ns {
+template <int N, typename T, bool B> __global__ void fn(const T* x, T* y, unsigned n) { y[0] = x[n] * N; }
+template __global__ void fn<32, float, true>(const float*, float*, unsigned);
+template __global__ void fn<64, double, false>(const double*, double*, unsigned);
+}
+namespace { __global__ void hidden(int* p) { *p = 1; } }
+void use(int* p) { hidden<<<1, 1>>>(p); }
+__device__ __noinline__ int helper(int x) { return x * x + clock(); }
+extern "C" __global__ void plain(float4* a, double d, bool b, long long l) { a[0].x = d + b + l + helper(l); }
+struct Pair { float* p; int n; };
+__global__ void structure(Pair s) { s.p[s.n] = 1; }
+__global__ void none() {}
+"""
+
+TURN_AND_BEYOND = """
+extern "C" __global__ void turn(const float *x, float *y, int n) {
+    __shared__ float tile[32][32];
+    tile[threadIdx.x][threadIdx.y] = x[threadIdx.y * n + threadIdx.x];
+    __syncthreads();
+    y[threadIdx.y * n + threadIdx.x] = tile[threadIdx.y][threadIdx.x];
+}
+extern __shared__ float dynamic[];
+extern "C" __global__ void beyond(float *y) {
+    dynamic[threadIdx.x * 4] = 1.0f;
+    __syncthreads();
+    y[threadIdx.x] = dynamic[threadIdx.x];
+}
+"""
+
+PITCHED = """
+extern "C" __global__ void turn(const float *x, float *y) {
+    __shared__ float tile[32][PITCH];
+    tile[threadIdx.x][threadIdx.y] = x[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    y[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.y][threadIdx.x];
+}
+"""

@@ -1,0 +1,72 @@
+"""Sweeps for the tests: recorded profiles, enlarged and shrunk as a problem's size would, for what only lays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.model import DURATION, KernelId, Metric, Profile
+from ncu_swizzle.sweep import plan
+from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from tests.support.recordings import Recorded
+
+
+def scaled(profile: Profile, factor: float, **metrics: float) -> Profile:
+    """Return the profile as if there had been so many times as much to do."""
+    assert profile.duration_ns is not None
+    longer = {**profile.metrics, DURATION: Metric(profile.duration_ns * factor, "ns")}
+    instructions = tuple(_scaled(one, factor) for one in profile.instructions)
+    more = {name: Metric(value) for name, value in metrics.items()}
+    return replace(profile, metrics={**longer, **more}, instructions=instructions)
+
+
+def _scaled(one: Instruction, factor: float) -> Instruction:
+    def times(count: int | None) -> int | None:
+        return None if count is None else int(count * factor)
+
+    return replace(one, executed=times(one.executed), wavefronts=times(one.wavefronts), ideal=times(one.ideal))
+
+
+def transposes(
+    recorded: Recorded,
+    sizes: Sequence[int] = (512, 1024, 2048, 4096, 8192),
+    variants: Sequence[str] = ("plain", "padded", "xor", "sudoku"),
+    failing: Mapping[tuple[str, int], NcuSwizzleError] | None = None,
+) -> Sweep:
+    """Return a sweep of the transpose family; `failing` says which points ended with an error."""
+    wrong = {("transpose-xor", 1024): WrongOutput("out differs by 0.5 of its size", "read it as it was written")}
+    failing = wrong if failing is None else failing
+    planned = plan.make(collection.shipped(), ["transpose"], variants, {"n": sizes})
+    outcomes = []
+    for point in planned.points:
+        error = failing.get((point.kernel, point.sizes["n"]))
+        profile = None if error else scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2)
+        outcomes.append(Outcome(point, profile, error))
+    return Sweep(planned, "recorded", tuple(outcomes))
+
+
+HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>|`[a](http://x)"
+
+
+def hostile(recorded: Recorded) -> Sweep:
+    """Return a sweep whose names and messages are full of markup."""
+    sweep = transposes(recorded, failing={("transpose-xor", 1024): ProgramFailed(HOSTILE, HOSTILE)})
+    family = sweep.plan.family
+    names = {kernel.name: f"{HOSTILE}{kernel.name}" for kernel in sweep.plan.kernels}
+    kernels = tuple(replace(one, name=names[one.name], baseline="") for one in sweep.plan.kernels)
+    outcomes = tuple(
+        replace(
+            one,
+            point=replace(one.point, kernel=names[one.point.kernel]),
+            profile=one.profile
+            and replace(
+                one.profile, kernel=KernelId(HOSTILE, HOSTILE), machine=replace(one.profile.machine, gpu=HOSTILE)
+            ),
+        )
+        for one in sweep.outcomes
+    )
+    planned = replace(sweep.plan, family=replace(family, title=HOSTILE, name=HOSTILE), kernels=kernels)
+    return replace(sweep, plan=planned, outcomes=outcomes, reason=HOSTILE, notes=(HOSTILE,))

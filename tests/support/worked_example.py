@@ -1,0 +1,27 @@
+"""The worked example of CONTRIBUTING.md, followed to the letter in a copy of the catalogue."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from pathlib import Path
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import Family, Kernel
+from tests.support.places import ROOT
+
+
+def follow(folder: Path) -> tuple[Family, Kernel]:
+    """Add the variant `rotated` to a copy of the catalogue below the folder, and find it there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    entry = textwrap.dedent("\n".join(re.findall(r"^ {7}\S.*$", text, re.MULTILINE)))
+    assert 'name = "rotated"' in entry
+    kernels = folder / "kernels"
+    shutil.copytree(ROOT / "kernels", kernels)
+    kernel2 = (kernels / "attention" / "2_swizzled.cu").read_text(encoding="utf-8")
+    copy = kernel2.replace("kernel2", "rotated").replace("layout::XorSwizzle", "layout::AddSwizzle")
+    (kernels / "attention" / "4_rotated.cu").write_text(copy, encoding="utf-8")
+    with (kernels / "attention" / "family.toml").open("a", encoding="utf-8") as family_file:
+        family_file.write(f"\n{entry}\n")
+    return collection.load(kernels).find("rotated")

@@ -1,0 +1,139 @@
+"""``ncu-swizzle sweep``, with an ncu that fails at a point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.paths import child_environment
+from tests.support import process
+from tests.support.marks import without_gpu
+from tests.support.places import ROOT
+
+SWEEP = ("sweep", "kernel1", "kernel2", "--problem", "seq=1024,2048", "--engine", "ncu")
+
+
+def command(*arguments: str, at: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return process.run(*arguments, folder=at, env=env)
+
+
+def launches(work: Path) -> int:
+    return len((work.parent / "launches").read_text(encoding="utf-8").splitlines())
+
+
+def states(work: Path) -> list[str]:
+    manifest = json.loads((work / "swizzle-out" / "sweep-attention" / "sweep.json").read_text(encoding="utf-8"))
+    return [point["state"] for point in manifest["points"]]
+
+
+def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Callable[..., dict[str, str]]) -> None:
+    done = command(*SWEEP, "--csv", "points.csv", at=work, env=fake("prepare", 2048))
+    assert done.returncode == 4
+    assert states(work) == ["done", "done", "failed", "failed"]
+    assert "Measured: NVIDIA H100 80GB HBM3" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
+    assert "failed: kernel1 batch=4 heads=16 seq=2048: ncu could not profile the kernel" in " ".join(
+        done.stdout.split()
+    )
+    assert "error: 2 of 4 points failed" in done.stderr
+    assert "compute-sanitizer" in done.stderr
+    rows = list(csv.DictReader((work / "points.csv").read_text(encoding="utf-8").splitlines()))
+    assert [row["state"] for row in rows] == ["done", "done", "failed", "failed"]
+    assert (work / "swizzle-out" / "sweep-attention" / "report.html").is_file()
+    assert launches(work) == 4
+
+    again = command(*SWEEP, "--resume", "--json", "-", at=work, env=fake())
+    assert again.returncode == 0, again.stderr
+    found = json.loads(again.stdout)
+    assert [point["state"] for point in found["points"]] == ["done"] * 4
+    assert found["notes"] == ["2 of 4 points were taken over from swizzle-out/sweep-attention."]
+    assert launches(work) == 6, "only what had failed was launched again"
+
+
+def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[str, str]]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", *SWEEP],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=work,
+        env=fake("hang", 2048),
+    )
+    deadline = time.monotonic() + 60
+    hidden = "points/kernel1/.batch4-heads16-seq2048.*/.ncu-*/kernel1.ncu-rep"
+    place = work / "swizzle-out" / "sweep-attention"
+    while not list(place.glob(hidden)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "interrupted: 2 of 4 points are kept in swizzle-out/sweep-attention" in said
+    assert "-o swizzle-out/sweep-attention --resume" in said
+    assert states(work) == ["done", "done", "open", "open"]
+    assert (place / "report.html").is_file()
+    assert not list(place.rglob(".*"))
+    done = command(*SWEEP, "-o", "swizzle-out/sweep-attention", "--resume", at=work, env=fake())
+    assert done.returncode == 0, done.stderr
+    assert states(work) == ["done"] * 4
+
+
+def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callable[..., dict[str, str]]) -> None:
+    assert command(*SWEEP, at=work, env=fake()).returncode == 0
+    program = work.parent / "bin" / "ncu"
+    program.write_text(program.read_text().replace("2025.3.1.0", "2026.1.0.0"))
+    again = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
+    assert again.returncode == 0, again.stderr
+    assert "0 of 4 points were taken over" in again.stdout
+    assert "is profiled again: not the same ncu" in again.stdout
+    assert launches(work) == 8
+
+
+@without_gpu
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["gemm", "--problem", "n=1000"], 2, "n=1000 is outside the limits"),
+        (["gemm", "--problem", "1000"], 2, "is not NAME=SIZE"),
+        (["gemm", "--variants", "round"], 2, "has no variant 'round'"),
+        (["gemm", "--engine", "ncu"], 3, "ncu) was not found"),
+        (["gemm", "--json", "-", "--csv", "-"], 2, "only one format"),
+    ],
+)
+def test_mistakes_are_said_before_anything_runs(arguments: list[str], status: int, said: str, work: Path) -> None:
+    done = command("sweep", *arguments, at=work, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(work.iterdir())
+
+
+@pytest.mark.skipif(bool(Toolchain().lacking()), reason="needs CUDA's compiler")
+def test_kernels_of_a_project_are_swept(tmp_path: Path) -> None:
+    project = tmp_path / "own"
+    shutil.copytree(ROOT / "examples" / "own-kernel", project)
+    sizes = ("--problem", "n=64,128", "--engine", "emulated")
+    again = ("--resume", "--csv", "-")
+    first = command("sweep", "tile", *sizes, "--csv", "-", at=project, env=child_environment())
+    assert first.returncode == 0, first.stderr
+    rows = list(csv.DictReader(io.StringIO(first.stdout)))
+    conflicts = [(row["kernel"], row["n"], row["excessive"] == "0") for row in rows]
+    assert conflicts == [
+        (f"tile-{way}", n, way == "swizzled") for n in ("64", "128") for way in ("rowmajor", "swizzled")
+    ]
+    assert command("sweep", "tile", *sizes, *again, at=project, env=child_environment()).stdout == first.stdout
+    toml = project / "ncu-swizzle.toml"
+    toml.write_text(toml.read_text(encoding="utf-8").replace("tolerance = { y = 0 }", "tolerance = { y = 1 }"), "utf-8")
+    changed = command("sweep", "tile", *sizes, "--resume", at=project, env=child_environment())
+    assert "description" in changed.stdout + changed.stderr, "what was described otherwise is profiled again"

@@ -1,0 +1,113 @@
+"""What is swept, and the axes of its charts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.errors import BadProblem, UnknownKernel, UsageError
+from ncu_swizzle.sweep import plan, scales
+
+# ---------------------------------------------------------------------------------------------- the plan
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["n=1024,2048,4096"], {"n": [1024, 2048, 4096]}),
+        (["n=1024", "n=2048", "m=1"], {"n": [1024, 2048], "m": [1]}),
+        (["batch=1,2,seq=64, 128"], {"batch": [1, 2], "seq": [64, 128]}),
+        ([], {}),
+    ],
+)
+def test_sizes_are_lists_by_name(texts: list[str], found: dict[str, list[int]]) -> None:
+    assert plan.sizes(texts) == found
+
+
+@pytest.mark.parametrize("text", ["1024", "n", "n=", "=3", "n=1,x", "n=-1", "n=1.5"])
+def test_a_size_that_is_none_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="is not NAME=SIZE"):
+        plan.sizes(["m=1", text])
+
+
+def test_a_family_stands_for_its_own_variants() -> None:
+    known = collection.shipped()
+    gemm = plan.make(known, ["gemm"], [], {"n": [512, 1024, 512]})
+    assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
+    assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
+    assert plan.make(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
+    named = plan.make(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
+    assert [kernel.name for kernel in named.kernels] == ["gemm-swizzled", "gemm-plain", "reference-gemm"]
+    both = plan.make(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
+    assert both.varied == ("seq", "heads"), "the one with most sizes is the axis"
+    assert len(both.points) == 12
+    assert len({point.folder for point in both.points}) == 12
+
+
+@pytest.mark.parametrize(
+    ("names", "variants", "sizes", "error", "said"),
+    [
+        (["gemn"], [], {}, UnknownKernel, "gemn"),
+        (["gemm"], ["round"], {}, UsageError, "the family gemm has no variant 'round'"),
+        (["kernel1", "gemm-plain"], [], {}, UsageError, "not of the family attention"),
+        (["kernel1"], ["kernel2"], {}, UsageError, "--variants are those of one family"),
+        (["gemm"], [], {"n": [1024, 1000]}, BadProblem, "n=1000 is outside the limits: a multiple of 256"),
+        (["gemm"], [], {"k": [1]}, BadProblem, "has no parameter 'k'"),
+        (["transpose"], [], {"n": range(1, 300)}, UsageError, "that would be 1,495 points"),
+    ],
+)
+def test_what_cannot_be_swept_is_said_before_anything_runs(
+    names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        plan.make(collection.shipped(), names, variants, sizes)
+
+
+def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
+    known = collection.shipped()
+    gemm = plan.make(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
+    # gemm-wide names gemm-pipelined, which is not swept
+    assert gemm == {
+        "gemm-plain": "gemm-plain",
+        "gemm-swizzled": "gemm-plain",
+        "gemm-wide": "gemm-wide",
+        "reference-gemm": "gemm-plain",
+    }
+    assert plan.make(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
+    vectors = plan.make(known, ["vectors"], [], {}).baselines()
+    assert (vectors["vectors-4-swizzle"], vectors["vectors-8-swizzle"]) == ("vectors-4-stride", "vectors-8-stride")
+
+
+# ---------------------------------------------------------------------------------------------- axes
+
+POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
+
+
+@given(POSITIVE)
+def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
+    for make in (scales.linear, scales.logarithmic, scales.counts, scales.degrees):
+        scale = make(values)
+        places = [scale.place(value) for value in sorted(values)]
+        assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
+        assert places == sorted(places)
+        assert 1 <= len(scale.ticks) <= 45
+        assert all(-1e-9 <= scale.place(tick) <= 1 + 1e-9 for tick in scale.ticks)
+
+
+def test_axes_are_marked_at_round_numbers() -> None:
+    assert scales.linear([3.4]).ticks == (0, 1, 2, 3, 4)
+    assert scales.linear([1.0, 0.2]).ticks == (0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0)
+    assert scales.degrees([1.0]).ticks == (1, 2)
+    assert scales.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
+    assert scales.counts([0, 0]).ticks == (0,)
+    assert scales.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
+    assert scales.counts([0, 5]).place(0) == 0
+    assert scales.counts([0, 5]).place(5) > scales.ZERO_ROOM
+    assert scales.sizes([7]).place(7) == 0.5
+    assert math.isclose(scales.sizes([512, 1024, 2048]).place(1024), 0.5)

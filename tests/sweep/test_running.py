@@ -1,0 +1,119 @@
+"""Sweeps: what is planned, kept, taken over and shown; with recorded figures, and with an ncu that fails at a point."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import BadFile, NotWritable
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.sweep import folder, plan, running
+from ncu_swizzle.sweep.outcome import Sweep
+from tests.support.recordings import Recorded
+
+RECORDED = Request(engine="recorded")
+
+
+def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "xor"), **how: Any) -> Sweep:
+    planned = plan.make(known, ["transpose"], variants, {})
+    return running.run(known, planned, RECORDED, place, **how)
+
+
+def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
+    place = tmp_path / "sweep"
+    sweep = sweep_of(collection.shipped(), place)
+    assert [one.profile for one in sweep.outcomes] == [recorded("transpose-plain"), recorded("transpose-xor")]
+    manifest = json.loads((place / "sweep.json").read_text(encoding="utf-8"))
+    assert [point["state"] for point in manifest["points"]] == ["done", "done"]
+    for point in manifest["points"]:
+        assert run_folder.load_profile(place / point["profile"]) == recorded(point["kernel"])
+    assert {file.name for file in (place / "points" / "transpose-xor" / "n4096").iterdir()} == {
+        *("point.json", "profile.json", "transpose-xor.ncu-rep", "transpose-xor.facts.json")
+    }
+    assert (place / "report.html").is_file()
+    assert not list(place.rglob(".*")), "nothing hidden is left"
+    running.conclude(sweep)
+
+
+def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
+    place = tmp_path / "sweep"
+    known = collection.shipped()
+    sweep_of(known, place, ("plain",))
+    stamp = (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns
+    seen: list[tuple[str, bool]] = []
+    sweep = sweep_of(known, place, resume=True, on_point=lambda one: seen.append((one.point.kernel, one.kept)))
+    assert seen == [("transpose-plain", True), ("transpose-xor", False)]
+    assert sweep.notes == (f"1 of 2 points were taken over from {place}.",)
+    assert (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns == stamp
+
+
+def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = tmp_path / "kernels"
+    shutil.copytree(paths.kernels(), kernels)
+    monkeypatch.setattr(paths, "kernels", lambda: kernels)  # recordings are of the shipped families alone
+    place = tmp_path / "sweep"
+    sweep_of(collection.load(kernels), place)
+    header = kernels / "transpose" / "transpose.cuh"
+    header.write_text(header.read_text(encoding="utf-8") + "// edited\n", encoding="utf-8")
+    sweep = sweep_of(collection.load(kernels), place, resume=True)
+    assert not any(one.kept for one in sweep.outcomes)
+    assert sweep.notes[0].startswith("0 of 2 points were taken over")
+    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: not the same sources."
+    options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
+    planned = plan.make(collection.load(kernels), ["transpose"], ["plain"], {})
+    again = running.run(collection.load(kernels), planned, options, place, resume=True)
+    assert again.notes[1].endswith("not the same options.")
+
+
+@pytest.mark.parametrize("file", ["profile.json", "point.json"])
+@pytest.mark.parametrize("ruin", [b"", b"{}", b"[1]", b'{"schema": 1}', b"\xff\xfe", b"[" * 100_000])
+def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path, recorded: Recorded) -> None:
+    place = tmp_path / "sweep"
+    sweep_of(collection.shipped(), place, ("xor",))
+    (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
+    sweep = sweep_of(collection.shipped(), place, ("xor",), resume=True)
+    assert [one.kept for one in sweep.outcomes] == [False]
+    assert sweep.outcomes[0].profile == recorded("transpose-xor")
+    assert "is profiled again" in sweep.notes[1]
+    assert sweep_of(collection.shipped(), place, ("xor",), resume=True).outcomes[0].kept
+
+
+def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = collection.shipped()
+    place = tmp_path / "sweep"
+    sweep_of(known, place, ("xor",))
+    with pytest.raises(NotWritable, match="already holds"):
+        sweep_of(known, place, ("plain",))
+    sweep_of(known, place, ("plain",), overwrite=True)
+    assert [one.name for one in (place / "points").iterdir()] == ["transpose-plain"]
+    planned = plan.make(known, ["vectors"], ["4-stride"], {})
+    with pytest.raises(BadFile, match="holds a sweep of transpose, not of vectors"):
+        running.run(known, planned, RECORDED, place, resume=True)
+    for number in ("", "-2"):
+        planned = plan.make(known, ["transpose"], ["xor"], {})
+        assert running.run(known, planned, RECORDED).folder == Path(f"swizzle-out/sweep-transpose{number}")
+    resumed = running.run(known, planned, RECORDED, resume=True)
+    assert resumed.folder == Path("swizzle-out/sweep-transpose-2")
+    assert resumed.outcomes[0].kept
+
+
+def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
+    with folder.opened(tmp_path), pytest.raises(NotWritable, match="another sweep is writing"):
+        sweep_of(collection.shipped(), tmp_path, ("xor",))
+    sweep_of(collection.shipped(), tmp_path, ("xor",))
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_at_once() -> None:
+    with pytest.raises(NotWritable, match="cannot write to /proc/sweep"):
+        sweep_of(collection.shipped(), Path("/proc/sweep"), ("xor",))

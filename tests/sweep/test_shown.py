@@ -1,0 +1,104 @@
+"""A sweep as a table and as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.profiles.model import DURATION
+from ncu_swizzle.sweep import page, plan, table, view
+from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from tests.support.recordings import Recorded
+from tests.support.sweeps import hostile, transposes
+
+
+def test_the_table_has_a_row_per_point(recorded: Recorded) -> None:
+    sweep = transposes(recorded)
+    rows = list(csv.DictReader(io.StringIO(table.to_csv(sweep))))
+    assert list(rows[0]) == ["kernel", "n", *(column.name for column in table.COLUMNS)]
+    assert len(rows) == len(sweep.outcomes)
+    plain, padded = recorded("transpose-plain"), recorded("transpose-padded")
+    row = next(row for row in rows if row["kernel"] == "transpose-padded" and row["n"] == "4096")
+    assert float(row["duration"]) == pytest.approx((padded.duration_ns or 0) / 1e6)
+    assert float(row["speedup"]) == pytest.approx((plain.duration_ns or 0) / (padded.duration_ns or 1))
+    assert (row["baseline"], row["excessive"], row["degree"], row["error"]) == ("transpose-plain", "0", "1.0", "")
+    failed = next(row for row in rows if row["state"] == "failed")
+    assert failed["error"] == "out differs by 0.5 of its size"
+    assert failed["duration"] == failed["excessive"] == failed["speedup"] == ""
+    found = json.loads(table.to_json(sweep))
+    assert [point["kernel"] for point in found["points"]] == [row["kernel"] for row in rows]
+    assert found["varied"] == ["n"]
+    assert next(point for point in found["points"] if point["state"] == "failed")["degree"] is None
+
+
+def test_markdown_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
+    text = table.to_markdown(hostile(recorded))
+    lines = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in lines}) == 1
+    assert "<script" not in text
+    assert "http://" not in text
+    good = table.to_markdown(transposes(recorded))
+    assert "| transpose-plain | 4,096 | 0.080 ms | 1.00× | 16,252,928 | 16.50 |" in good
+    assert "- transpose-xor n=1024: out differs by 0.5 of its size" in good
+
+
+def test_names_stay_names_on_the_page(recorded: Recorded) -> None:
+    html = page.render(hostile(recorded))
+    assert html.count("<script") == html.count("<img") == 0
+    assert "&lt;script&gt;" in html
+    assert page.render(hostile(recorded)) == html
+
+
+def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
+    built = view.build(transposes(recorded))
+    (group,) = built.groups
+    assert [chart.title.split(",")[0] for chart in group.charts] == [
+        figure.title.split(",")[0] for figure in view.FIGURES
+    ]
+    for chart in group.charts:
+        xor = next(series for series in chart.series if series.label == "transpose-xor")
+        assert len(xor.marks) == 4
+        assert [line.count("L") for line in xor.lines] == [2], "512 stands alone, 2048 to 8192 are joined"
+        for mark in (mark for series in chart.series for mark in series.marks):
+            assert view.LEFT <= mark.x <= view.RIGHT
+            assert view.TOP <= mark.y <= view.BOTTOM
+
+
+def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
+    sweep = transposes(recorded, failing={})
+    timeless = tuple(
+        replace(
+            one, profile=replace(one.profile, metrics={k: v for k, v in one.profile.metrics.items() if k != DURATION})
+        )
+        for one in sweep.outcomes
+        if one.profile
+    )
+    built = view.build(replace(sweep, engine="emulated", outcomes=timeless))
+    assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
+    assert "unknown" in built.lines[0].cells
+    assert built.where.startswith("Computed, not measured")
+    nothing = replace(sweep, outcomes=tuple(Outcome(point) for point in sweep.plan.points))
+    assert "No point has figures." in page.render(nothing)
+
+
+def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
+    planned = plan.make(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    outcomes = tuple(Outcome(point, recorded(point.kernel)) for point in planned.points)
+    built = view.build(Sweep(planned, "recorded", outcomes))
+    assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
+    assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
+    assert built.heads[:3] == ("Variant", "seq", "heads")
+
+
+def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
+    planned = plan.make(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
+    planned = replace(planned, kernels=kernels)
+    outcomes = tuple(Outcome(point, recorded("transpose-plain")) for point in planned.points)
+    legend = view.build(Sweep(planned, "recorded", outcomes)).legend
+    assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20
