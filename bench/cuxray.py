@@ -22,15 +22,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.ncurep import container
 from ncu_swizzle import paths
-from ncu_swizzle.ncurep import reader  # noqa: E402
-from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
-from ncu_swizzle.engines import emulation  # noqa: E402
 from ncu_swizzle.build.toolchain import NVDISASM, Toolchain  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines import emulation  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
+from ncu_swizzle.ncurep import (
+    container,
+    reader,  # noqa: E402
+)
 from ncu_swizzle.profiles.model import Profile  # noqa: E402
 
 STRESS = ROOT / "tests" / "data" / "stress"

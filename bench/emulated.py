@@ -21,14 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
-from ncu_swizzle.ncurep import reader  # noqa: E402
-from ncu_swizzle.texts import in_words  # noqa: E402
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation  # noqa: E402
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
+from ncu_swizzle.ncurep import reader  # noqa: E402
 from ncu_swizzle.profiles.model import Profile  # noqa: E402
+from ncu_swizzle.texts import in_words  # noqa: E402
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)

@@ -16,11 +16,11 @@ from typing import Any
 from tables import ROOT, head, replace, row
 
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.jobs import time_kernels
-from ncu_swizzle.render import terminal_times
 from ncu_swizzle.catalog.family import Family, Kernel
-from ncu_swizzle.profiles.result import Timing
 from ncu_swizzle.engines.context import Request
+from ncu_swizzle.jobs import time_kernels
+from ncu_swizzle.profiles.result import Timing
+from ncu_swizzle.render import terminal_times
 
 
 def main() -> None:

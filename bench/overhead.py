@@ -19,11 +19,10 @@ from statistics import median
 
 from tables import head, row
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu import profiler
 from ncu_swizzle import paths
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
+from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncu.options import Options
 
 ROUNDS = 5

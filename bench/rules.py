@@ -19,14 +19,12 @@ from statistics import median
 from tables import ROOT, head, replace, row
 from walls import read
 
-from ncu_swizzle.pack import bridge
+from ncu_swizzle import child, paths
 from ncu_swizzle.catalog import collection
-from ncu_swizzle import child
-from ncu_swizzle.ncu import installed
-from ncu_swizzle.ncu import options as options_
-from ncu_swizzle.ncu import profiler
-from ncu_swizzle import paths
 from ncu_swizzle.engines import measured as measured_
+from ncu_swizzle.ncu import installed, profiler
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles.model import Profile
 
 REPEATS = 7

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tables import ROOT, head, replace, row
 
-from ncu_swizzle.catalog import collection
 from ncu_swizzle import paths
+from ncu_swizzle.catalog import collection
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.comparison import METRICS
 from ncu_swizzle.profiles.model import Profile

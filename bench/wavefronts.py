@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem import wavefronts
+from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import WARP
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"

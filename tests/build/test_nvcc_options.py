@@ -32,7 +32,7 @@ def test_options_that_cannot_be_are_told(text: str, tmp_path: Path) -> None:
 
 
 def test_a_language_standard_of_theirs_replaces_ours(tmp_path: Path) -> None:
-    family = user_kernels.of_file(own(tmp_path), replace(FULL, options=("-std=c++20",)), ())
+    family = user_kernels.family_of(own(tmp_path), replace(FULL, options=("-std=c++20",)), ())
     assert recipe.options(family, family.kernels[0]) == ("-lineinfo", "-O3", "-std=c++20")
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import paths
-from ncu_swizzle.build import recipe
+from ncu_swizzle.build import compiled, recipe
 from ncu_swizzle.catalog import includes, user_kernels
 from ncu_swizzle.catalog.family import Family
-from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.cubin import line_table, symbols
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.launch import __main__
@@ -31,15 +31,15 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     (tmp_path / "outside.cuh").write_text("// outside\n", encoding="utf-8")
     other = tmp_path / "elsewhere" / "b.cuh"
     other.write_text("// b\n", encoding="utf-8")
-    asked = Asked(grid="1", block="1", options=(f"-I{other.parent}",))
-    family = user_kernels.of_file(source, asked, ())
+    asked = KernelDescription(grid="1", block="1", options=(f"-I{other.parent}",))
+    family = user_kernels.family_of(source, asked, ())
     assert sorted(family.source_texts()) == ["inc/a.cuh", "inc/c.cuh", "my.cu"]
     assert {str(other), str(tmp_path / "outside.cuh")} < family.included().keys()
     (kernel,) = family.kernels
-    before = recipe.cached(family, kernel, "sm_90", "13.0")
+    before = compiled.cache_key(family, kernel, "sm_90", "13.0")
     assert recipe.cacheable(family, kernel)
     other.write_text("// changed\n", encoding="utf-8")
-    assert recipe.cached(family, kernel, "sm_90", "13.0") != before
+    assert compiled.cache_key(family, kernel, "sm_90", "13.0") != before
     other.write_text("#include NAMED\n", encoding="utf-8")
     assert not recipe.cacheable(family, kernel)
     assert includes.computed("#include NAMED") is True
@@ -55,7 +55,9 @@ def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) 
     (source.parent / "sub").mkdir()
     helper = "__device__ inline float twice(float x) {\n  x = sqrtf(x);\n  return x * 2;\n}\n"
     (source.parent / "helper.cuh").write_text(helper, encoding="utf-8")
-    family = user_kernels.of_file(source, Asked(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ())
+    family = user_kernels.family_of(
+        source, KernelDescription(grid="1", block="32", args=("x=float32[32]:zeros:out",)), ()
+    )
     cubin = compile_(family, tmp_path)
     name = symbols.find(cubin, family.kernels[0].entry)
     facts = Facts({"source_roots": __main__.what_runs(family, family.kernels[0], {})["source_roots"]})
@@ -79,7 +81,7 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
     source = own(tmp_path)
     text = '#include "layout.cuh"\n__global__ void fn(int* x) { x[0] = layout::RowMajor<64>::at(1, 0); }\n'
     source.write_text(text, encoding="utf-8")
-    family = user_kernels.of_file(source, Asked(grid="1", block="1", args=("x=int32[1]:out",)), ())
+    family = user_kernels.family_of(source, KernelDescription(grid="1", block="1", args=("x=int32[1]:out",)), ())
     assert "#pragma once" in family.included()[str(paths.kernels() / "common" / "layout.cuh")]
     (tmp_path / "layout.cuh").write_text("namespace layout { template <int> struct RowMajor {", encoding="utf-8")
     assert str(tmp_path / "layout.cuh") in family.included(), "their own header goes before ours"
@@ -88,6 +90,6 @@ def test_a_user_s_kernel_may_include_our_helpers(tmp_path: Path) -> None:
 
 
 def test_a_path_that_nvcc_cannot_read_is_told(tmp_path: Path) -> None:
-    family = user_kernels.of_file(own(tmp_path / 'a"b'), FULL, ())
+    family = user_kernels.family_of(own(tmp_path / 'a"b'), FULL, ())
     with pytest.raises(UsageError, match="cannot read a path"):
         recipe.unit(family, family.kernels[0])

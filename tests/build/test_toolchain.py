@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import toolchain
-from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.build import compiled, toolchain
+from ncu_swizzle.build.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
@@ -90,7 +90,7 @@ def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
     said = "echo 'gcc: No such file or directory'; echo 'nvcc fatal   : Failed to preprocess host compiler properties.'"
     program(bare, NVCC, f'case "$1" in --version) echo "release 13.0, V13.0.88";; *) {said}; exit 1;; esac')
     with pytest.raises(EnvironmentLacking, match=r"C\+\+ compiler") as caught:
-        Toolchain().compile(*collection.shipped().find("transpose-plain"))
+        compiled.cubin(*collection.shipped().find("transpose-plain"), ARCH, Toolchain())
     assert "g++" in caught.value.hint
 
 
@@ -103,9 +103,13 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
     )
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
     family, kernel = collection.shipped().find("transpose-plain")
-    assert Toolchain().compile(family, kernel) == Toolchain().compile(family, kernel) == b"cubin"
+    assert (
+        compiled.cubin(family, kernel, ARCH, Toolchain())
+        == compiled.cubin(family, kernel, ARCH, Toolchain())
+        == b"cubin"
+    )
     assert counter.read_text().split() == ["once"]
-    Toolchain().compile(family, collection.shipped().find("transpose-xor")[1])
+    compiled.cubin(family, collection.shipped().find("transpose-xor")[1], ARCH, Toolchain())
     assert counter.read_text().split() == ["once", "once"]
 
 
@@ -119,7 +123,9 @@ def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch:
         family, kernel = collection.shipped().find(name)
         recorded = container.inspect(RECORDINGS / family.name / f"{name}.ncu-rep").results[0]
         section = f".text.{recorded.function}"
-        here, there = (Cubin(data, name).section(section) for data in (tools.compile(family, kernel), recorded.cubin))
+        here, there = (
+            Cubin(data, name).section(section) for data in (compiled.cubin(family, kernel, ARCH, tools), recorded.cubin)
+        )
         assert here == there, name
 
 
@@ -133,7 +139,7 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
     wrong = replace(family, folder=tmp_path / "kernels" / "wrong")
     wrong.source(kernel).write_text("__global__ void transpose_plain() { undeclared = 1; }")
     with pytest.raises(Exception, match=r'(?s)could not compile 1_plain.cu.*"undeclared" is undefined'):
-        Toolchain().compile(wrong, kernel)
+        compiled.cubin(wrong, kernel, ARCH, Toolchain())
 
 
 @NEEDS_PTXAS

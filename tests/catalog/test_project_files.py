@@ -11,7 +11,7 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build import headers, recipe
 from ncu_swizzle.catalog import argument_syntax, collection, project, project_kernels, user_kernels
-from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
 from tests.support.families import FAMILY
 from tests.support.own_kernel import EXAMPLE, KERNEL, own
@@ -88,7 +88,7 @@ def test_a_name_that_is_taken_is_refused(name: str, said: str, tmp_path: Path) -
 def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> None:
     source = own(tmp_path)
     source.write_text("__global__ void kernel2() {}\n", encoding="utf-8")
-    known, names = user_kernels.chosen(str(source), Asked(grid="1", block="1"))
+    known, names = user_kernels.chosen(str(source), KernelDescription(grid="1", block="1"))
     assert names == ["kernel2"]
     assert known.find("kernel2")[0].folder == tmp_path
 
@@ -96,15 +96,15 @@ def test_a_file_s_own_kernel_goes_before_ours_of_its_name(tmp_path: Path) -> Non
 def test_several_descriptions_of_one_file_need_a_name(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL + KERNEL.replace("tile", "other").replace("my.cu", "./my.cu"))
     with pytest.raises(UsageError, match=r"describes 2 kernels of my\.cu: tile, other"):
-        user_kernels.chosen(str(source), Asked())
-    assert user_kernels.chosen(str(source), Asked(entry="other"))[1] == ["other"]
+        user_kernels.chosen(str(source), KernelDescription())
+    assert user_kernels.chosen(str(source), KernelDescription(entry="other"))[1] == ["other"]
 
 
 def test_what_the_file_does_not_say_the_command_line_may(tmp_path: Path) -> None:
     source = own(tmp_path, KERNEL.replace('block = "32, 8"', ""))
     with pytest.raises(UsageError, match="tile has no block"):
         user_kernels.everything(start=tmp_path)
-    known, names = user_kernels.chosen(str(source), Asked(block="32,8"))
+    known, names = user_kernels.chosen(str(source), KernelDescription(block="32,8"))
     assert known.find(names[0])[0].block == ("32", "8", "1")
 
 
@@ -139,10 +139,10 @@ def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)
     shutil.copy(EXAMPLE / "reference.py", tmp_path)
-    known, names = user_kernels.chosen(str(source), Asked())
+    known, names = user_kernels.chosen(str(source), KernelDescription())
     assert names == ["tile-rowmajor", "tile-swizzled"]
     family = known.find("tile-swizzled")[0]
-    example = user_kernels.of_file(EXAMPLE / "my.cu", Asked(), (spec,))
+    example = user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(), (spec,))
     for part in ("arguments", "parameters", "grid", "block", "bytes"):
         assert getattr(family, part) == getattr(example, part)
     for line in re.findall(r"^\| (`.*`) \|", page.split("## Arguments")[1].split("## In")[0], re.MULTILINE):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.build import recipe
+from ncu_swizzle.build import compiled, recipe
 from ncu_swizzle.catalog import collection, family_json, project, project_kernels, user_kernels
-from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadFile, UsageError
 from tests.support.own_kernel import EXAMPLE, FULL, own
 
@@ -17,7 +17,7 @@ from tests.support.own_kernel import EXAMPLE, FULL, own
 
 
 def test_a_file_becomes_a_family(tmp_path: Path) -> None:
-    family = user_kernels.of_file(own(tmp_path), FULL, ())
+    family = user_kernels.family_of(own(tmp_path), FULL, ())
     (kernel,) = family.kernels
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
@@ -31,17 +31,17 @@ def test_a_file_becomes_a_family(tmp_path: Path) -> None:
 
 def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path) -> None:
     source = own(tmp_path)
-    assert user_kernels.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
+    assert user_kernels.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "transpose"
     source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"my\.cu has 2 kernels: one, two") as several:
-        user_kernels.of_file(source, replace(FULL, entry=""), ())
+        user_kernels.family_of(source, replace(FULL, entry=""), ())
     assert several.value.hint == "--kernel one"
     source.write_text('#include "body.cuh"\n', encoding="utf-8")
     (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
-    assert user_kernels.of_file(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
+    assert user_kernels.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
     source.write_text("int x;\n", encoding="utf-8")
     with pytest.raises(UsageError, match="declares no __global__ function"):
-        user_kernels.of_file(source, replace(FULL, entry=""), ())
+        user_kernels.family_of(source, replace(FULL, entry=""), ())
 
 
 @pytest.mark.parametrize(
@@ -59,37 +59,37 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
 def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
     asked = replace(FULL, **{"problem": {"n": 2048}, **change})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=said) as wrong:
-        user_kernels.of_file(own(tmp_path), asked, ())
+        user_kernels.family_of(own(tmp_path), asked, ())
     assert wrong.value.hint
 
 
 def test_before_and_after_are_one_kernel_compiled_in_two_ways(tmp_path: Path) -> None:
     asked = replace(FULL, options=("-DTILE=32",), before=("-DSWIZZLE=0",), after=("-DSWIZZLE=1",))
-    family = user_kernels.of_file(own(tmp_path), asked, ())
+    family = user_kernels.family_of(own(tmp_path), asked, ())
     before, after = family.kernels
     assert (before.name, after.name, after.baseline) == ("transpose (before)", "transpose (after)", before.name)
     assert recipe.options(family, after) == (*recipe.OPTIONS, "-DTILE=32", "-DSWIZZLE=1")
-    cached = {recipe.cached(family, kernel, "sm_90", "13.0").name for kernel in family.kernels}
+    cached = {compiled.cache_key(family, kernel, "sm_90", "13.0") for kernel in family.kernels}
     assert len(cached) == 2
     assert all(" " not in name and "(" not in name for name in cached)
 
 
 def test_the_command_line_says_it_instead_of_the_file() -> None:
     described = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    as_it_is = user_kernels.of_file(EXAMPLE / "my.cu", Asked(), described)
+    as_it_is = user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(), described)
     assert [kernel.name for kernel in as_it_is.kernels] == ["tile-rowmajor", "tile-swizzled"]
     assert as_it_is.reference == f"{EXAMPLE}/reference.py:transpose"
-    other = user_kernels.of_file(EXAMPLE / "my.cu", Asked(block="32,4", problem={"n": 96}), described)
+    other = user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(block="32,4", problem={"n": 96}), described)
     assert other.block == ("32", "4", "1")
     assert other.grid == as_it_is.grid
     assert other.problem() == {"n": 96}
-    ways = user_kernels.of_file(EXAMPLE / "my.cu", Asked(before=("-DSWIZZLE=0",)), described)
+    ways = user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(before=("-DSWIZZLE=0",)), described)
     assert [kernel.name for kernel in ways.kernels] == ["tile (before)", "tile (after)"]
 
 
 def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
     with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is none"):
-        user_kernels.chosen("kernel2", Asked(grid="1", args=("1",)))
+        user_kernels.chosen("kernel2", KernelDescription(grid="1", args=("1",)))
     with pytest.raises(BadFile, match=r"nowhere\.cu does not exist"):
         user_kernels.chosen("nowhere.cu", FULL)
     with pytest.raises(UsageError, match="a file beside other kernels"):
@@ -101,7 +101,10 @@ def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
 
 def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
     described = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    families = [user_kernels.of_file(EXAMPLE / "my.cu", Asked(), described), *collection.shipped().families]
+    families = [
+        user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(), described),
+        *collection.shipped().families,
+    ]
     for number, family in enumerate(families):
         file = tmp_path / f"{number}.json"
         family_json.write(family, file)

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.build import argument_check
 from ncu_swizzle.catalog import argument_syntax
-from ncu_swizzle.cubin import line_table, symbols
+from ncu_swizzle.cubin import demangled, line_table, symbols
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.ncurep import container
 from tests.support.sources import NAMED
 
 
-def test_only_kernels_are_listed(cubin: bytes) -> None:
-    named = sorted(symbols.qualified(symbols.demangle(name)) for name in symbols.kernels(cubin))
+def test_only_kernels_are_listed(cubin: Cubin) -> None:
+    named = sorted(demangled.qualified(demangled.demangle(name)) for name in cubin.kernels)
     assert named == [
         "(anonymous namespace)::hidden", "none", "ns::fn<32, float, true>", "ns::fn<64, double, false>", "plain",
         "structure",
@@ -38,21 +39,19 @@ def test_only_kernels_are_listed(cubin: bytes) -> None:
         ("hidden", "(anonymous namespace)::hidden"),
     ],
 )
-def test_a_kernel_is_found_by_its_name(wanted: str, found: str, cubin: bytes) -> None:
+def test_a_kernel_is_found_by_its_name(wanted: str, found: str, cubin: Cubin) -> None:
     name = symbols.find(cubin, wanted)
-    assert found in (name, symbols.qualified(symbols.demangle(name)))
+    assert found in (name, demangled.qualified(demangled.demangle(name)))
 
 
-def test_several_kernels_of_a_name_are_told_apart(cubin: bytes) -> None:
+def test_several_kernels_of_a_name_are_told_apart(cubin: Cubin) -> None:
     for wanted in ("fn", "ns::fn"):
         with pytest.raises(UsageError, match=r"2 kernels called .*ns::fn<32, float, true>, ns::fn<64") as several:
-            symbols.find(cubin, wanted, "k.cu")
+            symbols.find(cubin, wanted)
         assert symbols.find(cubin, several.value.hint.split('"')[1])
     for wanted in ("nothing", "fn<16>", "helper"):
         with pytest.raises(UnknownKernel, match=rf"k\.cu has no kernel {wanted}; it has "):
-            symbols.find(cubin, wanted, "k.cu")
-    with pytest.raises(UsageError, match="cannot be read"):
-        symbols.kernels(b"no cubin")
+            symbols.find(cubin, wanted)
 
 
 def test_declarations_are_read_from_the_source() -> None:
@@ -72,7 +71,7 @@ def test_any_source_is_read(text: str) -> None:
 # ---------------------------------------------------------------------------------------------- arguments
 
 
-def fit(cubin: bytes, kernel: str, *texts: str) -> None:
+def fit(cubin: Cubin, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
     found = argument_syntax.parse(texts, Path(), {"n": 8})
     sizes = [8 if one.shape else {"b": 1, "i": 4, "f": 4, "u": 4}[one.dtype[0]] for one in found]
@@ -80,7 +79,7 @@ def fit(cubin: bytes, kernel: str, *texts: str) -> None:
     argument_check.check(cubin, symbols.find(cubin, kernel), found, sizes)
 
 
-def test_right_arguments_pass(cubin: bytes) -> None:
+def test_right_arguments_pass(cubin: Cubin) -> None:
     fit(cubin, "fn<32,float,true>", "x=float32[n]:random", "y=float32[n]:out", "n=uint32:n")
     fit(cubin, "fn<32,float,true>", "x=float32[n]:random", "y=float32[n]:out", "n")  # int for unsigned is fine
     fit(cubin, "plain", "a=float32[n,4]:out", "1.5", "true", "3ll")
@@ -101,7 +100,7 @@ def test_right_arguments_pass(cubin: bytes) -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_told_before_a_launch(
-    kernel: str, texts: tuple[str, ...], said: str, cubin: bytes
+    kernel: str, texts: tuple[str, ...], said: str, cubin: Cubin
 ) -> None:
     with pytest.raises(UsageError, match="the arguments do not fit") as wrong:
         fit(cubin, kernel, *texts)
@@ -111,5 +110,5 @@ def test_arguments_that_do_not_fit_are_told_before_a_launch(
 
 def test_a_recorded_kernel_of_the_catalogue_is_found_too(recorded_file: Callable[[str], Path]) -> None:
     (result,) = container.inspect(recorded_file("kernel2")).results
-    assert symbols.find(result.cubin, "kernel2") == "kernel2"
+    assert symbols.find(Cubin(result.cubin, "kernel2"), "kernel2") == "kernel2"
     assert line_table.line_table(result.cubin, "kernel2").rows

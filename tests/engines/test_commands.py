@@ -13,8 +13,8 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.catalog.user_kernels import Asked
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import choice, computed, emulation, obtain
 from ncu_swizzle.engines.context import Request
@@ -117,7 +117,7 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(obtain, "_lacking", lambda request: "")
-    asked = Asked(
+    asked = KernelDescription(
         entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
     )
     known, (name,) = user_kernels.chosen(str(binary), asked, config="none")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.build import compiled
+from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog import collection, fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
@@ -25,6 +26,7 @@ from ncu_swizzle.ncurep.container import Result
 from ncu_swizzle.profiles.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
+from tests.support.recorded_code import recorded_code
 
 pytestmark = pytest.mark.xdist_group("stress")  # the recording is read once
 KERNELS = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
@@ -60,7 +62,7 @@ def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile,
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)
     first = profile.instructions[0].pc
-    code = emulated_launch.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
+    code = recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
     launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
     rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
     different = []
@@ -84,7 +86,7 @@ def test_every_kernel_can_be_emulated_from_its_binary(
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)
     rows = [(one.pc, one.sass) for one in profile.instructions]
-    check_emulated(name, cubin, result.function, emulated_launch.recorded_code(cubin, result.function, rows))
+    check_emulated(name, cubin, result.function, recorded_code(cubin, result.function, rows))
 
 
 @pytest.mark.slow  # 45 compilations
@@ -93,8 +95,8 @@ def test_every_kernel_can_be_emulated_from_its_binary(
 def test_every_kernel_can_be_emulated_from_its_source(name: str) -> None:
     family, kernel = KERNELS[name]
     tools = Toolchain()
-    cubin = Cubin(tools.compile(family, kernel), name)
-    symbol = symbols.find(cubin.data, kernel.entry, family.source(kernel).name)
+    cubin = Cubin(compiled.cubin(family, kernel, ARCH, tools), name)
+    symbol = symbols.find(cubin, kernel.entry)
     check_emulated(name, cubin, symbol, emulated_launch.code(cubin, symbol, tools.disassemble(cubin.data, name)))
 
 

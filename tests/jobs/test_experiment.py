@@ -11,6 +11,8 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import ProgramFailed, UsageError
 from ncu_swizzle.jobs import entries, profile_kernel, time_kernels
+from ncu_swizzle.jobs.companions import Companions
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.model import Profile
 
 RECORDED = Request(engine="recorded")
@@ -25,18 +27,32 @@ def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch
         return real(found, entry, *more)
 
     monkeypatch.setattr(profile_kernel, "resolve", failing)
-    result = profile_kernel.profile(collection.shipped(), "kernel2", RECORDED, export=tmp_path / "out")
+    result = profile_kernel.profile(
+        collection.shipped(),
+        collection.shipped().target("kernel2"),
+        RECORDED,
+        destination=Destination(tmp_path / "out"),
+    )
     assert result.comparison.labels == ("kernel1", "kernel2")
     assert result.comparison.warnings == ("Without reference-attention: out of memory.",)
     with pytest.raises(ProgramFailed):
         profile_kernel.profile(
-            collection.shipped(), "kernel2", RECORDED, reference="reference-attention", export=tmp_path / "2"
+            collection.shipped(),
+            collection.shipped().target("kernel2"),
+            RECORDED,
+            Companions(reference="reference-attention"),
+            Destination(tmp_path / "2"),
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
 def test_a_reference_has_no_reference_of_its_own(tmp_path: Path) -> None:
-    result = profile_kernel.profile(collection.shipped(), "reference-attention", RECORDED, export=tmp_path / "out")
+    result = profile_kernel.profile(
+        collection.shipped(),
+        collection.shipped().target("reference-attention"),
+        RECORDED,
+        destination=Destination(tmp_path / "out"),
+    )
     assert result.comparison.labels == ("reference-attention",)
 
 

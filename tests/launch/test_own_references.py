@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.catalog import fills, project, project_kernels, user_kernels
 from ncu_swizzle.catalog.family import Family
-from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.launch import __main__, expected_output
 from tests.support.own_kernel import EXAMPLE, KERNEL, own
@@ -21,7 +21,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
     own(folder, KERNEL.replace("block", f'reference = "{reference}"\nblock'))
     (folder / "reference.py").write_text(code, encoding="utf-8")
     (spec,) = project_kernels.specs(project.read(folder / "ncu-swizzle.toml"))
-    return user_kernels.of_file(folder / "my.cu", Asked(), (spec,))
+    return user_kernels.family_of(folder / "my.cu", KernelDescription(), (spec,))
 
 
 def expected(family: Family) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ def test_a_reference_that_is_missing_is_told(tmp_path: Path) -> None:
 
 def test_the_example_s_reference_is_a_transpose() -> None:
     (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
-    family = user_kernels.of_file(EXAMPLE / "my.cu", Asked(problem={"n": 32}), (spec,))
+    family = user_kernels.family_of(EXAMPLE / "my.cu", KernelDescription(problem={"n": 32}), (spec,))
     x = fills.inputs(family, {"n": 32}, np.random.default_rng(1))["x"]
     assert expected(family)["y"].tolist() == x.T.astype(float).tolist()
 

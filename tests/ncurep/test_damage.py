@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths, validate
+from ncu_swizzle import validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
-from ncu_swizzle.ncurep import container, disassembly, disassembly_cache, launch_facts, reader
+from ncu_swizzle.ncurep import container, disassembly, launch_facts, reader
 from ncu_swizzle.profiles import run_folder, sanity
 from ncu_swizzle.profiles.model import Profile
 from tests.support import corpus, process
@@ -312,12 +312,3 @@ def test_what_a_damaged_report_says_is_not_kept(report_file: Path) -> None:
     other = replace(result, source=replace(result.source, target=(*result.source.target[:1], 75, 0)))
     disassembly._keep(disassembly.Question(other, asked.pcs), [("NOP", None), ("EXIT", None)])
     assert disassembly._recall(asked) is None, "it was disassembled as another GPU's"
-
-
-@pytest.mark.usefixtures("own_cache")
-def test_what_is_kept_is_bounded() -> None:
-    for number in range(disassembly_cache.MOST + 5):
-        disassembly_cache.save(number, str(number).encode())
-    folder = paths.cache() / "reader"
-    assert len(list(folder.iterdir())) == disassembly_cache.MOST
-    assert disassembly_cache.load(str(disassembly_cache.MOST + 4).encode()) == disassembly_cache.MOST + 4

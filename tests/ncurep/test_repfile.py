@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ncu_swizzle import paths
-from ncu_swizzle.build.toolchain import NVCC, Toolchain
+from ncu_swizzle.build import compiled
+from ncu_swizzle.build.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking
@@ -96,11 +97,11 @@ def test_the_recorded_code_is_that_of_todays_sources(
     if tools.version() != profile.machine.cuda:
         pytest.skip(f"recorded with nvcc {profile.machine.cuda}, this one is {tools.version()}")
     try:
-        compiled = tools.compile(family, kernel)
+        code = compiled.cubin(family, kernel, ARCH, tools)
     except EnvironmentLacking as headers:
         pytest.skip(str(headers))
     (result,) = container.inspect(recorded_file(name)).results
-    today, then = (Cubin(cubin, name).section(f".text.{result.function}") for cubin in (compiled, result.cubin))
+    today, then = (Cubin(cubin, name).section(f".text.{result.function}") for cubin in (code, result.cubin))
     assert today
     assert today == then, "make record, on a GPU machine"
 

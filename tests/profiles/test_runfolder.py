@@ -8,6 +8,7 @@ import pytest
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.destination import Destination
 from tests.support.recordings import Recorded
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
@@ -22,7 +23,7 @@ def make(folder: Path, recorded: Recorded) -> None:
 def test_a_run_loads_back(recorded: Recorded) -> None:
     with run_folder.staging(Path("out")) as staged:
         make(staged, recorded)
-        place = run_folder.publish(staged, "kernel2", Path("out"), overwrite=False)
+        place = run_folder.publish(staged, "kernel2", Destination(Path("out")))
     run = run_folder.load(place)
     assert run.profiles == (recorded("kernel1"), recorded("kernel2"))
     assert run.subjects == (recorded("kernel2"),)
@@ -33,7 +34,7 @@ def test_runs_are_numbered_and_none_is_lost(recorded: Recorded) -> None:
     for _ in range(3):
         with run_folder.staging(run_folder.DEFAULT / "kernel2") as staged:
             make(staged, recorded)
-            places.append(run_folder.publish(staged, "kernel2", None, overwrite=False))
+            places.append(run_folder.publish(staged, "kernel2", Destination()))
     assert [place.name for place in places] == ["kernel2", "kernel2-2", "kernel2-3"]
     assert sorted(place.name for place in run_folder.DEFAULT.iterdir()) == ["kernel2", "kernel2-2", "kernel2-3"]
     assert all(run_folder.load(place).kernel == "kernel2" for place in places)
@@ -54,7 +55,7 @@ def test_a_named_folder_is_overwritten_only_on_demand(recorded: Recorded) -> Non
     def write(overwrite: bool) -> None:
         with run_folder.staging(Path("out")) as staged:
             make(staged, recorded)
-            run_folder.publish(staged, "kernel2", Path("out"), overwrite)
+            run_folder.publish(staged, "kernel2", Destination(Path("out"), overwrite))
 
     write(False)
     Path("out/notes.txt").write_text("mine", encoding="utf-8")

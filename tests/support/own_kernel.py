@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ncu_swizzle.catalog.user_kernels import Asked
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "own-kernel"
-FULL = Asked(
+FULL = KernelDescription(
     entry="transpose",
     grid="n//32,n//32",
     block="32,8",

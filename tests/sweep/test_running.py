@@ -17,6 +17,7 @@ from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, NotWritable
 from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.sweep import folder, plan, running
 from ncu_swizzle.sweep.outcome import Sweep
 from tests.support.recordings import Recorded
@@ -26,7 +27,8 @@ RECORDED = Request(engine="recorded")
 
 def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "xor"), **how: Any) -> Sweep:
     planned = plan.make(known, ["transpose"], variants, {})
-    return running.run(known, planned, RECORDED, place, **how)
+    overwrite = how.pop("overwrite", False)
+    return running.run(planned, RECORDED, Destination(place, overwrite), **how)
 
 
 def test_a_sweep_keeps_every_point(tmp_path: Path, recorded: Recorded) -> None:
@@ -71,7 +73,7 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: not the same sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
     planned = plan.make(collection.load(kernels), ["transpose"], ["plain"], {})
-    again = running.run(collection.load(kernels), planned, options, place, resume=True)
+    again = running.run(planned, options, Destination(place), resume=True)
     assert again.notes[1].endswith("not the same options.")
 
 
@@ -99,11 +101,11 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
     assert [one.name for one in (place / "points").iterdir()] == ["transpose-plain"]
     planned = plan.make(known, ["vectors"], ["4-stride"], {})
     with pytest.raises(BadFile, match="holds a sweep of transpose, not of vectors"):
-        running.run(known, planned, RECORDED, place, resume=True)
+        running.run(planned, RECORDED, Destination(place), resume=True)
     for number in ("", "-2"):
         planned = plan.make(known, ["transpose"], ["xor"], {})
-        assert running.run(known, planned, RECORDED).folder == Path(f"swizzle-out/sweep-transpose{number}")
-    resumed = running.run(known, planned, RECORDED, resume=True)
+        assert running.run(planned, RECORDED).folder == Path(f"swizzle-out/sweep-transpose{number}")
+    resumed = running.run(planned, RECORDED, resume=True)
     assert resumed.folder == Path("swizzle-out/sweep-transpose-2")
     assert resumed.outcomes[0].kept
 

@@ -36,6 +36,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.catalog import collection, fills
 from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
 from ncu_swizzle.cubin import symbols  # noqa: E402
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
 from ncu_swizzle.files import write_atomically, write_json  # noqa: E402
 from ncu_swizzle.launch import device, expected_output
@@ -101,7 +102,7 @@ def launch_all(facts: Path, names: list[str]) -> int:
 
 def compiled(family: Family, kernel: Kernel, arch: str, toolkit: str) -> None:
     with contextlib.suppress(NcuSwizzleError):  # it is said where the kernel is launched
-        device.build(family, kernel, arch, toolkit)
+        compiled.cubin(family, kernel, arch, device.PyCudaCompiler())
 
 
 def launch_one(family: Family, kernel: Kernel, arch: str, toolkit: str) -> dict[str, Any]:
@@ -109,11 +110,11 @@ def launch_one(family: Family, kernel: Kernel, arch: str, toolkit: str) -> dict[
     problem, rng = family.problem(), np.random.default_rng(SEED)
     inputs = fills.inputs(family, problem, rng)
     buffers = device.Buffers.upload(family, problem, inputs)
-    cubin = device.build(family, kernel, arch, toolkit)
+    cubin = compiled.cubin(family, kernel, arch, device.PyCudaCompiler())
     launch = device.launcher(family, kernel, problem, cubin, buffers)
     errors = check(family, kernel, problem, launch, buffers, expected_output.of(family, problem, inputs, rng))
     device.profile_once(launch, family, problem)
-    function = symbols.find(cubin, kernel.entry, family.source(kernel).name)
+    function = symbols.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.cubin import names
+from ncu_swizzle.cubin import demangled
+from ncu_swizzle.texts import printable
 
 WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True).filter(lambda word: word != "operator")
 TYPES = st.recursive(
@@ -36,7 +37,7 @@ def signatures(draw: st.DrawFn) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("demangled", "function", "short"),
+    ("signature", "function", "short"),
     [
         ("transpose_plain", "transpose_plain", "transpose_plain"),
         ("rows(float *, int)", "rows", "rows"),
@@ -50,58 +51,48 @@ def signatures(draw: st.DrawFn) -> tuple[str, str]:
         ("", "", ""),
     ],
 )
-def test_a_name_is_the_function_s_own(demangled: str, function: str, short: str) -> None:
-    assert names.function(demangled) == function
-    assert names.shorten(demangled) == short
+def test_a_name_is_the_function_s_own(signature: str, function: str, short: str) -> None:
+    assert demangled.function(signature) == function
+    assert demangled.shorten(signature) == short
 
 
 @given(signatures())
 def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, str]) -> None:
     demangled, name = signature
-    assert names.function(demangled) == name
-    short = names.shorten(demangled, 1000)
+    assert demangled.function(signature) == name
+    short = demangled.shorten(demangled, 1000)
     assert short == name or short.startswith(f"{name}<")
     assert "::" not in short
-    assert names.function(short) == name
-    assert names.shorten(short, 1000) == short, "what is short stays so"
+    assert demangled.function(short) == name
+    assert demangled.shorten(short, 1000) == short, "what is short stays so"
 
 
 @given(st.text(), st.integers(1, 80))
 def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
-    for short in (names.shorten(text, most), names.function(text), names.program([text]), names.stem(text)):
-        assert all(letter.isprintable() for letter in names.printable(short))
-    assert len(names.shorten(text, most)) <= max(most, 1)
-    assert bool(names.shorten(text, most)) == bool(text.strip())
-    assert names.function(names.function(text)) == names.function(text)
+    for short in (demangled.shorten(text, most), demangled.function(text)):
+        assert all(letter.isprintable() for letter in printable(short))
+    assert len(demangled.shorten(text, most)) <= max(most, 1)
+    assert bool(demangled.shorten(text, most)) == bool(text.strip())
+    assert demangled.function(demangled.function(text)) == demangled.function(text)
 
 
 @given(st.lists(st.one_of(signatures().map(lambda one: one[0]), st.text(min_size=1, max_size=9)), max_size=6))
 def test_different_functions_get_different_names_and_equal_ones_the_same(functions: list[str]) -> None:
-    short = names.distinct(functions, 20)
+    short = demangled.distinct(functions, 20)
     assert len(short) == len(functions)
     assert len(set(zip(functions, short, strict=True))) == len(set(functions))
     assert len(set(short)) == len(set(functions))
 
 
 def test_template_arguments_show_only_where_they_tell_instances_apart() -> None:
-    assert names.distinct(["void a::f<int>()", "g()", "void a::f<float>()", "g()"]) == ["f<int>", "g", "f<float>", "g"]
-    assert names.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
-
-
-@pytest.mark.parametrize(
-    ("argv", "name"),
-    [
-        (["./app", "--size", "4096"], "app"),
-        (["python", "train.py", "--steps", "3"], "train"),
-        (["/usr/bin/python3.12", "-u", "-X", "dev", "-m", "pkg.module"], "pkg.module"),
-        (["python3", "-c", "print()"], "python3"),
-        (["pythonic", "x.py"], "pythonic"),
-        ([], "program"),
-    ],
-)
-def test_a_program_is_called_after_what_it_runs(argv: list[str], name: str) -> None:
-    assert names.program(argv) == name
+    assert demangled.distinct(["void a::f<int>()", "g()", "void a::f<float>()", "g()"]) == [
+        "f<int>",
+        "g",
+        "f<float>",
+        "g",
+    ]
+    assert demangled.distinct(["void a::f<int>()", "void a::f<int>()"]) == ["f", "f"]
 
 
 def test_a_terminal_gets_no_control_characters() -> None:
-    assert "\x1b" not in names.shorten("evil\x1b[31m<int>()")
+    assert "\x1b" not in demangled.shorten("evil\x1b[31m<int>()")
