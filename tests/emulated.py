@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from ncu_swizzle.cubin import parameters
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate import run
 from ncu_swizzle.emulate.accesses import Log
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import Launch
@@ -35,6 +37,7 @@ from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 DATA = Path(__file__).parent / "data" / "emulate"
 OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
@@ -91,6 +94,35 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
 # ---------------------------------------------------------------------------------------------- recorded kernels
 
 
+_REFERENCE = re.compile(r"`\(([^()]+)\)")
+_ABSOLUTE = re.compile(r"\b0x([0-9a-f]{8,16})\b(?!.*0x)")
+_JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
+
+
+def code_from_report(
+    name: str,
+    rows: Iterable[tuple[int, str]],
+    *,
+    constants: Mapping[int, bytes] | None = None,
+    shared_bytes: int = RESERVED_BYTES,
+    parameter_bytes: int = 0,
+) -> Code:
+    """Return the code in an ncu report: rows of address and SASS, whose branch targets are absolute addresses."""
+    ordered = sorted(rows)
+    base = ordered[0][0] if ordered else 0
+    instructions = tuple(Sass(address - base, _relative(sass, base)) for address, sass in ordered)
+    return Code(name, instructions, dict(constants or {}), shared_bytes, parameter_bytes=parameter_bytes)
+
+
+def _relative(sass: str, base: int) -> str:
+    sass = _REFERENCE.sub("", sass).rstrip(" ;")
+    words = sass.split()
+    opcode = words[1] if words and words[0].startswith("@") and len(words) > 1 else words[0] if words else ""
+    if opcode.split(".")[0] not in _JUMPS:
+        return sass
+    return _ABSOLUTE.sub(lambda match: f"{int(match[1], 16) - base:#x}", sass)
+
+
 def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, Launch]:
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
     family, variant = collection.shipped().find(name)
@@ -107,7 +139,7 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
             number_ = evaluate(argument.value, profile.problem)
             values[offset : offset + size] = np.dtype(argument.dtype).type(number_).tobytes()
     grid, block = family.geometry(profile.problem)
-    source = code.from_report(
+    source = code_from_report(
         result.function,
         [(instruction.pc, instruction.sass) for instruction in profile.instructions],
         constants=banks(elf, result.function),
@@ -122,7 +154,7 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
 
 def shared_bytes(elf: ELFFile, name: str) -> int:
     section = elf.get_section_by_name(f".nv.shared.{name}")
-    return int(section["sh_size"]) if section else code.RESERVED_SHARED
+    return int(section["sh_size"]) if section else RESERVED_BYTES
 
 
 def initialised(elf: ELFFile) -> dict[int, bytes]:

@@ -26,6 +26,7 @@ from ncu_swizzle.ncurep.container import Result
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.run import emulate
+from tests.emulated import code_from_report
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.profiles.model import Profile
 from tests.engine_help import NEEDS_ALL
@@ -76,7 +77,14 @@ def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile,
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)
     first = profile.instructions[0].pc
-    code = emulated_launch.recorded_code(cubin, result.function, [(one.pc, one.sass) for one in profile.instructions])
+    known = cubin.attributes(result.function)
+    code = code_from_report(
+        result.function,
+        [(one.pc, one.sass) for one in profile.instructions],
+        constants=emulated_launch._constants(cubin, result.function),
+        shared_bytes=emulated_launch._static_shared(cubin, known),
+        parameter_bytes=known.parameter_bytes,
+    )
     launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
     rows = {row.offset: row for row in emulate(code, launch, exhaustive=True).rows}
     different = []

@@ -14,7 +14,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle import paths
 from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines.emulation import Settings
-from ncu_swizzle.emulate.run import Counts, Requests, Row
+from ncu_swizzle.emulate.run import AccessRequests, Counts, InstructionCounts
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from tests import process
@@ -151,15 +151,15 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
 # ---------------------------------------------------------------------------------------------- advice
 
 
-def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> Requests:
+def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
     rows = np.atleast_2d(addresses)
-    return Requests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
+    return AccessRequests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
 
 
-def counted(**of: tuple[Requests, int, int]) -> Counts:
+def counted(**of: tuple[AccessRequests, int, int]) -> Counts:
     """Return counts of instructions, each with its wavefronts and ideal ones."""
     rows = tuple(
-        Row(16 * n, name, name, name, 1, actual, ideal) for n, (name, (_, actual, ideal)) in enumerate(of.items())
+        InstructionCounts(16 * n, name, name, name, 1, actual, ideal) for n, (name, (_, actual, ideal)) in enumerate(of.items())
     )
     made = {16 * n: one for n, (one, _, _) in enumerate(of.values())}
     return Counts(rows, 1, 1, 1, 0, (), made)

@@ -233,7 +233,7 @@ MAPPINGS = [
     mapping.parse("(32,32):(32,1)", 4, pad=1),
     mapping.parse("((8,4),32):((32,256),1)", 4, pad=4),
     mapping.parse("(8,8):(1,8)", 4, "3,2,3"),
-    Mapping(layout.parse("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
+    Mapping(layout.parse_layout("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
     mapping.parse("(16,16):(16,1)", 8, "4,0,4"),
 ]
 ONLY_CUDA = [

@@ -43,6 +43,8 @@ def predict(
     from ncu_swizzle.model import predict as answer
 
     sizes = options.sizes(problem)
-    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile,
-                         user_kernels.everything(catalog, config))  # fmt: skip
-    answer.show(asked, Output(), json)
+    kernels = user_kernels.everything(catalog, config)
+    query = answer.PredictQuery(
+        what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, sizes, profile, kernels
+    )
+    answer.show(query, Output(), json)

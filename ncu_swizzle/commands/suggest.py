@@ -52,5 +52,5 @@ def suggest(
     from ncu_swizzle.smem.suggestions import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    asked = answer.Asked(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
-    answer.show(asked, Output(), code.value, json)
+    query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, options.sizes(problem), limits)
+    answer.show(query, Output(), code.value, json)

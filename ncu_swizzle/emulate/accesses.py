@@ -9,10 +9,9 @@ import numpy as np
 
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.parse import MEMORY, PRED, Instruction
+from ncu_swizzle.emulate.parse import MEMORY, PRED, SassInstruction
 from ncu_swizzle.emulate.values import Bits
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem import wavefronts
+from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX
 
@@ -21,7 +20,7 @@ _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b3
 _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"}
 
 
-def access_width(instruction: Instruction) -> int:
+def access_width(instruction: SassInstruction) -> int:
     """Return the bytes that a lane accesses."""
     sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
     if instruction.opcode in ("LDSM", "STSM"):
@@ -29,7 +28,7 @@ def access_width(instruction: Instruction) -> int:
     return next((sizes[word] for word in instruction.modifiers if word in sizes), 4)
 
 
-def operation_name(instruction: Instruction) -> str | None:
+def operation_name(instruction: SassInstruction) -> str | None:
     """Return the operation of smem that the instruction is; None where no rule is known for its wavefronts."""
     opcode, width = instruction.opcode, access_width(instruction)
     if opcode in ("LDS", "LD", "STS", "ST"):
@@ -46,7 +45,7 @@ def operation_name(instruction: Instruction) -> str | None:
     return _atomic_name(instruction) if opcode == "ATOMS" else None
 
 
-def _atomic_name(instruction: Instruction) -> str | None:
+def _atomic_name(instruction: SassInstruction) -> str | None:
     if instruction.has("CAST", "64", "F32", "F16x2", "BF16x2", "F16", "F64"):
         return None
     if instruction.has("POPC"):
@@ -60,7 +59,7 @@ def _atomic_name(instruction: Instruction) -> str | None:
     return None
 
 
-def zero_fill(instruction: Instruction) -> bool:
+def zero_fill(instruction: SassInstruction) -> bool:
     """Say whether lanes of an LDGSTS may write zeros instead of what they would read."""
     return instruction.opcode == "LDGSTS" and any(operand.kind == PRED for operand in instruction.operands)
 
@@ -88,7 +87,7 @@ class Unknown:
 class Log:
     """All requests of one run, by the instruction's number."""
 
-    instructions: Sequence[Instruction]
+    instructions: Sequence[SassInstruction]
     limit: int  # bytes of shared memory that a block has
     seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
@@ -103,18 +102,18 @@ class Log:
         extra = b"" if origin is None else origin.tobytes()
         key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), m.view.warps.tobytes(), extra)
         requests = self.seen.setdefault(number, {})
-        found = requests.get(key)
-        if found is None:
+        seen = requests.get(key)
+        if seen is None:
             lanes = lanes & WINDOW
             self._check(m, self.instructions[number], lanes, selected)
-            found = requests[key] = Seen(lanes, selected.copy(), origin, m.view_blocks())
-        found.count += 1
+            seen = requests[key] = Seen(lanes, selected.copy(), origin, m.view_blocks())
+        seen.count += 1
 
     def miss(self, number: int, reason: str, origin: int | None) -> None:
         """Note that a request is not known."""
         self.unknown.setdefault(number, Unknown(reason, origin))
 
-    def _check(self, m: Machine, instruction: Instruction, lanes: Bits, selected: Bools) -> None:
+    def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
         width = access_width(instruction)
         used = selected
         if instruction.opcode in ("LDSM", "STSM"):
@@ -122,7 +121,7 @@ class Log:
         wrong = used & ((lanes.astype(np.int64) + width > self.limit) | (lanes % np.uint32(width) != 0))
         if not wrong.any():
             return
-        row, lane = (int(place) for place in np.argwhere(wrong)[0])
+        row, lane = (int(index) for index in np.argwhere(wrong)[0])
         warp = int(m.view.warps[row])
         number = int(m.thread[warp, lane])
         x, y, _ = m.block
@@ -146,7 +145,7 @@ def _from_first_line(source: Bits, selected: Bools) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class AccessCounts:
     """One instruction's wavefronts by block, and its different requests."""
 
     op: str
@@ -159,7 +158,7 @@ class Result:
     times: Ints  # (N, B)
 
 
-def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> Result:
+def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
     """Count the wavefronts of all requests of one instruction, in each of so many blocks."""
     operation = operations.find(op)
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
@@ -174,7 +173,7 @@ def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> Result:
     addresses, active = addresses[rows], active[rows]
     source = source[rows] if source is not None else None
     actual, ideal, known = _count(operation, addresses, active, source)
-    return Result(op, actual @ times, ideal @ times, bool(known.all()), addresses, active, source, times)
+    return AccessCounts(op, actual @ times, ideal @ times, bool(known.all()), addresses, active, source, times)
 
 
 def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, Ints]:
@@ -198,11 +197,11 @@ def _count(
     if matrix:
         known &= given.all(axis=1) | ~active.any(axis=1)
     if len(rows):
-        found = wavefronts(operation.name, addresses[rows], active[rows], None if source is None else source[rows])
-        actual[rows], ideal[rows], known[rows] = found.actual, found.ideal, found.known
+        counted = wavefronts(operation.name, addresses[rows], active[rows], None if source is None else source[rows])
+        actual[rows], ideal[rows], known[rows] = counted.actual, counted.ideal, counted.known
     return np.where(known, actual, 0), ideal, known
 
 
-def memory_operands(instruction: Instruction) -> list[int]:
+def memory_operands(instruction: SassInstruction) -> list[int]:
     """Return the places of the operands that are addresses."""
-    return [place for place, operand in enumerate(instruction.operands) if operand.kind == MEMORY]
+    return [position for position, operand in enumerate(instruction.operands) if operand.kind == MEMORY]

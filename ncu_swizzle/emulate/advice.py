@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate.run import Counts, Requests
+from ncu_swizzle.emulate.run import AccessRequests, Counts
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import operations
-from ncu_swizzle.smem import wavefronts
+from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.layout import Layout
@@ -50,9 +49,9 @@ def _excessive(counts: Counts, offset: int) -> bool:
     return row.wavefronts is not None and row.ideal is not None and row.wavefronts > row.ideal
 
 
-def _tiles(requests: Mapping[int, Requests]) -> Iterator[tuple[int, int, list[int]]]:
+def _tiles(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
     """Yield the first byte, the end and the instructions of each run of bytes that accesses share."""
-    spans = sorted((*_span(one), offset) for offset, one in requests.items() if one.active.any())
+    spans = sorted((*_span(access), offset) for offset, access in requests.items() if access.active.any())
     first = end = 0
     offsets: list[int] = []
     for low, high, offset in spans:
@@ -66,9 +65,9 @@ def _tiles(requests: Mapping[int, Requests]) -> Iterator[tuple[int, int, list[in
         yield first, end, offsets
 
 
-def _span(one: Requests) -> tuple[int, int]:
-    operation = operations.find(one.op)
-    used = one.addresses[one.active & (np.arange(operations.WARP) < operation.addressed)]
+def _span(access: AccessRequests) -> tuple[int, int]:
+    operation = operations.find(access.op)
+    used = access.addresses[access.active & (np.arange(operations.WARP) < operation.addressed)]
     return int(used.min()), int(used.max()) + operation.width_bytes
 
 
@@ -96,19 +95,20 @@ class _Kind:
         )
 
 
-def _text(first: int, end: int, requests: Sequence[Requests]) -> str:
+def _text(first: int, end: int, requests: Sequence[AccessRequests]) -> str:
     start = first // LINE * LINE
     kinds = _kinds(requests, start)
-    where = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
+    span = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
     tile = _tile(kinds, end - start)
     try:
-        found = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
+        suggestion = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
     except UsageError as error:
-        return f"{where}: no mapping can be suggested: {error}"
-    if found.best is None:
-        closest = "" if found.closest is found.plain else f"; {found.closest.mapping.transform} comes closest"
-        return f"{where}: no swizzle and no padding frees all of these accesses{closest}"
-    return f"{where}: {_promise(found.best, kinds)}"
+        return f"{span}: no mapping can be suggested: {error}"
+    if suggestion.best is None:
+        closest = suggestion.closest
+        nearest = "" if closest is suggestion.plain else f"; {closest.mapping.transform} comes closest"
+        return f"{span}: no swizzle and no padding frees all of these accesses{nearest}"
+    return f"{span}: {_promise(suggestion.best, kinds)}"
 
 
 def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
@@ -125,20 +125,20 @@ def _left(kind: _Kind, mapping: Tile) -> int:
     return int((np.where(counted.known, counted.actual - counted.ideal, 0) * kind.times).sum())
 
 
-def _kinds(requests: Sequence[Requests], start: int) -> list[_Kind]:
+def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
     """Gather the requests by operation, those that atomics make not among them: no mapping parts equal addresses."""
-    groups: dict[str, list[Requests]] = {}
-    for one in requests:
-        groups.setdefault(one.op, []).append(one)
-    made = []
+    groups: dict[str, list[AccessRequests]] = {}
+    for access in requests:
+        groups.setdefault(access.op, []).append(access)
+    kinds = []
     for op, group in groups.items():
         source = None
-        if all(one.source is not None for one in group):
-            source = np.concatenate([one.source for one in group if one.source is not None])
-        active = np.concatenate([one.active for one in group])
-        addresses = np.where(active, np.concatenate([one.addresses for one in group]) - start, 0)
-        made.append(_Kind(op, addresses, active, source, np.concatenate([one.times for one in group])))
-    return made
+        if all(access.source is not None for access in group):
+            source = np.concatenate([access.source for access in group if access.source is not None])
+        active = np.concatenate([access.active for access in group])
+        addresses = np.where(active, np.concatenate([access.addresses for access in group]) - start, 0)
+        kinds.append(_Kind(op, addresses, active, source, np.concatenate([access.times for access in group])))
+    return kinds
 
 
 def _some(kind: _Kind) -> Ints:
@@ -165,9 +165,9 @@ def _pitch(kinds: Sequence[_Kind]) -> int:
     for kind in kinds:
         both = kind.active[:, 1:] & kind.active[:, :-1]
         steps.append(np.abs(np.diff(kind.addresses, axis=1))[both])
-    found = np.concatenate(steps)
-    found = found[(found >= LINE) & (found % WIDEST == 0) & (found <= 1 << 12)]
-    if not len(found):
+    distances = np.concatenate(steps)
+    distances = distances[(distances >= LINE) & (distances % WIDEST == 0) & (distances <= 1 << 12)]
+    if not len(distances):
         return LINE
-    values, counts = np.unique(found, return_counts=True)
+    values, counts = np.unique(distances, return_counts=True)
     return int(values[counts.argmax()])

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import Log, Result, Seen, Unknown, evaluate, operation_name
-from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.accesses import AccessCounts, Log, Seen, Unknown, evaluate, operation_name
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.program import Program
+from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -27,8 +26,7 @@ GRID_LIMIT = 1 << 26  # blocks, for which a table is kept
 class Setting:
     """What all runs of one launch have in common."""
 
-    program: Program
-    code: Code
+    program: PreparedCode
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
@@ -45,7 +43,7 @@ class Batch:
 
     blocks: Ints  # (B, 3)
     issued: Ints  # (n, B)
-    results: dict[int, Result]
+    results: dict[int, AccessCounts]
     unknown: dict[int, Unknown]  # instructions whose number of runs is unknown
     missed: dict[int, Unknown]  # instructions whose requests are unknown
     machine: Machine
@@ -78,11 +76,11 @@ def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch
     results = {
         number: _evaluate(setting, number, list(seen.values()), len(blocks), log) for number, seen in log.seen.items()
     }
-    found = {number: result for number, result in results.items() if result is not None}
-    return Batch(blocks, issued, found, schedule.unknown, log.unknown, machine)
+    counted = {number: result for number, result in results.items() if result is not None}
+    return Batch(blocks, issued, counted, schedule.unknown, log.unknown, machine)
 
 
-def _evaluate(setting: Setting, number: int, seen: list[Seen], blocks: int, log: Log) -> Result | None:
+def _evaluate(setting: Setting, number: int, seen: list[Seen], blocks: int, log: Log) -> AccessCounts | None:
     op = operation_name(setting.program.instructions[number])
     if op is None:
         if any(request.selected.any() for request in seen):
@@ -103,7 +101,7 @@ class Totals:
     ideal: dict[int, int] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     missed: dict[int, Unknown] = field(default_factory=dict)
-    requests: dict[int, list[Result]] = field(default_factory=dict)
+    requests: dict[int, list[AccessCounts]] = field(default_factory=dict)
     run: int = 0
     classes: int = 0
     checked: int = 0
@@ -176,15 +174,15 @@ def _some(left: Bools, pinned: int, count: int, exhaustive: bool) -> Ints:
     if not exhaustive and len(flat) > count:
         flat = flat[:: max(1, len(flat) // (1 << 20))]
     size = left.shape
-    places = np.stack([flat % size[0], flat // size[0] % size[1], flat // (size[0] * size[1])], axis=1)
-    if not exhaustive and len(places) > 1:
+    indices = np.stack([flat % size[0], flat // size[0] % size[1], flat // (size[0] * size[1])], axis=1)
+    if not exhaustive and len(indices) > 1:
         kept = [axis for axis in range(3) if pinned >> axis & 1]
         if kept:
-            _, first = np.unique(places[:, kept], axis=0, return_index=True)
-            places = places[np.sort(first)]
-        elif count < len(places):
-            places = places[np.linspace(0, len(places) - 1, count).astype(np.int64)]
-    return places[:count].astype(np.int64)
+            _, first = np.unique(indices[:, kept], axis=0, return_index=True)
+            indices = indices[np.sort(first)]
+        elif count < len(indices):
+            indices = indices[np.linspace(0, len(indices) - 1, count).astype(np.int64)]
+    return indices[:count].astype(np.int64)
 
 
 def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple[object, ...]], count: int) -> None:
@@ -192,15 +190,15 @@ def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple
     rng = np.random.default_rng(owner.size)
     count = min(count, owner.size) if owner.size > len(signatures) else 0
     flat = rng.choice(owner.size, size=count, replace=False)
-    places = np.stack(np.unravel_index(flat, owner.shape), axis=1).astype(np.int64)
+    indices = np.stack(np.unravel_index(flat, owner.shape), axis=1).astype(np.int64)
     ulps = [*[0] * count, *([-1, 0, 1] if totals.approximated else [])]
     if not ulps:
         return
-    blocks = np.concatenate([places, np.zeros((len(ulps) - count, 3), np.int64)])
+    blocks = np.concatenate([indices, np.zeros((len(ulps) - count, 3), np.int64)])
     batch = run_batch(setting, blocks, np.array(ulps))
-    for number, place in enumerate(places):
-        if batch.signature(number) != signatures[int(owner[tuple(place)])]:
-            _disown(totals, tuple(int(index) for index in place))
+    for number, block in enumerate(indices):
+        if batch.signature(number) != signatures[int(owner[tuple(block)])]:
+            _disown(totals, tuple(int(index) for index in block))
     totals.checked = count
     if totals.approximated:
         _compare_approximations(totals, batch, count)

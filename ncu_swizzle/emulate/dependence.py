@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import Ints
 
 WORD = 1 << 32
 
@@ -145,10 +145,3 @@ class Boxes:
             least += np.minimum(down, up)
             most += np.maximum(down, up)
         return least, most
-
-    def inside(self, block: int, grid: tuple[int, int, int]) -> Bools:
-        """Return which blocks of the grid, an array of shape (x, y, z), are in the box of block number `block`."""
-        found = np.zeros(grid, bool)
-        (x0, y0, z0), (x1, y1, z1) = self.low[block], self.high[block]
-        found[x0 : x1 + 1, y0 : y1 + 1, z0 : z1 + 1] = True
-        return found

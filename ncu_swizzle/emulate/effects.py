@@ -9,7 +9,19 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, PRED, REG, TRUE, UPRED, UREG, UZERO, ZERO, Instruction, Operand
+from ncu_swizzle.emulate.parse import (
+    CONSTANT,
+    MEMORY,
+    PRED,
+    REG,
+    TRUE,
+    UPRED,
+    UREG,
+    UZERO,
+    ZERO,
+    Operand,
+    SassInstruction,
+)
 
 BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
 NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
@@ -54,7 +66,7 @@ def number(operand: Operand) -> int | None:
     return BASES[operand.kind] + operand.number
 
 
-def results(instruction: Instruction) -> int:
+def results(instruction: SassInstruction) -> int:
     """Return how many of the operands, from the first on, are written."""
     opcode, operands = instruction.opcode, instruction.operands
     kinds = [operand.kind for operand in operands]
@@ -86,7 +98,7 @@ def _leading(kinds: list[str], wanted: tuple[str, ...], operands: Iterable[Opera
     return count
 
 
-def width(instruction: Instruction) -> int:
+def width(instruction: SassInstruction) -> int:
     """Return how many neighbouring registers the result takes."""
     opcode = instruction.opcode
     if opcode in MATRIX:
@@ -102,7 +114,7 @@ def width(instruction: Instruction) -> int:
     return 2 if wide else 1
 
 
-def _matrix_width(instruction: Instruction) -> int:
+def _matrix_width(instruction: SassInstruction) -> int:
     shape = instruction.modifiers[0]
     half = instruction.has("F16") and not instruction.has("F32")
     if match := re.fullmatch(r"64x(\d+)x\d+", shape):
@@ -115,7 +127,7 @@ def _matrix_width(instruction: Instruction) -> int:
     return 2 if half else 4
 
 
-def source_width(instruction: Instruction, position: int) -> int:
+def source_width(instruction: SassInstruction, position: int) -> int:
     """Return how many neighbouring registers an operand is read from."""
     opcode = instruction.opcode
     if opcode in _STORED:
@@ -126,7 +138,7 @@ def source_width(instruction: Instruction, position: int) -> int:
     return 2 if wide else 1
 
 
-def effects(instruction: Instruction) -> Effects:
+def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
     count = results(instruction)
     writes = _written(instruction, count)
@@ -134,20 +146,20 @@ def effects(instruction: Instruction) -> Effects:
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT):
-            found = _address_bits(operand)
-            addresses |= found if operand.kind == MEMORY else 0
+            bits = _address_bits(operand)
+            addresses |= bits if operand.kind == MEMORY else 0
         else:
-            found = _bits([operand], source_width(instruction, position))
+            bits = _bits([operand], source_width(instruction, position))
             # Whether a lane of cp.async reads or writes zeros.
-            addresses |= found if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
-        reads |= found
+            addresses |= bits if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
+        reads |= bits
     reads, writes = _memory(instruction, reads, writes)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
     roots = reads if instruction.opcode in CONTROL else addresses if instruction.opcode in SHARED_ACCESS else 0
     return Effects(reads, roots | (reads if instruction.opcode == "BMOV" else 0), writes, kills)
 
 
-def _memory(instruction: Instruction, reads: int, writes: int) -> tuple[int, int]:
+def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:
     opcode = instruction.opcode
     if opcode in ("LDS", "ATOMS", "LD", "LDSM"):
         reads |= 1 << SHARED
@@ -168,7 +180,7 @@ def _memory(instruction: Instruction, reads: int, writes: int) -> tuple[int, int
     return reads, writes
 
 
-def _written(instruction: Instruction, count: int) -> int:
+def _written(instruction: SassInstruction, count: int) -> int:
     bits = 0
     if instruction.opcode == "R2P":
         mask = instruction.operands[-1].number

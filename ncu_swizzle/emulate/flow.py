@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, Instruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, SassInstruction
 
 EXIT = -1  # stands for the end of the thread
 _CONDITIONS = (PRED, UPRED, UREG)  # operands of a branch beside its target
@@ -16,18 +16,18 @@ _CONDITIONS = (PRED, UPRED, UREG)  # operands of a branch beside its target
 class Flow:
     """The control flow of a kernel and what it calls, by the numbers of its instructions."""
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[SassInstruction]) -> None:
         self.instructions = instructions
         self.index = {instruction.offset: number for number, instruction in enumerate(instructions)}
         self._offsets = [instruction.offset for instruction in instructions]
 
     def at(self, offset: int) -> int:
         """Return the number of the instruction there, of the next one where there is none; EXIT behind the last."""
-        found = self.index.get(offset)
-        if found is not None:
-            return found
-        place = bisect.bisect_left(self._offsets, offset)
-        return place if place < len(self._offsets) else EXIT
+        number = self.index.get(offset)
+        if number is not None:
+            return number
+        position = bisect.bisect_left(self._offsets, offset)
+        return position if position < len(self._offsets) else EXIT
 
     def following(self, number: int) -> int:
         """Return the instruction behind this one, EXIT behind the last."""
@@ -36,12 +36,12 @@ class Flow:
     @cached_property
     def leaders(self) -> list[int]:
         """The first instructions of the basic blocks, ascending."""
-        found = {0}
+        starts = {0}
         for number, instruction in enumerate(self.instructions):
-            found.update(target for target in self.targets(number) if target != EXIT)
+            starts.update(target for target in self.targets(number) if target != EXIT)
             if instruction.opcode in CONTROL and number + 1 < len(self.instructions):
-                found.add(number + 1)
-        return sorted(found)
+                starts.add(number + 1)
+        return sorted(starts)
 
     @cached_property
     def last(self) -> list[int]:
@@ -56,10 +56,10 @@ class Flow:
             return tuple(self.at(target) for target in instruction.targets)
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
-        places = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
-        if not places or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
+        addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
+        if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
-        return (self.at(places[-1]),)
+        return (self.at(addresses[-1]),)
 
     @cached_property
     def returns(self) -> tuple[int, ...]:
@@ -95,17 +95,17 @@ class Flow:
         count = len(self.instructions)
         follow = [self.successors(number, into_calls=False) for number in range(count)]
         order = _from_the_end(follow)
-        rank = {number: place for place, number in enumerate(order)}
-        found = {EXIT: EXIT}
+        rank = {number: position for position, number in enumerate(order)}
+        dominators = {EXIT: EXIT}
         changed = True
         while changed:
             changed = False
             for number in order[1:]:
-                new = _common([s for s in follow[number] if s in found], found, rank)
-                if found.get(number) != new:
-                    found[number] = new
+                new = _common([s for s in follow[number] if s in dominators], dominators, rank)
+                if dominators.get(number) != new:
+                    dominators[number] = new
                     changed = True
-        return [found.get(number, EXIT) for number in range(count)]
+        return [dominators.get(number, EXIT) for number in range(count)]
 
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
         """Return what can run after an instruction before `stop` is reached, called functions with it.
@@ -148,14 +148,14 @@ def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
     return order[::-1]
 
 
-def _common(candidates: list[int], found: dict[int, int], rank: dict[int, int]) -> int:
+def _common(candidates: list[int], dominators: dict[int, int], rank: dict[int, int]) -> int:
     """Return the nearest instruction that all ways from the candidates pass."""
     result = candidates[0]
     for candidate in candidates[1:]:
         other = candidate
         while result != other:
             if rank[result] > rank[other]:
-                result = found[result]
+                result = dominators[result]
             else:
-                other = found[other]
+                other = dominators[other]
     return result

@@ -15,7 +15,7 @@ from ncu_swizzle.smem.banks import Bools, Ints
 class Group:
     """Threads at one place: at most one part of each warp."""
 
-    place: int
+    pc: int  # the number of the instruction that they are at
     warps: Ints
     mask: Bools
 
@@ -67,5 +67,5 @@ def vote(mine: list[Waiting], m: Machine, block: int) -> Value | None:
         if (mask & ~known).any():
             unsure, origin = True, value.origin
         tag = tag or value.tag
-    found = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[votes[0].mode]
-    return Value(np.array([[found]], np.uint32), not unsure, origin, tag)
+    outcome = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[votes[0].mode]
+    return Value(np.array([[outcome]], np.uint32), not unsure, origin, tag)

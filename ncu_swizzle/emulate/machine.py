@@ -14,8 +14,8 @@ import numpy as np
 
 from ncu_swizzle.emulate.dependence import Boxes, Tag, any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
-from ncu_swizzle.emulate.parse import PRED, REG, UPRED, UREG
-from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, joint, truth, unknown
+from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
+from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
@@ -229,24 +229,24 @@ class Machine:
 
     def view_blocks(self) -> Ints:
         """Return the block of each of the view's warps."""
-        found: Ints = self.block_of[self.view.warps]
-        return found
+        blocks: Ints = self.block_of[self.view.warps]
+        return blocks
 
     def pin(self, tag: Tag | None) -> None:
         """Note that something was decided by a value that depends on the block."""
         if tag is not None:
             self.boxes.pin(np.unique(self.view_blocks()), tag.dims)
 
-    def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, where: Bools) -> None:
+    def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, lanes: Bools) -> None:
         """Keep only blocks for which each value, (G, 32) int64, stays in its bounds, in the lanes of `where`."""
         if tag is None:
             return
         if tag.coefficients is None:
             return  # what is computed of it keeps the tag
-        shape = where.shape
+        shape = lanes.shape
         far = np.int64(1) << 40
-        down = np.where(where, np.broadcast_to(values - least, shape), far).min(axis=1)
-        up = np.where(where, np.broadcast_to(most - values, shape), far).min(axis=1)
+        down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
+        up = np.where(lanes, np.broadcast_to(most - values, shape), far).min(axis=1)
         blocks, group = np.unique(self.view_blocks(), return_inverse=True)
         lowest = np.full(len(blocks), far)
         highest = np.full(len(blocks), far)
@@ -261,11 +261,3 @@ class Machine:
         if guard is not None:
             self.pin(guard.tag)
         return self.selection(guard)
-
-
-def initial_value(kind: str) -> Value:
-    """Return the value of a zero register, or of the predicate that is always true."""
-    return truth(True) if kind in (PRED, UPRED) else Value(np.zeros((1, 1), np.uint32))
-
-
-__all__ = ["LANES", "LOCAL_WINDOW", "REG", "SHARED_WINDOW", "STACK_TOP", "Machine", "View", "initial_value", "joint"]

@@ -34,8 +34,8 @@ def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
         if register is None:
             zero = constant(0)
             return lambda m: zero
-        place = register + plus
-        return lambda m: m.get(place)
+        source = register + plus
+        return lambda m: m.get(source)
     if operand.kind == INTEGER:
         bits = constant(operand.number >> (32 * plus))
         return lambda m: bits
@@ -189,19 +189,19 @@ def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) ->
     if content is None:
         return unknown(m.now, uniform=not operand.terms)
     given = m.known_constants.get(operand.number)
-    place = address(operand)(m)
+    start = address(operand)(m)
     data = np.frombuffer(content, np.uint8)
     # A negative offset comes with a register that makes the sum positive.
-    at = place.bits.astype(np.int64)[..., None] + plus + np.arange(size)
+    at = start.bits.astype(np.int64)[..., None] + plus + np.arange(size)
     inside = (at >= 0) & (at < len(data))
     at = np.where(inside, at, 0)
-    found = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
-    bits = (found << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
+    loaded = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
+    bits = (loaded << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
     sure = inside.all(axis=-1)
     if given is not None and len(data):
         sure = sure & given[at].all(axis=-1)
-    value = computed(bits, place)
-    if place.known is not True:
-        return Value(bits, np.asarray(sure & np.asarray(place.known)), place.origin, value.tag)
+    value = computed(bits, start)
+    if start.known is not True:
+        return Value(bits, np.asarray(sure & np.asarray(start.known)), start.origin, value.tag)
     everything: Known = True if np.all(sure) else np.asarray(sure)
     return Value(bits, everything, None if everything is True else m.now, value.tag)

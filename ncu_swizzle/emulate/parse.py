@@ -39,7 +39,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class SassInstruction:
     """One instruction, taken apart."""
 
     offset: int
@@ -66,7 +66,7 @@ class Instruction:
         return any(modifier in self.modifiers for modifier in modifiers)
 
 
-def parse(sass: Sass) -> Instruction:
+def parse_instruction(sass: Sass) -> SassInstruction:
     """Take an instruction apart; what is not understood becomes a SPECIAL operand."""
     text = sass.text.strip().rstrip(";").strip()
     guard, rest = None, text
@@ -77,7 +77,7 @@ def parse(sass: Sass) -> Instruction:
     opcode, *modifiers = mnemonic.split(".")
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
-    return Instruction(
+    return SassInstruction(
         offset=sass.offset,
         text=" ".join(text.split()),
         opcode=opcode,

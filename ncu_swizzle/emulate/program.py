@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate import memory
-from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate import memory, operands
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, effects, number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations import registry
-from ncu_swizzle.emulate.operations import table
+from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import BARRIER, PRED, Instruction, parse
+from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.values import Value, unknown
 
@@ -45,10 +43,10 @@ _ORIGINS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class PreparedCode:
     """Instructions by number, and from each leader of a basic block the steps that matter up to its end."""
 
-    instructions: Sequence[Instruction]
+    instructions: Sequence[SassInstruction]
     flow: Flow
     effects: Sequence[Effects]
     steps: Sequence[Step | None]
@@ -65,48 +63,48 @@ class Program:
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
 
-def prepare(code: Code, everything: bool = False, arrays: bool = False) -> Program:
+def prepare(code: Code, everything: bool = False, arrays: bool = False) -> PreparedCode:
     """Return the program.
 
     `everything` leaves out no instruction, which must not change a count; `arrays` says that contents of global
     memory are known.
     """
     table.load()
-    instructions = [parse(sass) for sass in code.instructions]
+    instructions = [parse_instruction(sass) for sass in code.instructions]
     flow = Flow(instructions)
     part = needed(flow, everything, arrays)
     steps: list[Step | None] = []
     unsupported = set()
-    for place, instruction in enumerate(instructions):
-        step, emulated = _step(instruction, place, part.needed[place], part.shared)
+    for index, instruction in enumerate(instructions):
+        step, emulated = _step(instruction, index, part.needed[index], part.shared)
         steps.append(step)
         if not emulated:
-            unsupported.add(place)
+            unsupported.add(index)
     runs = {
         leader: tuple(
-            (place, step) for place in range(leader, flow.last[leader] + 1) if (step := steps[place]) is not None
+            (index, step) for index in range(leader, flow.last[leader] + 1) if (step := steps[index]) is not None
         )
         for leader in flow.leaders
     }
-    return Program(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
+    return PreparedCode(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
 
 
-def _step(instruction: Instruction, place: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
+def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
     """Return what carries the instruction out, if that matters, and whether its results are emulated."""
     if instruction.opcode in CONTROL or instruction.never:
         return None, True
     if instruction.opcode == "BMOV":
         return _barrier_move(instruction), True
-    access = memory.compiled(instruction, place, matters, contents)
+    access = memory.compiled(instruction, index, matters, contents)
     if access is not None or not matters:
         return access, True
     step = registry.compiled(instruction)
     if step is not None:
         return step, True
-    return _forgetting(instruction, place), instruction.opcode in DATA
+    return _forgetting(instruction, index), instruction.opcode in DATA
 
 
-def _barrier_move(instruction: Instruction) -> Step:
+def _barrier_move(instruction: SassInstruction) -> Step:
     """Return what saves a convergence barrier in a register, or restores it from there."""
     target, source = instruction.operands[:2]
     if source.kind == BARRIER:
@@ -127,7 +125,7 @@ def _barrier_move(instruction: Instruction) -> Step:
     return restore
 
 
-def _forgetting(instruction: Instruction, place: int) -> Step:
+def _forgetting(instruction: SassInstruction, index: int) -> Step:
     """Return what makes the results unknown."""
     writes = effects(instruction).writes
     written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
@@ -139,12 +137,12 @@ def _forgetting(instruction: Instruction, place: int) -> Step:
         uniform = sources is not None and all(_same(m, read) for read in sources)
         for register in written:
             like = bool if register >= BASES[PRED] else np.uint32
-            m.put(register, unknown(place, like, uniform=uniform), condition)
+            m.put(register, unknown(index, like, uniform=uniform), condition)
 
     return step
 
 
-def _uniform_sources(instruction: Instruction) -> list[operands.Reader] | None:
+def _uniform_sources(instruction: SassInstruction) -> list[operands.Reader] | None:
     """Return what has to be the same in all lanes for the result to be, None where nothing makes it so."""
     if instruction.opcode != "SYNCS":
         return None

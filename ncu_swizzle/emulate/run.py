@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import Result, Unknown
+from ncu_swizzle.emulate.accesses import AccessCounts, Unknown
 from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.machine import STACK_TOP
-from ncu_swizzle.emulate.program import Program, prepare
+from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LINE
 
@@ -22,7 +23,7 @@ LIMIT = 20_000_000  # instructions, summed over the groups of warps that run tog
 
 STACK_AT = 0x28  # in constant bank 0
 MOST_THREADS = 1024
-MOST_SHARED = 228 * 1024
+MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others where they touch shared memory
 
 Dim3 = tuple[int, int, int]
@@ -43,7 +44,7 @@ class Launch:
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
+class AccessRequests:
     """The different requests that one instruction makes, each with the number of times that it is made."""
 
     op: str  # of smem.operations
@@ -54,7 +55,7 @@ class Requests:
 
 
 @dataclass(frozen=True)
-class Row:
+class InstructionCounts:
     """One instruction's counts over the whole launch; None where they are unknown, for the `reason`."""
 
     offset: int  # bytes from the function's start
@@ -72,16 +73,16 @@ class Row:
 class Counts:
     """What a launch does: one row per instruction in order of address, and how it was found out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[InstructionCounts, ...]
     blocks: int  # in the grid
     blocks_run: int  # emulated; the others do the same as one of these
     classes: int  # groups of blocks that do the same
     checked: int  # further blocks, picked at random, that were emulated to check the classes
     notes: tuple[str, ...] = ()
-    requests: Mapping[int, Requests] = field(default_factory=dict)  # by offset, of the blocks run
+    requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, of the blocks run
 
     @property
-    def unknown(self) -> tuple[Row, ...]:
+    def unknown(self) -> tuple[InstructionCounts, ...]:
         """The rows on shared memory of which something is unknown."""
         return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
 
@@ -105,7 +106,6 @@ def emulate(
     constants, known = _constants(code, launch)
     setting = Setting(
         program=program,
-        code=code,
         grid=launch.grid,
         block=launch.block,
         cluster=launch.cluster,
@@ -123,7 +123,7 @@ def emulate(
         classes=totals.classes,
         checked=totals.checked,
         notes=tuple(_notes(program, totals)),
-        requests={program.instructions[n].offset: _requests(found) for n, found in totals.requests.items()},
+        requests={program.instructions[n].offset: _requests(results) for n, results in totals.requests.items()},
     )
 
 
@@ -156,7 +156,7 @@ def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, 
     return {**code.constants, **launch.constants, 0: bytes(bank)}, {0: known}
 
 
-def _row(program: Program, totals: Totals, number: int) -> Row:
+def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCounts:
     instruction = program.instructions[number]
     waves = totals.wavefronts.get(number)
     missed, unknown = totals.missed.get(number), totals.unknown.get(number)
@@ -164,7 +164,7 @@ def _row(program: Program, totals: Totals, number: int) -> Row:
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None
-    return Row(
+    return InstructionCounts(
         offset=instruction.offset,
         sass=instruction.text,
         opcode=instruction.mnemonic,
@@ -177,13 +177,13 @@ def _row(program: Program, totals: Totals, number: int) -> Row:
     )
 
 
-def _in_words(program: Program, unknown: Unknown) -> str:
+def _in_words(program: PreparedCode, unknown: Unknown) -> str:
     if unknown.origin is None:
         return unknown.reason
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
 
 
-def _notes(program: Program, totals: Totals) -> Iterator[str]:
+def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     yield from totals.notes
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
@@ -191,13 +191,13 @@ def _notes(program: Program, totals: Totals) -> Iterator[str]:
         yield f"{instruction.mnemonic} is not emulated, its result is unknown: {where}"
 
 
-def _requests(found: list[Result]) -> Requests:
+def _requests(results: list[AccessCounts]) -> AccessRequests:
     """Return the requests of all runs, those that some block made."""
-    source = [result.source for result in found if result.source is not None]
-    return Requests(
-        op=found[0].op,
-        addresses=np.concatenate([result.addresses for result in found]),
-        active=np.concatenate([result.active for result in found]),
-        times=np.concatenate([result.times.sum(axis=1) for result in found]),
+    source = [result.source for result in results if result.source is not None]
+    return AccessRequests(
+        op=results[0].op,
+        addresses=np.concatenate([result.addresses for result in results]),
+        active=np.concatenate([result.active for result in results]),
+        times=np.concatenate([result.times.sum(axis=1) for result in results]),
         source=np.concatenate(source) if source else None,
     )

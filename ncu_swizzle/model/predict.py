@@ -21,15 +21,12 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.jobs.entries import gather
 from ncu_swizzle.model import prediction
-from ncu_swizzle.model.prediction import Check, Prediction
+from ncu_swizzle.model.prediction import CheckedPrediction, Prediction
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.model import RECORDED, Profile
 from ncu_swizzle.profiles.result import Engine
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import gf2
-from ncu_swizzle.smem import lanes
-from ncu_swizzle.smem import mapping
-from ncu_swizzle.smem import operations
+from ncu_swizzle.smem import gf2, lanes, mapping, operations
 from ncu_swizzle.smem.expression import evaluate
 from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.operations import LOAD, STORE, WARP
@@ -40,7 +37,7 @@ WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv fil
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictQuery:
     """The command line of ``ncu-swizzle predict``."""
 
     what: str
@@ -58,12 +55,12 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PredictAnswer:
     """Predictions, and where something was counted or measured, what became of the comparison."""
 
     title: str
     predictions: tuple[Prediction, ...]
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckedPrediction, ...] = ()
     origin: str = ""
     unknown: int = 0  # requests that no rule covers
     off: int | None = None  # requests that were measured otherwise; None where none was measured
@@ -75,45 +72,45 @@ class Answer:
         return all(check.equal for check in self.checks) and not self.off
 
 
-def answer(asked: Asked) -> Answer:
-    """Return the predictions for what was asked; raise UsageError where it makes no sense."""
-    names = [kernel.name for _, kernel in asked.known]
-    if asked.what in names:
-        return _kernel(asked)
-    if asked.what.endswith((".csv", ".csv.gz")):
-        return _requests(asked.what, lanes.read(Path(asked.what), asked.op))
-    if ":" in asked.what or (asked.what.startswith("(") and not asked.op):
-        return _layout(asked)
-    if asked.op:
-        addresses = evaluate(asked.what, asked.threads).reshape(-1, WARP)
-        active = evaluate(asked.active or "1", asked.threads).reshape(-1, WARP) != 0
-        group = Requests(operations.find(asked.op).name, addresses, active)
-        return replace(_requests(asked.what, (group,)), note=_linear(group))
-    if asked.what.replace("-", "_").isidentifier() and "tid" not in asked.what:
-        asked.known.find(asked.what)  # says which kernel may have been meant
-    raise UsageError(f"{asked.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
+def answer(query: PredictQuery) -> PredictAnswer:
+    """Return the predictions for what was query; raise UsageError where it makes no sense."""
+    names = [kernel.name for _, kernel in query.known]
+    if query.what in names:
+        return _kernel(query)
+    if query.what.endswith((".csv", ".csv.gz")):
+        return _requests(query.what, lanes.read(Path(query.what), query.op))
+    if ":" in query.what or (query.what.startswith("(") and not query.op):
+        return _layout(query)
+    if query.op:
+        addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
+        active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
+        group = Requests(operations.find(query.op).name, addresses, active)
+        return replace(_requests(query.what, (group,)), note=_linear(group))
+    if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
+        query.known.find(query.what)  # says which kernel may have been meant
+    raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
 
 
-def _kernel(asked: Asked) -> Answer:
-    target = asked.known.target(asked.what, asked.problem)
-    predictions = prediction.of_target(target)
+def _kernel(query: PredictQuery) -> PredictAnswer:
+    target = query.known.target(query.what, query.problem)
+    predictions = prediction.target_predictions(target)
     title = f"{target.name}, {in_words(target.problem)}"
-    profile, origin = _counted(asked, target)
+    profile, origin = _counted(query, target)
     if profile is None:
-        return Answer(title, predictions, origin=origin)
+        return PredictAnswer(title, predictions, origin=origin)
     if profile.problem and dict(profile.problem) != target.problem:
-        return Answer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return Answer(title, predictions, prediction.against(predictions, profile), origin)
+        return PredictAnswer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
+    return PredictAnswer(title, predictions, prediction.checked_against(predictions, profile), origin)
 
 
-def _counted(asked: Asked, target: Target) -> tuple[Profile | None, str]:
+def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
     """Return the profile to hold a prediction against, and where it is from: a named file, else the recording."""
-    if asked.profile:
-        found = gather(asked.known, [asked.profile], Request(RECORDED), Engine(RECORDED))
-        matching = [profile for profile in found if profile.kernel.name in ("", target.name)] or found
+    if query.profile:
+        profiles = gather(query.known, [query.profile], Request(RECORDED), Engine(RECORDED))
+        matching = [profile for profile in profiles if profile.kernel.name in ("", target.name)] or profiles
         if len(matching) != 1:
-            raise BadFile(f"{asked.profile} has {len(matching)} kernels", f"name a file with {target.name} alone")
-        return matching[0], asked.profile
+            raise BadFile(f"{query.profile} has {len(matching)} kernels", f"name a file with {target.name} alone")
+        return matching[0], query.profile
     report = paths.recording(target.family.name, target.name)
     if report is None:
         return None, "nothing is recorded"
@@ -121,17 +118,19 @@ def _counted(asked: Asked, target: Target) -> tuple[Profile | None, str]:
     return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
 
 
-def _layout(asked: Asked) -> Answer:
-    tile = mapping.parse(asked.what, asked.element_bytes, asked.swizzle, asked.pad)
-    found = [
-        accesses.parse(text, tile.layout, tile.element_bytes, write, asked.threads)
-        for write, texts in ((True, asked.writes), (False, asked.reads))
+def _layout(query: PredictQuery) -> PredictAnswer:
+    tile = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
+    requested = [
+        accesses.parse(text, tile.layout, tile.element_bytes, write, query.threads)
+        for write, texts in ((True, query.writes), (False, query.reads))
         for text in texts
     ]
-    if not found:
+    if not requested:
         raise UsageError("a layout alone makes no wavefronts", "name accesses: --write rows:16 --read column")
-    unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in found)
-    return Answer(str(tile), tuple(prediction.one(access, tile) for access in found), unknown=unknown)
+    unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
+    return PredictAnswer(
+        str(tile), tuple(prediction.prediction_of(access, tile) for access in requested), unknown=unknown
+    )
 
 
 def _linear(group: Requests) -> str:
@@ -149,63 +148,63 @@ def _linear(group: Requests) -> str:
     )
 
 
-def _requests(title: str, groups: Sequence[Requests]) -> Answer:
+def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
     predictions, unknown, off = [], 0, None
     for group in groups:
-        found = wavefronts(group.op, group.addresses, group.active, group.source)
-        unknown += int((~found.known).sum())
+        counted = wavefronts(group.op, group.addresses, group.active, group.source)
+        unknown += int((~counted.known).sum())
         if group.measured is not None:
-            pair = np.stack([found.actual, found.ideal], axis=1)
-            off = (off or 0) + int(((pair != group.measured).any(axis=1) & found.known).sum())
-        known = found.known.all()
+            pair = np.stack([counted.actual, counted.ideal], axis=1)
+            off = (off or 0) + int(((pair != group.measured).any(axis=1) & counted.known).sum())
+        known = counted.known.all()
         predictions.append(
             Prediction(
                 prediction.SASS[operations.find(group.op).kind],
                 "",
                 group.op,
                 len(group.addresses),
-                int(found.actual.sum()) if known else None,
-                int(found.ideal.sum()) if known else None,
+                int(counted.actual.sum()) if known else None,
+                int(counted.ideal.sum()) if known else None,
             )
         )
-    return Answer(title, tuple(predictions), unknown=unknown, off=off)
+    return PredictAnswer(title, tuple(predictions), unknown=unknown, off=off)
 
 
 # ------------------------------------------------------------------------------------------------ printing
 
 
-def show(asked: Asked, console: Console, data: bool = False) -> None:
+def show(query: PredictQuery, console: Console, data: bool = False) -> None:
     """Print an answer as tables or as data."""
-    found = answer(asked)
+    result = answer(query)
     if data:
-        sys.stdout.write(json.dumps(to_data(found), indent=1) + "\n")
+        sys.stdout.write(json.dumps(to_data(result), indent=1) + "\n")
         return
-    console.print(Text(found.title, style="bold"))
-    console.print(_table(found.predictions))
-    if found.note:
-        console.print(found.note, highlight=False)
-    if found.unknown:
-        console.print(f"{found.unknown:,} requests are unknown: no rule for them was found by measuring.")
-    if found.off is not None:
-        console.print(f"{found.off:,} requests were measured otherwise." if found.off else "As measured.")
-    if found.checks:
-        console.print(Text(f"\nBeside what was counted ({found.origin})", style="bold"))
-        console.print(_checks(found.checks))
-    elif found.origin:
-        console.print(f"Not compared: {found.origin}.", highlight=False)
+    console.print(Text(result.title, style="bold"))
+    console.print(_table(result.predictions))
+    if result.note:
+        console.print(result.note, highlight=False)
+    if result.unknown:
+        console.print(f"{result.unknown:,} requests are unknown: no rule for them was found by measuring.")
+    if result.off is not None:
+        console.print(f"{result.off:,} requests were measured otherwise." if result.off else "As measured.")
+    if result.checks:
+        console.print(Text(f"\nBeside what was counted ({result.origin})", style="bold"))
+        console.print(_checks(result.checks))
+    elif result.origin:
+        console.print(f"Not compared: {result.origin}.", highlight=False)
 
 
 def _table(predictions: Iterable[Prediction]) -> Table:
     table = _columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
-    for one in predictions:
-        degree = f"{one.degree:.2f}" if one.degree is not None else "-"
-        conflicts = "*" if one.excessive else " "
-        table.add_row(one.name or one.access, one.op, *map(_count, (one.executed, one.wavefronts, one.ideal)),
-                      degree + conflicts)  # fmt: skip
+    for predicted in predictions:
+        degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
+        conflicts = "*" if predicted.excessive else " "
+        counts = map(_count, (predicted.executed, predicted.wavefronts, predicted.ideal))
+        table.add_row(predicted.name or predicted.access, predicted.op, *counts, degree + conflicts)
     return table
 
 
-def _checks(checks: Iterable[Check]) -> Table:
+def _checks(checks: Iterable[CheckedPrediction]) -> Table:
     table = _columns("access", right=("predicted", "counted"))
     table.add_column("", overflow="fold")
     for check in checks:
@@ -227,11 +226,13 @@ def _count(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
-def to_data(found: Answer) -> dict[str, object]:
+def to_data(result: PredictAnswer) -> dict[str, object]:
     """Return an answer as JSON takes it."""
     return {
-        "title": found.title,
-        "accesses": [{"name": one.name, "op": one.op, **_counts(one)} for one in found.predictions],
+        "title": result.title,
+        "accesses": [
+            {"name": predicted.name, "op": predicted.op, **_counts(predicted)} for predicted in result.predictions
+        ],
         "counted": [
             {
                 **_counts(check.predicted),
@@ -239,21 +240,21 @@ def to_data(found: Answer) -> dict[str, object]:
                 "equal": check.equal,
                 "verdict": check.verdict,
             }
-            for check in found.checks
+            for check in result.checks
         ],
-        "origin": found.origin,
-        "unknown": found.unknown,
-        "off": found.off,
-        "agrees": found.agrees,
-        "note": found.note,
+        "origin": result.origin,
+        "unknown": result.unknown,
+        "off": result.off,
+        "agrees": result.agrees,
+        "note": result.note,
     }
 
 
-def _counts(one: Prediction) -> dict[str, object]:
+def _counts(predicted: Prediction) -> dict[str, object]:
     return {
-        "access": one.access,
-        "executed": one.executed,
-        "wavefronts": one.wavefronts,
-        "ideal": one.ideal,
-        "excessive": one.excessive,
+        "access": predicted.access,
+        "executed": predicted.executed,
+        "wavefronts": predicted.wavefronts,
+        "ideal": predicted.ideal,
+        "excessive": predicted.excessive,
     }

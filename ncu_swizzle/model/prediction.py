@@ -29,7 +29,7 @@ class Prediction(Wavefronts):
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckedPrediction:
     """A prediction of one kind of access beside what was counted, and what the difference is, in words."""
 
     predicted: Prediction
@@ -42,22 +42,24 @@ class Check:
         return self.counted is not None and _pair(self.predicted) == _pair(self.counted)
 
 
-def of_target(target: Target) -> tuple[Prediction, ...]:
+def target_predictions(target: Target) -> tuple[Prediction, ...]:
     """Return a prediction for each declared access of a launch. Raises UsageError where none are declared."""
-    return tuple(one(access, tile.mapping, access.name) for tile in lookup.tiles_of(target) for access in tile.accesses)
+    return tuple(
+        prediction_of(access, tile.mapping, access.name) for tile in lookup.tiles_of(target) for access in tile.accesses
+    )
 
 
-def one(access: Access, mapping: Mapping, name: str = "") -> Prediction:
+def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Prediction:
     """Return what an access takes under a mapping, as often as it is executed."""
-    found = access.wavefronts(mapping)
-    known = bool(found.known.all())
+    counted = access.wavefronts(mapping)
+    known = bool(counted.known.all())
     return Prediction(
         access=SASS[access.operation.kind],
         name=name or access.name,
         op=access.op,
         executed=access.requests * access.times,
-        wavefronts=int(found.actual.sum()) * access.times if known else None,
-        ideal=int(found.ideal.sum()) * access.times if known else None,
+        wavefronts=int(counted.actual.sum()) * access.times if known else None,
+        ideal=int(counted.ideal.sum()) * access.times if known else None,
     )
 
 
@@ -79,16 +81,16 @@ def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
     )
 
 
-def against(predictions: Sequence[Prediction], profile: Profile) -> tuple[Check, ...]:
+def checked_against(predictions: Sequence[Prediction], profile: Profile) -> tuple[CheckedPrediction, ...]:
     """Return each kind of access beside the profile's counts, kinds that were not predicted included."""
     counted = profile.accesses
     checks = [
-        Check(prediction, counted.get(prediction.access), _verdict(prediction, profile))
+        CheckedPrediction(prediction, counted.get(prediction.access), _verdict(prediction, profile))
         for prediction in by_kind(predictions)
     ]
     for access in counted.keys() - {prediction.access for prediction in predictions}:
         nothing = Prediction(access, "", "", 0, 0, 0)
-        checks.append(Check(nothing, counted[access], _verdict(nothing, profile)))
+        checks.append(CheckedPrediction(nothing, counted[access], _verdict(nothing, profile)))
     return tuple(checks)
 
 
@@ -109,5 +111,5 @@ def _pair(counts: Wavefronts) -> tuple[int | None, int | None]:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    found = list(counts)
-    return None if None in found else sum(count for count in found if count is not None)
+    values = list(counts)
+    return None if None in values else sum(count for count in values if count is not None)

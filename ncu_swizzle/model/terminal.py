@@ -8,7 +8,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle.smem.bankmap import BANKS, BankMap, Counts, Phase
+from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.fragments import Fragment
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping, tma_alignment, tma_mode
@@ -36,7 +36,7 @@ def show(bank_map: BankMap, console: Console) -> None:
         console.print(Text(counted(bank_map.access.name, bank_map.access.op, bank_map.counts)))
 
 
-def counted(name: str, op: str, counts: Counts) -> str:
+def counted(name: str, op: str, counts: MapCounts) -> str:
     """Return what an access costs, in one sentence."""
     head = f"{name}: {counts.requests:,} {'request' if counts.requests == 1 else 'requests'}"
     head += f" of {op}" if name != op else ""

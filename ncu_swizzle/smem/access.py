@@ -109,10 +109,10 @@ def parse(text: str, layout: Layout, element_bytes: int, write: bool = False, th
     surface = Surface(layout, element_bytes)
     if "@" in text:
         return _expression(text, threads, surface)
-    found = re.fullmatch(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d+))?", text)
-    if not found:
+    match = re.fullmatch(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d+))?", text)
+    if not match:
         raise UsageError(f"{text!r} is no access", EXAMPLE)
-    name, width = found[1], int(found[2] or 0)
+    name, width = match[1], int(match[2] or 0)
     if "matrix" in name:
         if width:
             raise UsageError(f"{text!r}: a row of {name} always has 16 bytes", EXAMPLE)
@@ -133,14 +133,14 @@ def _named(width: int, write: bool) -> str:
 def _lines(name: str, surface: Surface, width: int, write: bool) -> Access:
     op = _named(width, write)
     down, across, length = surface.units(width)
-    lines, places = (down, across) if name.startswith("row") else (across, down)
+    lines, cells = (down, across) if name.startswith("row") else (across, down)
     # Lines that go on in the next one, or each line alone in requests of up to 32 lanes.
-    run = lines * places if name.endswith("s") else places
-    starts = range(0, lines * places, run)
+    run = lines * cells if name.endswith("s") else cells
+    starts = range(0, lines * cells, run)
     number = np.concatenate([_whole_warps(np.arange(i, i + run)) for i in starts]).reshape(-1, WARP)
     active = number >= 0
-    line, place = np.divmod(np.maximum(number, 0), places)
-    rows, columns = surface.cells(*((line, place) if name.startswith("row") else (place, line)), length)
+    line, cell = np.divmod(np.maximum(number, 0), cells)
+    rows, columns = surface.cells(*((line, cell) if name.startswith("row") else (cell, line)), length)
     suffix = f":{width}" if width != surface.element_bytes else ""
     return Access(f"{name}{suffix}", op, rows, columns, None if active.all() else active)
 
@@ -155,8 +155,8 @@ def _copy(surface: Surface, width: int) -> Access:
         raise UsageError(f"cp.async cannot copy {width} bytes a lane", "cp.async, cp.async:8 or cp.async:4")
     lines = _lines("columns" if surface.column_major else "rows", surface, width, True)
     run = surface.shape[0 if surface.column_major else 1]
-    line, place = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)
-    source = (line * run + place) * surface.element_bytes
+    line, cell = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)
+    source = (line * run + cell) * surface.element_bytes
     op = "cp.async.cg.16" if width == ROW else f"cp.async.ca.{width}"
     return Access(
         "cp.async" if width == ROW else f"cp.async:{width}", op, lines.rows, lines.columns, lines.active, source
@@ -166,8 +166,8 @@ def _copy(surface: Surface, width: int) -> Access:
 def _matrices(name: str, surface: Surface) -> Access:
     units_down, units_across, length = surface.units(ROW)
     rows, units = (units_across, units_down) if surface.column_major else (units_down, units_across)
-    found = re.search(r"\.x([124])", name)
-    wanted = [int(found[1])] if found else [4, 2, 1]
+    match = re.search(r"\.x([124])", name)
+    wanted = [int(match[1])] if match else [4, 2, 1]
     for count in wanted:
         for tall in (2, 1, 4) if count == 4 else (2, 1) if count == 2 else (1,):
             wide = count // tall
@@ -211,12 +211,12 @@ def _expression(text: str, threads: int, surface: Surface) -> Access:
     if len(parts) != 2:
         raise UsageError(f"{cells!r} has to be a row and a column, with a comma between them", EXAMPLE)
     rows, columns = (evaluate(part, threads).reshape(-1, WARP) for part in parts)
-    for what, found, size in (("row", rows, surface.shape[0]), ("column", columns, surface.shape[1])):
-        outside = np.argwhere((found < 0) | (found >= size))
+    for what, values, size in (("row", rows, surface.shape[0]), ("column", columns, surface.shape[1])):
+        outside = np.argwhere((values < 0) | (values >= size))
         if len(outside):
-            request, lane = (int(place) for place in outside[0])
+            request, lane = (int(index) for index in outside[0])
             raise UsageError(
-                f"{text!r} puts thread {request * WARP + lane} into {what} {found[request, lane]} of {size}",
+                f"{text!r} puts thread {request * WARP + lane} into {what} {values[request, lane]} of {size}",
                 f"keep the {what} between 0 and {size - 1}, such as with % {size}",
             )
     return Access(text, op, rows, columns)

@@ -24,7 +24,7 @@ CHUNK = 1 << 12  # requests looked at together
 
 
 @dataclass(frozen=True)
-class Counts:
+class MapCounts:
     """The wavefronts of an access under one mapping; `collisions` counts the lanes beyond the first of each bank."""
 
     requests: int
@@ -59,7 +59,7 @@ class BankMap:
     ways: Ints  # 0: not accessed, 1: alone
     cell_bytes: int
     bank_count: int
-    counts: Counts | None
+    counts: MapCounts | None
     lines: tuple[tuple[int, int], ...] = ()  # actual and ideal wavefronts of each row of cells, for access by rows
 
     @property
@@ -95,10 +95,10 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     down, across, length = surface.units(width)
     rows, columns = np.indices((down, across))
     first = surface.cells(rows, columns, length)
-    places = mapping.addresses(*first) // WORD % banks
+    first_banks = mapping.addresses(*first) // WORD % banks
     ways = np.zeros((down, across), dtype=np.int64)
     if access is None:
-        return BankMap(mapping, None, places, ways, width, banks, None)
+        return BankMap(mapping, None, first_banks, ways, width, banks, None)
     contended = contention(access, mapping, banks)
     active = np.ones(access.rows.shape, bool) if access.active is None else access.active
     active = active & (np.arange(active.shape[1]) < access.operation.addressed)
@@ -106,14 +106,14 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     cell = (row // length, column) if surface.column_major else (row, column // length)
     np.maximum.at(ways, cell, contended[active])
     counts, per_request = _count(access, mapping, contended, active, banks)
-    return BankMap(mapping, access, places, ways, width, banks, counts, _by_row(access, per_request, down))
+    return BankMap(mapping, access, first_banks, ways, width, banks, counts, _by_row(access, per_request, down))
 
 
 def before_and_after(
     before: Mapping, after: Mapping, access: Access | None = None, banks: int = BANKS
 ) -> tuple[BankMap, ...]:
     """Return the map of one mapping, and that of the other if it is another."""
-    return tuple(build(one, access, banks) for one in dict.fromkeys((before, after)))
+    return tuple(build(mapping, access, banks) for mapping in dict.fromkeys((before, after)))
 
 
 def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
@@ -129,11 +129,11 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
     lanes = operation.lanes if banks == BANKS else units.shape[1]
     wide = max(1, banks * WORD // unit)  # how many units lie side by side
     shape = (-1, lanes)
-    found = [
+    ways = [
         _contended(u.reshape(shape), a.reshape(shape), wide, operation.kind == ATOMIC).reshape(u.shape)
         for u, a in ((units[i : i + CHUNK], active[i : i + CHUNK]) for i in range(0, len(units), CHUNK))
     ]
-    return np.concatenate(found)
+    return np.concatenate(ways)
 
 
 def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
@@ -147,17 +147,17 @@ def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
     return np.where(active, together.sum(axis=2), 0)
 
 
-def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, banks: int) -> tuple[Counts, Ints]:
+def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, banks: int) -> tuple[MapCounts, Ints]:
     if banks == BANKS:
-        found = access.wavefronts(mapping)
-        actual, ideal, known = found.actual, found.ideal, bool(found.known.all())
+        counted = access.wavefronts(mapping)
+        actual, ideal, known = counted.actual, counted.ideal, bool(counted.known.all())
     else:
         actual, ideal, known = contended.max(axis=1), np.ones(len(contended), np.int64), True
     unit = max(access.operation.width_bytes, WORD)
     units = access.addresses(mapping) // unit
     lanes = access.operation.lanes if banks == BANKS else units.shape[1]
     collisions = _collisions(units.reshape(-1, lanes), active.reshape(-1, lanes), max(1, banks * WORD // unit))
-    counts = Counts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
+    counts = MapCounts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
     return counts, np.stack([actual, ideal], axis=1)
 
 
@@ -189,10 +189,10 @@ def phases(access: Access, mapping: Mapping, request: int | None = None) -> tupl
     addresses = access.addresses(mapping)[number]
     active = np.ones(len(addresses), bool) if access.active is None else access.active[number]
     width = max(1, access.operation.width_bytes // WORD)
-    found = []
+    result = []
     for phase in access.operation.phases:
         lanes = tuple(lane for lane in phase if active[lane])
         cells = tuple((int(access.rows[number, lane]), int(access.columns[number, lane])) for lane in lanes)
         banks = tuple(int(addresses[lane]) // WORD % BANKS for lane in lanes)
-        found.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
-    return number, tuple(found)
+        result.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
+    return number, tuple(result)

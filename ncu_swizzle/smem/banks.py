@@ -17,8 +17,8 @@ def phase_degrees(operation: Operation, lanes: Ints, mask: Bools) -> Ints:
     """Return (N, phases): the degree of each phase, 0 where none of its lanes is active."""
     used = slice(operation.addressed)
     shape = (len(lanes) * len(operation.phases), operation.lanes)
-    found = degrees(lanes[:, used].reshape(shape), mask[:, used].reshape(shape), operation.width_bytes)
-    return found.reshape(len(lanes), len(operation.phases))
+    per_phase = degrees(lanes[:, used].reshape(shape), mask[:, used].reshape(shape), operation.width_bytes)
+    return per_phase.reshape(len(lanes), len(operation.phases))
 
 
 def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
@@ -29,8 +29,8 @@ def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
     unit = max(width, WORD)
     banks = LINE // unit
     ordered = np.sort(np.where(mask, lanes // unit, -1), axis=1)
-    request, place = np.nonzero(new_values(ordered))
-    return _busiest(request, ordered[request, place] % banks, len(lanes), banks)
+    request, position = np.nonzero(new_values(ordered))
+    return _busiest(request, ordered[request, position] % banks, len(lanes), banks)
 
 
 def new_values(ordered: Ints) -> Bools:
@@ -58,13 +58,13 @@ def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
 
     Inactive lanes match anything, or, strictly, inactive ones only.
     """
-    found = np.zeros(len(lanes), bool)
+    pairs = np.zeros(len(lanes), bool)
     for distance in (1, 2):
         partner = np.arange(lanes.shape[1]) ^ distance
         both = mask & mask[:, partner]
         alone = (mask != mask[:, partner]) & strictly
-        found |= ((lanes == lanes[:, partner]) | ~both).all(axis=1) & ~alone.any(axis=1)
-    return found
+        pairs |= ((lanes == lanes[:, partner]) | ~both).all(axis=1) & ~alone.any(axis=1)
+    return pairs
 
 
 def one_address(lanes: Ints, mask: Bools) -> Bools:

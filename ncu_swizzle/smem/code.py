@@ -198,8 +198,8 @@ def _function(operation: Operation, name: str) -> str:
 
 def _atomic_function(operation: Operation, name: str, head: str, suffix: str) -> str:
     word = "int" if operation.name.endswith(".s32") else "unsigned"
-    found = re.search(r"\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", operation.name)
-    verb = found[1] if found and ".popc." not in operation.name else "add"
+    match = re.search(r"\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", operation.name)
+    verb = match[1] if match and ".popc." not in operation.name else "add"
     function = {"cas": "atomicCAS"}.get(verb, f"atomic{verb.capitalize()}")
     compare = f"{word} compare, " if verb == "cas" else ""
     passed = "compare, value" if verb == "cas" else "1" if ".popc." in operation.name else "value"

@@ -50,9 +50,9 @@ def _lines(mask: Bools, width: int) -> Ints:
 def _first_writers(lanes: Ints, mask: Bools) -> Bools:
     """Return (N, 32): the lowest active lane of each address that is written."""
     ordered = np.sort(np.where(mask, lanes << 5 | _LANE, -1), axis=1)
-    request, place = np.nonzero(new_values(ordered >> 5))
+    request, position = np.nonzero(new_values(ordered >> 5))
     writers = np.zeros(mask.shape, bool)
-    writers[request, ordered[request, place] & 31] = True
+    writers[request, ordered[request, position] & 31] = True
     return writers
 
 
@@ -63,9 +63,9 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
     only their odd halves; all of them moved alike as far as the lower two bits of the chunk's number go, and no chunk
     to two places.
     """
-    chunk, place = source // ROW % 8, lanes // ROW % 8
+    chunk, target = source // ROW % 8, lanes // ROW % 8
     lines = _from_the_lowest(source, writers, 32) << 24 | _from_the_lowest(lanes, writers, 24)
-    sectors = ((lines << 2 | chunk >> 1) << 2 | place >> 1) << 1 | (chunk ^ place) & 1
+    sectors = ((lines << 2 | chunk >> 1) << 2 | target >> 1) << 1 | (chunk ^ target) & 1
     ordered = np.sort(np.where(writers, sectors << 1 | chunk & 1, -1), axis=1)
     kinds = np.sort(_kinds(ordered), axis=1)
     counts: Ints = new_values(kinds >> 3).sum(axis=1)
@@ -78,14 +78,14 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
 
 def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
     """Say of which requests some chunk is read twice, and the other one of its sector as well."""
-    found = np.zeros(len(source), bool)
+    affected = np.zeros(len(source), bool)
     rows = np.flatnonzero((source[:, 1:] <= source[:, :-1]).any(axis=1))
     chunk = source[rows] // ROW
     both = writers[rows, :, None] & writers[rows, None, :]
     twice = (both & (chunk[:, :, None] == chunk[:, None, :])).sum(axis=2) > 1
     beside = (both & (chunk[:, :, None] == (chunk ^ 1)[:, None, :])).any(axis=2)
-    found[rows] = (twice & beside).any(axis=1)
-    return found
+    affected[rows] = (twice & beside).any(axis=1)
+    return affected
 
 
 def _kinds(ordered: Ints) -> Ints:
@@ -94,8 +94,8 @@ def _kinds(ordered: Ints) -> Ints:
     mates[:, 1:] = ordered[:, 1:] >> 1 == ordered[:, :-1] >> 1
     mates[:, :-1] |= mates[:, 1:].copy()
     half = np.where(mates, 2, ordered & 1)
-    chunk, place = ordered >> 3 & 6, ordered >> 1 & 6
-    chunk, moved = chunk | ordered & 1, (chunk ^ place) & 2 | ordered >> 1 & 1
+    chunk, target = ordered >> 3 & 6, ordered >> 1 & 6
+    chunk, moved = chunk | ordered & 1, (chunk ^ target) & 2 | ordered >> 1 & 1
     return np.where(ordered < 0, -1, ((ordered >> 6 << 2 | half) << 2 | moved) << 3 | chunk)
 
 

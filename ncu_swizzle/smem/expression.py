@@ -56,11 +56,11 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
 def split(text: str) -> list[str]:
     """Return the parts between the commas that stand in no parentheses."""
     parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:position])
+            start = position + 1
     return [*parts, text[start:]]
 
 

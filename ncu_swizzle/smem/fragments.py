@@ -11,7 +11,6 @@ import numpy as np
 
 from ncu_swizzle.smem.layout import Ints
 
-SHAPES = ("m16n8k8", "m16n8k16")
 LANES = 32
 
 
@@ -32,12 +31,6 @@ class Fragment:
     def elements(self) -> int:
         """How many elements a lane holds."""
         return self.lane.size // LANES
-
-    def held_by(self, lane: int) -> tuple[tuple[int, int], ...]:
-        """Return the cells of a lane, its first element first."""
-        rows, columns = np.nonzero(self.lane == lane)
-        order = np.argsort(self.element[rows, columns])
-        return tuple((int(rows[i]), int(columns[i])) for i in order)
 
 
 def fragments(depth: int) -> tuple[Fragment, ...]:

@@ -33,11 +33,11 @@ def basis(addresses: Ints) -> tuple[int, ...] | None:
     `addresses` are those of 2^k lanes. Linear, or affine: ``address(lane) = address(0) ^ b0 lane0 ^ b1 lane1 …``.
     """
     lanes = len(addresses)
-    found = [int(addresses[1 << bit] ^ addresses[0]) for bit in range(lanes.bit_length() - 1)]
+    vectors = [int(addresses[1 << bit] ^ addresses[0]) for bit in range(lanes.bit_length() - 1)]
     image = np.full(lanes, addresses[0])
-    for bit, vector in enumerate(found):
+    for bit, vector in enumerate(vectors):
         image = image ^ np.where(np.arange(lanes) >> bit & 1, vector, 0)
-    return tuple(found) if (image == addresses).all() else None
+    return tuple(vectors) if (image == addresses).all() else None
 
 
 def ranks(vectors: Iterable[int], width_bytes: int = 4) -> tuple[int, int]:
@@ -47,14 +47,5 @@ def ranks(vectors: Iterable[int], width_bytes: int = 4) -> tuple[int, int]:
     """
     unit_bits = max(width_bytes.bit_length() - 1, WORD_BITS)
     bank_mask = (1 << BANK_BITS + WORD_BITS) - 1
-    found = list(vectors)
-    return rank(v >> unit_bits for v in found), rank((v & bank_mask) >> unit_bits for v in found)
-
-
-def degree(vectors: Iterable[int], width_bytes: int = 4) -> int:
-    """Return how many wavefronts a phase of a linear pattern takes: the ways of its bank conflict.
-
-    The phase touches 2^rank(unit bits) units, evenly spread over 2^rank(bank bits) banks.
-    """
-    units, banks = ranks(vectors, width_bytes)
-    return 1 << (units - banks)
+    columns = list(vectors)
+    return rank(v >> unit_bits for v in columns), rank((v & bank_mask) >> unit_bits for v in columns)

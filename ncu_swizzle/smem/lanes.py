@@ -71,8 +71,8 @@ def _named(row: dict[str, str], op: str | None) -> _Row:
     addresses: list[int | None] = [_number(text) for text in row["lane_addresses"].split()]
     mask = int(row.get("active_mask") or "ffffffff", 16)
     active = [address if mask >> lane & 1 else None for lane, address in enumerate(addresses)]
-    known = row.get("wavefronts") and row.get("ideal")
-    measured = (int(row["wavefronts"]), int(row["ideal"])) if known else None
+    counted = row.get("wavefronts") and row.get("ideal")
+    measured = (int(row["wavefronts"]), int(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
     return _checked(_Row(row.get("op") or op or "", active, measured, source))
 
@@ -109,7 +109,7 @@ def _is_number(text: str) -> bool:
 def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
     if not rows:
         raise BadFile(f"{path} holds no request", HINT)
-    found = []
+    groups = []
     for op in dict.fromkeys(row.op for row in rows):
         mine = [row for row in rows if row.op == op]
         addresses = np.array([[address or 0 for address in row.addresses] for row in mine], dtype=np.int64)
@@ -119,5 +119,5 @@ def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
         sources = [row.source for row in mine if row.source is not None]
         if sources and len(sources) < len(mine):
             raise BadFile(f"{path}: some rows of {op} have source addresses, others none", HINT)
-        found.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
-    return tuple(found)
+        groups.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
+    return tuple(groups)

@@ -107,10 +107,12 @@ class Layout:
         """
         if isinstance(inner.shape, tuple):
             modes = [self.compose(mode) for mode in inner.modes]
-            found = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
-            if (found.offsets() != self(inner.offsets())).any():  # one mode carries into what another one runs through
+            composed = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+            if (
+                composed.offsets() != self(inner.offsets())
+            ).any():  # one mode carries into what another one runs through
                 raise UsageError(f"{self} o {inner} is no layout", EXAMPLE)
-            return found
+            return composed
         ((size, stride),) = inner.leaves
         return _flat(list(_compose_leaf(self, size, stride)))
 
@@ -120,19 +122,19 @@ class Layout:
         The strides of a layout without gaps, sorted, are the products of the sizes before them.
         """
         leaves = self.coalesce().leaves
-        place = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
+        steps = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
         parts, reached = [], 1
-        for stride in sorted(place):
+        for stride in sorted(steps):
             if stride != reached and self.size > 1:
                 raise UsageError(f"the layout {self} has gaps or overlaps, so it has no inverse layout", EXAMPLE)
-            parts.append(place[stride])
-            reached *= place[stride][0]
+            parts.append(steps[stride])
+            reached *= steps[stride][0]
         if reached != self.size:
             raise UsageError(f"the layout {self} gives two elements one place, so it has no inverse", EXAMPLE)
         return _flat(parts)
 
 
-def parse(text: str) -> Layout:
+def parse_layout(text: str) -> Layout:
     """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""
     parts = [_parse_one(part) for part in re.split(r"\s+o\s+|∘", text.strip())]
     layout = parts[-1]

@@ -116,12 +116,15 @@ class Mapping:
 
 
 def parse(layout: str, element_bytes: int = 4, swizzle: str | None = None, pad: int = 0) -> Mapping:
-    """Read a layout, and either a swizzle (`swizzle.parse`) or elements of padding per row. Raises UsageError."""
-    plain = Mapping(layouts.parse(layout), element_bytes=element_bytes)
+    """Return a layout with a swizzle (see `swizzle.parse_swizzle`) or with `pad` elements after each row.
+
+    Raises UsageError.
+    """
+    plain = Mapping(layouts.parse_layout(layout), element_bytes=element_bytes)
     if swizzle and pad:
         raise UsageError("a swizzle and padding at once", "either of them is enough: leave one away")
     if swizzle:
-        return replace(plain, transform=swizzles.parse(swizzle, element_bytes, plain.shape[1]))
+        return replace(plain, transform=swizzles.parse_swizzle(swizzle, element_bytes, plain.shape[1]))
     return replace(plain, transform=Padding(pitch(plain.layout), pad)) if pad else plain
 
 

@@ -27,8 +27,8 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
     most = 0
     for phase in access.operation.phases:
         lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
-        for place in range(granule // unit):
-            block = np.where(on & (lanes % granule // unit == place), lanes // granule, -1)
+        for position in range(granule // unit):
+            block = np.where(on & (lanes % granule // unit == position), lanes // granule, -1)
             block.sort(axis=1)
             distinct = (np.diff(block, axis=1, prepend=-1) != 0) & (block >= 0)
             most = max(most, int(distinct.sum(axis=1).max()))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping, tma_alignment, tma_mode
@@ -26,11 +27,6 @@ WORD = 4
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
 LARGEST_PADDING = 128  # bytes: a lap more brings no new bank
 
-# KB of shared memory of an SM, and what each block needs besides its own (CUDA programming guide).
-SM_KB = {"sm_80": 164, "sm_86": 100, "sm_89": 100, "sm_90": 228, "sm_100": 228, "sm_120": 100}
-RESERVED_KB = 1
-MOST_BLOCKS = 32  # that an SM holds at all; fewer on sm_86, sm_89 and sm_120
-
 
 @dataclass(frozen=True)
 class Constraints:
@@ -42,8 +38,8 @@ class Constraints:
     arch: str = "sm_90"
 
     def __post_init__(self) -> None:
-        if self.arch not in SM_KB:
-            raise UsageError(f"{self.arch!r} is no architecture known here", f"one of {', '.join(SM_KB)}")
+        if self.arch not in capacity.KIB_PER_SM:
+            raise UsageError(f"{self.arch!r} is no architecture known here", f"one of {', '.join(capacity.KIB_PER_SM)}")
         if self.copies < 1:
             raise UsageError("a block has at least one tile", "--copies 1")
 
@@ -106,13 +102,13 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
     if not accesses:
         raise UsageError("nothing writes or reads the tile", "name them: --write rows:16 --read ldmatrix")
     _check(plain, accesses)
-    known = tuple(access for access in accesses if access.wavefronts(plain).known.all())
-    if not known:
+    countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
+    if not countable:
         raise UsageError(f"no rule is known for the wavefronts of {accesses[0].op} here", "name another access too")
-    unjudged = tuple(access.name for access in accesses if access not in known)
+    unjudged = tuple(access.name for access in accesses if access not in countable)
     granule = max(access.granule(plain.element_bytes) for access in accesses)
-    found = _search(_Judge(plain, known, limits, granule))
-    return replace(found, unjudged=unjudged)
+    suggestion = _search(_Judge(plain, countable, limits, granule))
+    return replace(suggestion, unjudged=unjudged)
 
 
 def _search(judge: _Judge) -> Suggestion:
@@ -165,15 +161,14 @@ class _Judge:
     def candidate(self, mapping: Mapping) -> Candidate:
         actual = ideal = avoidable = 0
         for access in self.accesses:
-            found = access.wavefronts(mapping)
+            wavefronts = access.wavefronts(mapping)
             # Where no rule covers what the mapping makes of an access, nothing may be promised.
-            counted = found.actual if found.known.all() else found.actual + UNKNOWN
-            least = _least(access, found.ideal)
+            counted = wavefronts.actual if wavefronts.known.all() else wavefronts.actual + UNKNOWN
+            least = _least(access, wavefronts.ideal)
             actual += int(counted.sum()) * access.times
-            ideal += int(found.ideal.sum()) * access.times
+            ideal += int(wavefronts.ideal.sum()) * access.times
             avoidable += int(np.maximum(counted - least, 0).sum()) * access.times
-        room = SM_KB[self.limits.arch] * 1024
-        blocks = min(room // (self.limits.copies * mapping.bytes + RESERVED_KB * 1024), MOST_BLOCKS)
+        blocks = capacity.resident_blocks(self.limits.arch, self.limits.copies * mapping.bytes)
         return Candidate(mapping, actual, ideal, avoidable, mapping.bytes - self.plain.bytes, blocks, tma_mode(mapping))
 
     def allowed(self, candidate: Candidate) -> bool:
@@ -204,7 +199,7 @@ class _Judge:
             low = (width // self.plain.element_bytes).bit_length() - 1
             by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
         lap = (LAP // self.plain.element_bytes).bit_length() - 1
-        return Differences({low: np.unique(np.concatenate(found)) for low, found in by_bits.items()}, lap)
+        return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, lap)
 
 
 def _least(access: Access, ideal: Ints) -> Ints:
@@ -225,7 +220,7 @@ def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
     active = np.ones(offsets.shape, bool) if access.active is None else access.active
-    found = []
+    differences = []
     phases = access.operation.phases
     merges = bool((access.wavefronts(plain).ideal < len(phases)).any()) and access.operation.kind == LOAD
     size = access.operation.lanes * (2 if merges and len(phases) > 1 and access.active is None else 1)
@@ -233,8 +228,8 @@ def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
         lanes, on = offsets[:, first : first + size], active[:, first : first + size]
         for step in range(1, lanes.shape[1]):
             both = on[:, step:] & on[:, :-step]
-            found.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
-    every = np.unique(np.concatenate(found))
+            differences.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
+    every = np.unique(np.concatenate(differences))
     return np.asarray(every[every != 0])
 
 
@@ -244,20 +239,20 @@ def _swizzles(judge: _Judge) -> tuple[list[Candidate], int]:
     low, lap = judge.granule.bit_length() - 1, differences.lap
     top = int(judge.plain.all_elements().max()).bit_length()
     offsets = judge.plain.all_elements()
-    tried, known = 0, dict[bytes, list[Swizzle]]()
-    found: list[Candidate] = []
+    tried, by_mapping = 0, dict[bytes, list[Swizzle]]()
+    clean: list[Candidate] = []
     for swizzle in _all_swizzles(low, lap, top):
         tried += 1
         if differences.separated_by(swizzle):
-            known.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
-        elif not known:  # counted all the same: the closest one is wanted, if none is clean
-            found += filter(None, [judge.consider(swizzle)])
-    for same in known.values():
+            by_mapping.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
+        elif not by_mapping:  # counted all the same: the closest one is wanted, if none is clean
+            clean += filter(None, [judge.consider(swizzle)])
+    for same in by_mapping.values():
         *others, name = sorted(same, key=lambda s: (s.bits <= 3, -s.shift, s.bits))  # CUTLASS's own go up to 3 bits
         candidate = judge.consider(name)
         if candidate:
-            found.append(replace(candidate, also=tuple(map(str, others))))
-    return found, tried
+            clean.append(replace(candidate, also=tuple(map(str, others))))
+    return clean, tried
 
 
 def _all_swizzles(low: int, lap: int, top: int) -> Iterator[Swizzle]:
@@ -275,14 +270,14 @@ def _matrices(judge: _Judge) -> tuple[list[Candidate], bool, str]:
     if matrix is None:
         proven = "none can be: the search was complete" if complete else "none was found, the search was cut off"
         return [], complete, f"XOR matrices within a lap of 128 bytes: {proven}."
-    found = judge.consider(matrix)
-    note = f"An XOR matrix of {len(matrix.terms)} terms was built" + ("." if found else ", and refused.")
-    return ([found] if found else []), found is not None, note
+    candidate = judge.consider(matrix)
+    note = f"An XOR matrix of {len(matrix.terms)} terms was built" + ("." if candidate else ", and refused.")
+    return ([candidate] if candidate else []), candidate is not None, note
 
 
 def _paddings(judge: _Judge) -> tuple[list[Candidate], str]:
     """Return the smallest clean padding after rows (or runs) of each length."""
-    found, tried = [], 0
+    clean, tried = [], 0
     step, most = judge.granule, LARGEST_PADDING // judge.plain.element_bytes
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
@@ -291,6 +286,6 @@ def _paddings(judge: _Judge) -> tuple[list[Candidate], str]:
             tried += 1
             candidate = judge.consider(Padding(every, by))
             if candidate:
-                found.append(candidate)
+                clean.append(candidate)
                 break
-    return found, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(found) or 'none'} clean."
+    return clean, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."

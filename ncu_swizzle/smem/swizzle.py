@@ -162,11 +162,6 @@ class XorMatrix:
     def operations(self) -> int:
         return 3 * len(self.terms)
 
-    @property
-    def period(self) -> int:
-        """After how many elements the pattern repeats; the tile has to start at a multiple of it."""
-        return 1 << max((shift + mask.bit_length() for shift, mask in self.terms), default=0)
-
     def __call__(self, offsets: Ints) -> Ints:
         new = offsets
         for shift, mask in self.terms:
@@ -236,8 +231,8 @@ class Table:
 
     def cuda(self, offset: str) -> str:
         size, unit = len(self.square), f"{offset} / {self.unit}"
-        place = f"kSquare[{unit} / {size} % {size}][{unit} % {size}]"
-        return f"({unit} / {size} * {size} + {place}) * {self.unit} + {offset} % {self.unit}"
+        entry = f"kSquare[{unit} / {size} % {size}][{unit} % {size}]"
+        return f"({unit} / {size} * {size} + {entry}) * {self.unit} + {offset} % {self.unit}"
 
 
 # What TMA can do on its own, on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner
@@ -253,8 +248,8 @@ def square_32() -> tuple[tuple[int, ...], ...]:
     """Return the 32x32 square of ``kernels/common/layout.cuh``: SQUARE_4 nested into itself and into the 2x2 one."""
     outer, inner = np.array(SQUARE_4) * 8, np.array(SQUARE_4) * 2
     pair = np.array([[0, 1], [1, 0]])
-    places = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))
-    return tuple(map(tuple, (places + np.tile(pair, (16, 16))).tolist()))
+    positions = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))
+    return tuple(map(tuple, (positions + np.tile(pair, (16, 16))).tolist()))
 
 
 def contents(square: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
@@ -262,7 +257,7 @@ def contents(square: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]
     return tuple(tuple(int(unit) for unit in np.argsort(row)) for row in square)
 
 
-def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
+def parse_swizzle(text: str, element_bytes: int, columns: int = 0) -> Transform:
     """Read a swizzle of element offsets; raise UsageError.
 
     ``3,2,3`` or ``Swizzle<3,2,3>`` as CuTe has it, ``add:5,0,5`` with another operation, ``bytes:3,2,3`` on byte
@@ -273,11 +268,11 @@ def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
         return on_elements(TMA_MODES[text.upper()], element_bytes)
     if text == "sudoku":
         return _sudoku(columns)
-    found = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
-    if not found:
+    match = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
+    if not match:
         raise UsageError(f"{text!r} is no swizzle", EXAMPLE)
-    swizzle = Swizzle(int(found[3]), int(found[4]), int(found[5]), found[2] or "xor")
-    return on_elements(swizzle, element_bytes) if found[1] else swizzle
+    swizzle = Swizzle(int(match[3]), int(match[4]), int(match[5]), match[2] or "xor")
+    return on_elements(swizzle, element_bytes) if match[1] else swizzle
 
 
 def _sudoku(columns: int) -> Table:

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import copies
-from ncu_swizzle.smem import operations
+from ncu_swizzle.smem import copies, operations
 from ncu_swizzle.smem.banks import Bools, Ints, degrees, most_lanes, one_address, paired, phase_degrees
 from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, LOAD, STMATRIX, WARP, Operation
 
@@ -131,7 +130,7 @@ def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
 
 def _together(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:
     """Return (N,): 1 for two phases that may go together and have no conflict when they do, else their sum."""
-    found: Ints = phases.sum(axis=1)
-    rows = np.flatnonzero(may & (found == 2) & (phases.max(axis=1) == 1))
-    found[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
-    return found
+    counts: Ints = phases.sum(axis=1)
+    rows = np.flatnonzero(may & (counts == 2) & (phases.max(axis=1) == 1))
+    counts[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
+    return counts

@@ -28,7 +28,7 @@ class Differences:
 
     def separated_by(self, swizzle: Swizzle) -> bool:
         """Whether a swizzle sends all differences to different banks."""
-        return all(bool((swizzle(found) & self.mask(low) != 0).all()) for low, found in self.by_low.items())
+        return all(bool((swizzle(offsets) & self.mask(low) != 0).all()) for low, offsets in self.by_low.items())
 
     def mask(self, low: int) -> int:
         """The bank bits for accesses that have `low` bits below a bank."""
@@ -41,15 +41,15 @@ def find_matrix(differences: Differences, low: int, top: int) -> tuple[XorMatrix
     It leaves `low` bits alone, and reads the bits from the lap's up to `top`.
     """
     search = _Search(differences, low, top)
-    found = search.run(limit=top)
-    if found is None:
+    vectors = search.run(limit=top)
+    if vectors is None:
         return None, search.nodes < MOST_NODES
-    for terms in range(1, len(_matrix(found).terms)):
+    for terms in range(1, len(_matrix(vectors).terms)):
         better = search.run(limit=terms)
         if better is not None:
-            found = better
+            vectors = better
             break
-    return _matrix(found), True
+    return _matrix(vectors), True
 
 
 class _Search:
@@ -72,7 +72,8 @@ class _Search:
     def _with_top(self, bit: int) -> list[tuple[int, Ints]]:
         """Return the differences whose highest bit it is, with their bank bits."""
         return [
-            (self.differences.mask(low), found[(found >> bit) == 1]) for low, found in self.differences.by_low.items()
+            (self.differences.mask(low), offsets[(offsets >> bit) == 1])
+            for low, offsets in self.differences.by_low.items()
         ]
 
     def assign(self, bit: int, chosen: dict[int, int]) -> dict[int, int] | None:
@@ -82,21 +83,23 @@ class _Search:
         self.nodes += 1
         if self.nodes >= MOST_NODES:
             return None
-        forbidden = [(mask, set((self._image(found, chosen) & mask).tolist())) for mask, found in self.by_top[bit]]
+        forbidden = [
+            (mask, set((self._image(differences, chosen) & mask).tolist())) for mask, differences in self.by_top[bit]
+        ]
         used = _shifts(chosen)
         free = [c for c in self.choices if not any(c & mask in images for mask, images in forbidden)]
         for choice in sorted(free, key=lambda c: (len(_shifts({bit: c}) - used), c.bit_count(), c)):
             if len(used | _shifts({bit: choice})) > self.limit:
                 break  # those that follow need as many more
-            found = self.assign(bit + 1, {**chosen, bit: choice})
-            if found is not None:
-                return found
+            vectors = self.assign(bit + 1, {**chosen, bit: choice})
+            if vectors is not None:
+                return vectors
         return None
 
-    def _image(self, found: Ints, chosen: dict[int, int]) -> Ints:
-        image = found & ((1 << self.lap) - 1)
+    def _image(self, differences: Ints, chosen: dict[int, int]) -> Ints:
+        image = differences & ((1 << self.lap) - 1)
         for bit, vector in chosen.items():
-            image = image ^ np.where(found >> bit & 1, vector, 0)
+            image = image ^ np.where(differences >> bit & 1, vector, 0)
         return image
 
 

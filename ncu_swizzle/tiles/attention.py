@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
 WARPS, WARP_ROWS = 4, 16
@@ -18,7 +18,7 @@ CHUNKS = HEAD // IN_CHUNK  # of a row
 LANE = np.arange(32)[None, :]
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the one kind of tile: Q (and O in its place), K and V, 64x128 bf16 each."""
     steps = problem["seq"] // ROWS
     blocks = steps * problem["heads"] * problem["batch"]

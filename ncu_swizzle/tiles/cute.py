@@ -12,14 +12,14 @@ from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Identity, Swizzle
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ELEMENT = 4
 WARPS = 4  # of a block
 REQUEST, LANE = np.indices((32, 32))  # of a 128x32 tile's 32 requests, 4 floats a lane
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the one tile that a warp, or a block, has."""
     mapping = _mapping(source.text)
     rows, columns = mapping.shape
@@ -34,10 +34,10 @@ def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
 
 def _mapping(text: str) -> Mapping:
     """Return the mapping that the source spells in CuTe's types."""
-    found = re.search(r"Layout<Shape<_(\d+), _(\d+)>, Stride<_(\d+), _(\d+)>>", text)
-    if not found:
+    match = re.search(r"Layout<Shape<_(\d+), _(\d+)>, Stride<_(\d+), _(\d+)>>", text)
+    if not match:
         raise UsageError("the kernel's source names no layout", "Layout<Shape<_8, _8>, Stride<_1, _8>>() is one")
-    layout = layouts.parse("({},{}):({},{})".format(*found.groups()))
+    layout = layouts.parse_layout("({},{}):({},{})".format(*match.groups()))
     swizzle = re.search(r"Swizzle<(\d+), (\d+), (\d+)>", text)
     if not swizzle:
         return Mapping(layout, Identity(), ELEMENT)

@@ -30,7 +30,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """What the kernel's own file chooses: the layout policy, and the integer arguments of its templates."""
 
     text: str
@@ -38,17 +38,17 @@ class Source:
     @property
     def policy(self) -> str:
         """The name of the first layout policy in it."""
-        found = re.search(r"\blayout::(\w+)<", self.text)
-        if not found:
+        match = re.search(r"\blayout::(\w+)<", self.text)
+        if not match:
             raise UsageError("the kernel's source names no layout policy", "layout::RowMajor<…> is the plain one")
-        return found[1]
+        return match[1]
 
     def argument(self, template: str) -> int:
         """Return the first integer argument of a template, such as 4 of ``sum_rows<4, …>``."""
-        found = re.search(rf"\b{template}<(\d+)", self.text)
-        if not found:
+        match = re.search(rf"\b{template}<(\d+)", self.text)
+        if not match:
             raise UsageError(f"the kernel's source names no {template}<number>", "its accesses depend on it")
-        return int(found[1])
+        return int(match[1])
 
     def mapping(self, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> Mapping:
         """Return where the policy puts a tile of rows and columns."""

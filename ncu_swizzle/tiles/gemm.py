@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ROWS, COLUMNS, DEPTH = 256, 128, 64  # rows of A, rows of B and columns of both, per tile
 WARP_TILE = 64  # rows of A, and of B, that a warp reads
@@ -18,7 +18,7 @@ STAGES = 3  # tiles in shared memory where they are loaded ahead
 LANE = np.arange(32)[None, :]
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the tiles of A and of B. Each row of A is read by the warps side by side, each of B by those below."""
     n = problem["n"]
     times = n // ROWS * (n // COLUMNS) * (n // DEPTH)
@@ -29,7 +29,7 @@ def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
     )
 
 
-def _tile(name: str, rows: int, readers: int, source: Source, times: int, copies: int) -> Tile:
+def _tile(name: str, rows: int, readers: int, source: KernelSource, times: int, copies: int) -> Tile:
     mapping = source.mapping(rows, DEPTH, ELEMENT, CHUNK)
     straddles = int(mapping.addresses(np.array([[1]]), np.array([[0]]))[0, 0]) % 128 != 0
     accesses = (_copy(name, rows, "ca" if straddles else "cg", times), _fragments(name, rows, readers * times))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 
 def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile, ...]:
@@ -34,6 +34,6 @@ def tiles_of(target: Target) -> tuple[Tile, ...]:
             f"the accesses of the family {family.name} are not declared",
             f"declare them in ncu_swizzle/tiles/{family.name}.py; docs/model.md says how",
         ) from error
-    source = Source(target.source.read_text(encoding="utf-8"))
-    found: tuple[Tile, ...] = module.tiles(source, target.problem)
-    return found
+    source = KernelSource(target.source.read_text(encoding="utf-8"))
+    tiles: tuple[Tile, ...] = module.tiles(source, target.problem)
+    return tiles

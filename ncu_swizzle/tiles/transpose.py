@@ -8,12 +8,12 @@ import numpy as np
 
 from ncu_swizzle.errors import BadProblem
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 TILE, ELEMENT = 32, 4
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the 32x32 tile of floats. Raises BadProblem where n ends within a tile."""
     n = problem["n"]
     if n % TILE:

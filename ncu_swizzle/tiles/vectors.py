@@ -7,12 +7,12 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import TYPES, Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 TILE, ELEMENT, WARPS = 32, 4, 4
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the 32x32 tile of floats that each warp has."""
     width = source.argument("sum_rows")  # floats per lane
     units = TILE // width

@@ -8,12 +8,12 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate
 from ncu_swizzle.emulate.operations.integer import added, keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import Instruction
+from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.values import Value, computed, dependent, derived, signed
 
 
 @operation("IABS", "UIABS")
-def iabs(ins: Instruction) -> Compute | None:
+def iabs(ins: SassInstruction) -> Compute | None:
     """|a|."""
     a = integer(ins.operands[1])
 
@@ -33,7 +33,7 @@ def iabs(ins: Instruction) -> Compute | None:
 
 
 @operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
-def imnmx(ins: Instruction) -> Compute | None:
+def imnmx(ins: SassInstruction) -> Compute | None:
     """The smaller of two numbers where the predicate is true, else the larger."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[-1])
@@ -41,7 +41,7 @@ def imnmx(ins: Instruction) -> Compute | None:
 
 
 @operation("VIADDMNMX", "UVIADDMNMX")
-def viaddmnmx(ins: Instruction) -> Compute | None:
+def viaddmnmx(ins: SassInstruction) -> Compute | None:
     """The smaller or the larger of a + b and c."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[4])
@@ -51,7 +51,7 @@ def viaddmnmx(ins: Instruction) -> Compute | None:
 
 
 @operation("VIMNMX3", "UVIMNMX3")
-def vimnmx3(ins: Instruction) -> Compute | None:
+def vimnmx3(ins: SassInstruction) -> Compute | None:
     """The smallest or the largest of three numbers."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[-1])

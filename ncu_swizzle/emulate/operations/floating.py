@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import predicate, raw
 from ncu_swizzle.emulate.operations.predicates import COMBINATIONS, COMPARISONS, negation
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import FLOAT, Instruction, Operand
+from ncu_swizzle.emulate.parse import FLOAT, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, high_half, joint, low_half, wide
 
 F32, F64 = np.float32, np.float64
@@ -64,7 +64,7 @@ def _flushed(numbers: Bits) -> Bits:
     return np.where(tiny, np.copysign(F32(0), numbers), numbers)
 
 
-def _arithmetic(ins: Instruction, function: Callable[..., Bits]) -> Compute | None:
+def _arithmetic(ins: SassInstruction, function: Callable[..., Bits]) -> Compute | None:
     if ins.has(*ROUNDINGS, "SAT"):
         return None
     readers = [single(operand) for operand in ins.operands[1:]]
@@ -84,19 +84,19 @@ def _arithmetic(ins: Instruction, function: Callable[..., Bits]) -> Compute | No
 
 
 @operation("FADD", "UFADD")
-def fadd(ins: Instruction) -> Compute | None:
+def fadd(ins: SassInstruction) -> Compute | None:
     """a + b, rounded once: a double holds the sum well enough for that."""
     return _arithmetic(ins, lambda a, b: a.astype(F64) + b.astype(F64))
 
 
 @operation("FMUL", "UFMUL")
-def fmul(ins: Instruction) -> Compute | None:
+def fmul(ins: SassInstruction) -> Compute | None:
     """a * b."""
     return _arithmetic(ins, lambda a, b: a.astype(F64) * b.astype(F64))
 
 
 @operation("FFMA", "UFFMA")
-def ffma(ins: Instruction) -> Compute | None:
+def ffma(ins: SassInstruction) -> Compute | None:
     """a * b + c, rounded once."""
     return _arithmetic(ins, fused)
 
@@ -119,7 +119,7 @@ def fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 
 @operation("FSETP")
-def fsetp(ins: Instruction) -> Compute | None:
+def fsetp(ins: SassInstruction) -> Compute | None:
     """A comparison of two floats; with a U (.LTU) it is true of unordered ones."""
     relation = next((w for w in ins.modifiers if w in COMPARISONS or w.removesuffix("U") in COMPARISONS), None)
     combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
@@ -138,15 +138,15 @@ def fsetp(ins: Instruction) -> Compute | None:
         nan = np.isnan(first) | np.isnan(second)
         with np.errstate(invalid="ignore"):
             bits = np.where(nan, unordered, compare(first, second))
-        found = computed(bits, *sources, *others)
+        result = computed(bits, *sources, *others)
         other = with_this(m)
-        return combine(found, other), combine(negation(found), other)
+        return combine(result, other), combine(negation(result), other)
 
     return compute
 
 
 @operation("FMNMX")
-def fmnmx(ins: Instruction) -> Compute | None:
+def fmnmx(ins: SassInstruction) -> Compute | None:
     """The smaller of two floats where the predicate is true, else the larger."""
     a, b = (single(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[3])
@@ -165,7 +165,7 @@ def fmnmx(ins: Instruction) -> Compute | None:
 
 
 @operation("DADD", "DMUL")
-def dadd(ins: Instruction) -> Compute | None:
+def dadd(ins: SassInstruction) -> Compute | None:
     """a + b and a * b in double precision."""
     if ins.has(*ROUNDINGS):
         return None
@@ -182,7 +182,7 @@ def dadd(ins: Instruction) -> Compute | None:
 
 
 @operation("DFMA")
-def dfma(ins: Instruction) -> Compute | None:
+def dfma(ins: SassInstruction) -> Compute | None:
     """a * b + c in double precision, rounded once: computed exactly, number by number."""
     if ins.has(*ROUNDINGS):
         return None
@@ -205,9 +205,9 @@ def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
     with np.errstate(all="ignore"):
         result: Bits = numbers[0] * numbers[1] + numbers[2]
     ordinary = np.isfinite(result) & (result != 0)
-    for place in zip(*np.nonzero(ordinary), strict=True):
-        x, y, z = (Fraction(float(array[place])) for array in numbers)
-        result[place] = float(x * y + z)
+    for index in zip(*np.nonzero(ordinary), strict=True):
+        x, y, z = (Fraction(float(array[index])) for array in numbers)
+        result[index] = float(x * y + z)
     return result
 
 
@@ -215,7 +215,7 @@ def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 
 @operation("I2F", "I2FP", "UI2F", "UI2FP")
-def i2f(ins: Instruction) -> Compute | None:
+def i2f(ins: SassInstruction) -> Compute | None:
     """A whole number as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
     source = ins.operands[1]
     if ins.has("F16", "BF16") or ins.has("U8", "S8", "U16", "S16"):
@@ -241,7 +241,7 @@ def i2f(ins: Instruction) -> Compute | None:
     return compute
 
 
-def _is_signed_source(ins: Instruction) -> bool:
+def _is_signed_source(ins: SassInstruction) -> bool:
     if ins.opcode.endswith("I2FP"):
         return ins.has("S32")
     return not ins.has("U32", "U64")
@@ -263,7 +263,7 @@ def _rounded(whole: Bits, rounding: str) -> Bits:
 
 
 @operation("F2I", "F2IP")
-def f2i(ins: Instruction) -> Compute | None:
+def f2i(ins: SassInstruction) -> Compute | None:
     """A float as a whole number: towards 0 (.TRUNC), down (.FLOOR), up (.CEIL) or to nearest; out of range, the end."""
     if ins.opcode == "F2IP" or ins.has("F16", "U8", "S8", "U16", "S16"):
         return None
@@ -295,7 +295,7 @@ def _whole(numbers: Bits, unsigned: bool, is_wide: bool) -> Bits:
 
 
 @operation("FRND")
-def frnd(ins: Instruction) -> Compute | None:
+def frnd(ins: SassInstruction) -> Compute | None:
     """A float rounded to a whole one."""
     if ins.has("F64", "F16") or ins.has("FTZ"):
         return None
@@ -311,7 +311,7 @@ def frnd(ins: Instruction) -> Compute | None:
 
 
 @operation("HFMA2")
-def hfma2(ins: Instruction) -> Compute | None:
+def hfma2(ins: SassInstruction) -> Compute | None:
     """Two half-precision numbers written as constants: what compilers load small integers with."""
     sources = ins.operands[1:]
     zeros = [operand.number == 255 and operand.kind == "R" for operand in sources[:2]]
@@ -330,7 +330,7 @@ def _half(operand: Operand) -> int:
 
 
 @operation("MUFU", "UMUFU")
-def mufu(ins: Instruction) -> Compute | None:
+def mufu(ins: SassInstruction) -> Compute | None:
     """1/x and 1/sqrt(x), which the hardware only approximates: off by the machine's `ulps`; see approximate results."""
     function = next((word for word in ("RCP", "RSQ", "SQRT") if ins.has(word)), None)
     if function is None or ins.has("F16"):

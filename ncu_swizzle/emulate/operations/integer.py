@@ -11,8 +11,21 @@ from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
-from ncu_swizzle.emulate.values import Bits, Value, computed, dependent, derived, first_origin, high_half, joint, low_half, same_for_all, signed, wide
+from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.values import (
+    Bits,
+    Value,
+    computed,
+    dependent,
+    derived,
+    first_origin,
+    high_half,
+    joint,
+    low_half,
+    same_for_all,
+    signed,
+    wide,
+)
 
 TOP = (1 << 32) - 1
 
@@ -77,7 +90,7 @@ def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
 
 
 @operation("IADD3", "UIADD3", "IADD")
-def iadd3(ins: Instruction) -> Compute | None:
+def iadd3(ins: SassInstruction) -> Compute | None:
     """a + b + c, with carries out to predicates and in from them (.X)."""
     count = results(ins)
     sources = ins.operands[count:]
@@ -167,7 +180,7 @@ def _add64(sources: Sequence[Operand]) -> Compute:
 
 
 @operation("VIADD", "UVIADD")
-def viadd(ins: Instruction) -> Compute | None:
+def viadd(ins: SassInstruction) -> Compute | None:
     """a + b."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     return lambda m: (added(a(m), b(m)),)
@@ -177,7 +190,7 @@ def viadd(ins: Instruction) -> Compute | None:
 
 
 @operation("IMAD", "UIMAD")
-def imad(ins: Instruction) -> Compute | None:
+def imad(ins: SassInstruction) -> Compute | None:
     """a * b + c: 32 bits of it, 64 (.WIDE), or the upper half (.HI)."""
     if ins.has("WIDE", "HI"):
         return _wide_product(ins)
@@ -199,7 +212,7 @@ def _product_and_carry(values: Sequence[Value], carry: Value) -> tuple[Value | N
     return (derived(bits, product, c, carry, tag=total(product.tag, c.tag, dependent(carry))),)
 
 
-def _wide_product(ins: Instruction) -> Compute | None:
+def _wide_product(ins: SassInstruction) -> Compute | None:
     count = results(ins)
     first, second, third = ins.operands[count : count + 3]
     plain = [raw(first), raw(second)]
@@ -242,9 +255,9 @@ def _accumulated(sources: Sequence[Value], is_signed: bool, minus: bool) -> tupl
     whole = product + wide(low.bits, high.bits)
     over = whole < product
     if len(sources) > 4:
-        one = sources[4].bits.astype(np.uint64)
-        over = over | ((whole + one) < whole)
-        whole = whole + one
+        carry = sources[4].bits.astype(np.uint64)
+        over = over | ((whole + carry) < whole)
+        whole = whole + carry
     return whole, over
 
 
@@ -285,7 +298,7 @@ def _factor_is_plain(a: Value, b: Value, is_signed: bool) -> bool:
 
 
 @operation("IDP", "UIDP")
-def idp(ins: Instruction) -> Compute | None:
+def idp(ins: SassInstruction) -> Compute | None:
     """The sum of products of packed numbers, and c: four bytes by four (.4A), or two half words by two bytes (.2A)."""
     kinds = [word for word in ins.modifiers if word in ("S8", "U8", "S16", "U16")]
     if len(kinds) != 2 or not ins.has("4A", "2A"):
@@ -298,9 +311,9 @@ def idp(ins: Instruction) -> Compute | None:
     def compute(m: Machine) -> tuple[Value | None, ...]:
         values = a(m), b(m), c(m)
         result = values[2].bits.astype(np.int64)
-        for place in range(count):
-            one = _field(values[0].bits, 32 // count * place, kinds[0])
-            result = result + one * _field(values[1].bits, 8 * (place + first), kinds[1])
+        for position in range(count):
+            factor = _field(values[0].bits, 32 // count * position, kinds[0])
+            result = result + factor * _field(values[1].bits, 8 * (position + first), kinds[1])
         return (computed((result & TOP).astype(np.uint32), *values),)
 
     return compute
@@ -309,5 +322,5 @@ def idp(ins: Instruction) -> Compute | None:
 def _field(bits: Bits, start: int, kind: str) -> Bits:
     """Return the 8 or 16 bits from `start` on as int64."""
     size = int(kind[1:])
-    found: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
-    return np.where(found >> (size - 1), found - (1 << size), found) if kind[0] == "S" else found
+    field: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
+    return np.where(field >> (size - 1), field - (1 << size), field) if kind[0] == "S" else field
