@@ -167,7 +167,7 @@ def test_a_csv_says_where_copies_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "holds no request"),
+        ("", "has no requests"),
         ("op,lane_addresses,source_addresses\ncp.async.cg.16," + "0 " * 32 + ",0 1\n", "2 source addresses"),
         ("1,2,3\n", "3 addresses instead of 32"),
         (",".join(["0"] * 32) + "\n", "no operation"),

@@ -100,8 +100,8 @@ def test_words_down_a_column_exclude_sixteen_bytes_along_a_row() -> None:
     found = ask("(32,32):(32,1)", 4, ["rows:16"], ["column"])
     assert found.clean == ()
     assert found.notes[-1] == (
-        "column: 32 lanes of a phase want words at the same place of different 16-byte units, and 128 bytes have 8 "
-        "such units: nothing that keeps them whole can separate these lanes."
+        "column: 32 lanes of a phase want words at the same position in different 16-byte units, but a bank row of "
+        "128 bytes holds only 8: no mapping that keeps units whole can separate them."
     )
     assert found.complete
     assert found.closest.excessive == 32 * 3, "four words move together, so four rows share a bank"
@@ -118,7 +118,7 @@ def test_a_complete_search_says_so() -> None:
     found = suggest(tile, accesses_of(tile, [], [*every, *pairs]))
     assert found.best is None
     assert found.complete
-    assert "none can be: the search was complete" in " ".join(found.notes)
+    assert "none exists, the search was complete" in " ".join(found.notes)
 
 
 def test_a_budget_and_tma_are_respected() -> None:

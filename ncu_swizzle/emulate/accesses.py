@@ -1,4 +1,4 @@
-"""What each shared-memory instruction asks for: the different requests, how often, and the wavefronts they take."""
+"""The distinct requests of each shared-memory instruction, how often each is made, and its wavefronts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX
 
-WINDOW = np.uint32(0xFFFFFF)  # of a block in a cluster: the bits above say which block
+WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
 _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b32", "CAS": "cas.b32"}
 _ORDERED = {"ADD": "add", "MIN": "min", "MAX": "max", "INC": "inc", "DEC": "dec"}
 
 
 def access_width(instruction: SassInstruction) -> int:
-    """Return the bytes that a lane accesses."""
+    """Return the bytes per lane."""
     sizes = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
     if instruction.opcode in ("LDSM", "STSM"):
         return 16
@@ -29,7 +29,7 @@ def access_width(instruction: SassInstruction) -> int:
 
 
 def operation_name(instruction: SassInstruction) -> str | None:
-    """Return the operation of smem that the instruction is; None where no rule is known for its wavefronts."""
+    """Return the smem operation of the instruction; None if no rule gives its wavefronts."""
     opcode, width = instruction.opcode, access_width(instruction)
     if opcode in ("LDS", "LD", "STS", "ST"):
         kinds = {1: "u8", 2: "u16", 4: "b32", 8: "b64", 16: "v4.b32"}
@@ -60,13 +60,13 @@ def _atomic_name(instruction: SassInstruction) -> str | None:
 
 
 def zero_fill(instruction: SassInstruction) -> bool:
-    """Say whether lanes of an LDGSTS may write zeros instead of what they would read."""
+    """Say whether lanes of an LDGSTS may write zeros instead of reading."""
     return instruction.opcode == "LDGSTS" and any(operand.kind == PRED for operand in instruction.operands)
 
 
 @dataclass
 class Seen:
-    """One set of requests that some warps made together, and how often."""
+    """Requests that some warps made together, and how often."""
 
     addresses: Bits
     selected: Bools
@@ -77,7 +77,7 @@ class Seen:
 
 @dataclass
 class Unknown:
-    """Why something is unknown, and the number of the instruction that it came from."""
+    """Why something is unknown, and the index of the instruction that caused it."""
 
     reason: str
     origin: int | None
@@ -85,15 +85,15 @@ class Unknown:
 
 @dataclass
 class Log:
-    """All requests of one run, by the instruction's number."""
+    """All requests of one run, by instruction index."""
 
     instructions: Sequence[SassInstruction]
-    limit: int  # bytes of shared memory that a block has
+    limit: int  # bytes of shared memory per block
     seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
 
     def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Bits | None = None) -> None:
-        """Count one request of each of the view's warps; raise MemoryFault for an address that it must not access."""
+        """Count one request per warp of the view; raise MemoryFault for an invalid address."""
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
@@ -110,7 +110,7 @@ class Log:
         seen.count += 1
 
     def miss(self, number: int, reason: str, origin: int | None) -> None:
-        """Note that a request is not known."""
+        """Record that a request is unknown."""
         self.unknown.setdefault(number, Unknown(reason, origin))
 
     def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
@@ -130,14 +130,14 @@ class Log:
         reason = (
             f"shared address {at:#x} is not a multiple of {width}"
             if at % width
-            else f"shared address {at:#x} is outside of the block's {self.limit} bytes of shared memory"
+            else f"shared address {at:#x} is outside the block's {self.limit} bytes of shared memory"
         )
         block = tuple(int(index) for index in m.blocks[m.block_of[warp]])
         raise MemoryFault(instruction.offset, instruction.text, reason, thread, block)
 
 
 def _from_first_line(source: Bits, selected: Bools) -> Ints:
-    """Return global addresses relative to the line of the lowest one of each request."""
+    """Return global addresses relative to the line of each request's lowest address."""
     lanes = np.broadcast_to(source, selected.shape).astype(np.int64)
     first = np.where(selected, lanes, 1 << 40).min(axis=1, keepdims=True) & -LINE
     relative: Ints = np.where(selected, lanes - first, 0)
@@ -146,7 +146,7 @@ def _from_first_line(source: Bits, selected: Bools) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class AccessCounts:
-    """One instruction's wavefronts by block, and its different requests."""
+    """One instruction's wavefronts by block, and its distinct requests."""
 
     op: str
     wavefronts: Ints  # (B,)
@@ -159,7 +159,7 @@ class AccessCounts:
 
 
 def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
-    """Count the wavefronts of all requests of one instruction, in each of so many blocks."""
+    """Count the wavefronts of all requests of one instruction, by block."""
     operation = operations.find(op)
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
@@ -177,7 +177,7 @@ def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
 
 
 def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, Ints]:
-    """Return the row of the first of each different request, and for every row which of those it is."""
+    """Return the first row of each distinct request, and for every row the index of its request."""
     parts = [addresses, active.astype(np.int64), *([source] if source is not None else [])]
     table = np.ascontiguousarray(np.concatenate(parts, axis=1))
     as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
@@ -188,7 +188,7 @@ def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, 
 def _count(
     operation: operations.Operation, addresses: Ints, active: Bools, source: Ints | None
 ) -> tuple[Ints, Ints, Bools]:
-    """Return actual and ideal wavefronts and whether they are known; requests without any lane take none."""
+    """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
     known = np.ones(len(addresses), bool)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
@@ -203,5 +203,5 @@ def _count(
 
 
 def memory_operands(instruction: SassInstruction) -> list[int]:
-    """Return the places of the operands that are addresses."""
+    """Return the positions of the operands that are addresses."""
     return [position for position, operand in enumerate(instruction.operands) if operand.kind == MEMORY]

@@ -1,7 +1,7 @@
-"""What would free an emulated kernel's tiles of conflicts: one mapping for all that writes and reads a tile.
+"""Suggest a conflict-free mapping for each tile of an emulated kernel, shared by all its writers and readers.
 
-A cubin does not say which variables its shared memory holds. A tile is what overlapping accesses share: the bytes
-that one instruction touches and another one touches too belong together.
+A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
+overlap belong to the same tile.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.operations import LINE
 from ncu_swizzle.smem.suggestions import Candidate, suggest
 
-TRIED = 96  # different requests of each operation that candidates are tried on; the best one is then tried on all
+TRIED = 96  # distinct requests per operation to try candidates on; the best one is then checked on all
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do with the tile at these bytes of shared memory, for the instructions at these offsets."""
+    """Advice for the tile at these bytes of shared memory and the instructions at these offsets."""
 
     first: int
     end: int
@@ -36,7 +36,7 @@ class Advice:
 
 
 def advise(counts: Counts) -> tuple[Advice, ...]:
-    """Return advice for each tile that accesses conflict in."""
+    """Return advice for each tile with conflicts."""
     return tuple(
         Advice(first, end, tuple(offsets), _text(first, end, [counts.requests[offset] for offset in offsets]))
         for first, end, offsets in _tiles(counts.requests)
@@ -50,7 +50,7 @@ def _excessive(counts: Counts, offset: int) -> bool:
 
 
 def _tiles(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield the first byte, the end and the instructions of each run of bytes that accesses share."""
+    """Yield the first byte, the end and the instructions of each range of overlapping accesses."""
     spans = sorted((*_span(access), offset) for offset, access in requests.items() if access.active.any())
     first = end = 0
     offsets: list[int] = []
@@ -73,7 +73,7 @@ def _span(access: AccessRequests) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """All requests of one operation in a tile, (N, 32) byte addresses from the tile's start, and how often each is."""
+    """All requests of one operation in a tile: (N, 32) byte addresses from the tile's start, and their counts."""
 
     op: str
     addresses: Ints
@@ -107,7 +107,7 @@ def _text(first: int, end: int, requests: Sequence[AccessRequests]) -> str:
     if suggestion.best is None:
         closest = suggestion.closest
         nearest = "" if closest is suggestion.plain else f"; {closest.mapping.transform} comes closest"
-        return f"{span}: no swizzle and no padding frees all of these accesses{nearest}"
+        return f"{span}: no swizzle or padding makes all of these accesses conflict-free{nearest}"
     return f"{span}: {_promise(suggestion.best, kinds)}"
 
 
@@ -115,9 +115,11 @@ def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
     left = sum(_left(kind, best.mapping) for kind in kinds)
     size = best.mapping.element_bytes
     what = f"{best.mapping.transform} on elements of {size} byte{'s' if size > 1 else ''}"
-    cost = f", {best.extra_bytes:,} bytes more" if best.extra_bytes else ""
-    kept = "all of these accesses free of conflicts" if not left else f"{left:,} excessive wavefronts in what was run"
-    return f"{what}{cost} {'keeps' if not left else 'leaves'} {kept}"
+    cost = f", {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
+    kept = (
+        "all of these accesses conflict-free" if not left else f"{left:,} excessive wavefronts in the blocks that ran"
+    )
+    return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}"
 
 
 def _left(kind: _Kind, mapping: Tile) -> int:
@@ -126,7 +128,7 @@ def _left(kind: _Kind, mapping: Tile) -> int:
 
 
 def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
-    """Gather the requests by operation, those that atomics make not among them: no mapping parts equal addresses."""
+    """Group the requests by operation."""
     groups: dict[str, list[AccessRequests]] = {}
     for access in requests:
         groups.setdefault(access.op, []).append(access)
@@ -142,7 +144,7 @@ def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
 
 
 def _some(kind: _Kind) -> Ints:
-    """Return the numbers of requests that stand for all: those that differ most from each other, the worst first."""
+    """Return the indices of a sample of distinct requests: the worst half first, then an even spread of the rest."""
     counted = wavefronts(kind.op, kind.addresses, None if "matrix" in kind.op else kind.active, kind.source)
     _, unlike = np.unique(kind.addresses, axis=0, return_index=True)
     order = unlike[np.argsort(-counted.actual[unlike], kind="stable")]
@@ -153,7 +155,7 @@ def _some(kind: _Kind) -> Ints:
 
 
 def _tile(kinds: Sequence[_Kind], size: int) -> Tile:
-    """Return the plain tile: rows as long as lanes mostly lie apart, or 128 bytes."""
+    """Return the plain tile: rows as long as the lanes' most common stride, or 128 bytes."""
     element = min(operations.find(kind.op).width_bytes for kind in kinds)
     pitch = _pitch(kinds)
     rows = -(-size // pitch)

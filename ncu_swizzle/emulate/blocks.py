@@ -1,4 +1,4 @@
-"""Which blocks of a grid to run, so that the others are known to do the same."""
+"""Choose which blocks of a grid to run, so that every other block is known to behave like one of them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.banks import Bools, Ints
 
-WARPS_AT_ONCE = 1024  # of all blocks that run together: 32 KiB of registers each at most
-SECOND = 16  # blocks to run once the first one does not stand for all
-CHECKED = 3  # blocks, picked at random, that are run although they should do the same as others
-GRID_LIMIT = 1 << 26  # blocks, for which a table is kept
+WARPS_AT_ONCE = 1024  # over all blocks that run together: at most 32 KiB of registers each
+SECOND = 16  # blocks to run if the first one does not represent all
+CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
+GRID_LIMIT = 1 << 26  # blocks; a table has one entry per block
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all runs of one launch have in common."""
+    """What all batches of a launch share."""
 
     program: PreparedCode
     grid: tuple[int, int, int]
@@ -39,17 +39,17 @@ class Setting:
 
 @dataclass
 class Batch:
-    """Blocks that ran together: what each of them did."""
+    """The counts of blocks that ran together."""
 
     blocks: Ints  # (B, 3)
     issued: Ints  # (n, B)
     results: dict[int, AccessCounts]
-    unknown: dict[int, Unknown]  # instructions whose number of runs is unknown
-    missed: dict[int, Unknown]  # instructions whose requests are unknown
+    unknown: dict[int, Unknown]  # instructions with an unknown issue count
+    missed: dict[int, Unknown]  # instructions with unknown requests
     machine: Machine
 
     def signature(self, block: int) -> tuple[object, ...]:
-        """Return all that was counted of one block."""
+        """Return everything that was counted for one block."""
         counted = [(n, int(r.wavefronts[block]), int(r.ideal[block])) for n, r in sorted(self.results.items())]
         return (self.issued[:, block].tobytes(), tuple(waves for waves in counted if any(waves[1:])))
 
@@ -94,7 +94,7 @@ def _evaluate(setting: Setting, number: int, seen: list[Seen], blocks: int, log:
 
 @dataclass
 class Totals:
-    """What the whole grid does."""
+    """The counts of the whole grid."""
 
     issued: Ints  # (n,)
     wavefronts: dict[int, int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Totals:
     notes: list[str] = field(default_factory=list)
 
     def add(self, batch: Batch, weights: Ints) -> None:
-        """Count each of the batch's blocks so many times."""
+        """Add the batch's counts, each block with its weight."""
         self.issued += batch.issued @ weights
         for number, result in batch.results.items():
             self.wavefronts[number] = self.wavefronts.get(number, 0) + int(result.wavefronts @ weights)
@@ -123,13 +123,13 @@ class Totals:
 
 
 def cover(setting: Setting, exhaustive: bool, on_progress: Callable[[int, int], None] | None) -> Totals:
-    """Run blocks until all of the grid are accounted for; then a few more as a check."""
+    """Run blocks until the whole grid is accounted for, then a few more as a check."""
     blocks = math.prod(setting.grid)
     if blocks > GRID_LIMIT:
-        raise UsageError(f"a grid of {blocks} blocks", f"emulate at most {GRID_LIMIT}: a smaller problem")
+        raise UsageError(f"a grid of {blocks} blocks", f"at most {GRID_LIMIT} can be emulated: use a smaller problem")
     totals = Totals(np.zeros(len(setting.program.instructions), np.int64))
     at_once = max(1, WARPS_AT_ONCE // -(-math.prod(setting.block) // 32))
-    owner = np.full(setting.grid, -1, np.int64)  # which of the blocks that ran each block does the same as
+    owner = np.full(setting.grid, -1, np.int64)  # the index of the representative of each block
     signatures: list[tuple[object, ...]] = []
     pinned, size, left = 0, 1, blocks
     while left:
@@ -153,7 +153,7 @@ def cover(setting: Setting, exhaustive: bool, on_progress: Callable[[int, int], 
 
 
 def _claim(owner: Ints, batch: Batch, number: int, name: int, exhaustive: bool) -> int:
-    """Note which blocks do the same as this one; return how many that were not accounted for before."""
+    """Record the blocks that this one represents; return how many were not yet accounted for."""
     if exhaustive:
         owner[tuple(batch.blocks[number])] = name
         return 1
@@ -166,9 +166,9 @@ def _claim(owner: Ints, batch: Batch, number: int, name: int, exhaustive: bool) 
 
 
 def _some(left: Bools, pinned: int, count: int, exhaustive: bool) -> Ints:
-    """Return up to so many blocks that are not accounted for, (B, 3).
+    """Return up to `count` blocks that are not accounted for, (B, 3).
 
-    Blocks that differ only in dimensions that decided nothing so far are likely to do the same: one of them will do.
+    Blocks that differ only in dimensions that have not mattered so far likely behave alike: one of them is enough.
     """
     flat = np.flatnonzero(left.transpose(2, 1, 0).ravel())
     if not exhaustive and len(flat) > count:
@@ -186,7 +186,7 @@ def _some(left: Bools, pinned: int, count: int, exhaustive: bool) -> Ints:
 
 
 def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple[object, ...]], count: int) -> None:
-    """Run a few more blocks: some picked at random, and where 1/x was approximated one with other last bits of it."""
+    """Run a few more blocks: some at random, and if 1/x was approximated, the first one with other last bits of it."""
     rng = np.random.default_rng(owner.size)
     count = min(count, owner.size) if owner.size > len(signatures) else 0
     flat = rng.choice(owner.size, size=count, replace=False)
@@ -205,15 +205,15 @@ def _check(setting: Setting, totals: Totals, owner: Ints, signatures: list[tuple
 
 
 def _disown(totals: Totals, block: tuple[int, ...]) -> None:
-    """Say that a block does not do what its class does: then no count is known."""
-    totals.notes.append(f"block {block} does not do what the block that stands for it does: run all of them")
+    """Record that a block differs from its class: no count is known then."""
+    totals.notes.append(f"block {block} differs from the block that represents it: run all blocks")
     for row in range(len(totals.issued)):
         totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
         totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
 
 
 def _compare_approximations(totals: Totals, batch: Batch, first: int) -> None:
-    """What differs between the blocks from `first` on changes with the last bit of 1/x or 1/sqrt(x): it is unknown."""
+    """Mark as unknown what differs between the blocks from `first` on: it depends on the last bit of 1/x."""
     reason = Unknown("it changes with the last bit of 1/x, which the hardware approximates", None)
     for number in range(len(totals.issued)):
         if len(set(batch.issued[number, first:].tolist())) > 1:

@@ -1,4 +1,4 @@
-"""The machine code of one kernel, from nvdisasm's text or from the SASS that an ncu report carries."""
+"""The machine code of one kernel, from nvdisasm's output."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _BRANCH_TARGETS = re.compile(r"\(\*\"BRANCH_TARGETS ([^\"]+)\"\*\)")
 
 @dataclass(frozen=True)
 class Sass:
-    """One instruction: where it is, in bytes from the code's start, and its text with such offsets for labels."""
+    """One instruction: its offset in bytes from the code's start, and its text with offsets in place of labels."""
 
     offset: int
     text: str
-    targets: tuple[int, ...] = ()  # of an indirect branch, where the disassembler lists them
+    targets: tuple[int, ...] = ()  # of an indirect branch, if the disassembler lists them
 
 
 @dataclass(frozen=True)
 class Code:
-    """One kernel's instructions, with the functions that it calls, and what is known before it is launched."""
+    """One kernel's instructions, including the functions that it calls, and what is known before launch."""
 
     name: str
     instructions: tuple[Sass, ...]
-    constants: Mapping[int, bytes] = field(default_factory=dict)  # bank → content; bank 0 is the launch's
-    shared_bytes: int = RESERVED_BYTES  # static, with those that the system reserves (the size of .nv.shared.<name>)
+    constants: Mapping[int, bytes] = field(default_factory=dict)  # bank → content; bank 0 comes with the launch
+    shared_bytes: int = RESERVED_BYTES  # static, including the reserved bytes (the size of .nv.shared.<name>)
     parameter_offset: int = 0x210  # in constant bank 0
     parameter_bytes: int = 0
 
@@ -51,10 +51,10 @@ def from_disassembly(
     parameter_bytes: int = 0,
     symbols: Mapping[str, int] | None = None,
 ) -> Code:
-    """Return the kernel of that name from what ``nvdisasm -c`` printed of a cubin.
+    """Return the kernel of that name from the output of ``nvdisasm -c``.
 
-    `symbols` are addresses of global variables, by name, where instructions refer to them. Raises UnknownKernel where
-    the text has no such kernel, BadFile where a label is missing.
+    `symbols` maps the global variables that instructions refer to, by name, to their addresses. Raises UnknownKernel if
+    the text has no such kernel, BadFile if a label is missing.
     """
     sections = _sections(text)
     if name not in sections:
@@ -103,7 +103,7 @@ def _targets_of(line: str) -> str:
 
 
 def _joined(name: str, sections: dict[str, tuple[Lines, Labels]]) -> tuple[Lines, Labels]:
-    """Return the kernel's instructions, behind them those of other sections that it refers to, and all labels."""
+    """Return the kernel's instructions, followed by those of other sections that it refers to, and all labels."""
     lines: Lines = []
     labels: Labels = {}
     waiting, seen = [name], {name}
@@ -129,7 +129,7 @@ def _resolved(offset: int, text: str, labels: Labels, symbols: Mapping[str, int]
             return labels[label]
         if label in symbols:
             return symbols[label]
-        raise BadFile(f"the disassembly has no label {label!r}, which {text!r} names", "disassemble it again")
+        raise BadFile(f"the disassembly has no label {label!r}, which {text!r} refers to", "disassemble it again")
 
     def half(match: re.Match[str]) -> str:
         whole = (

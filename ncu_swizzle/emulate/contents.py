@@ -1,4 +1,4 @@
-"""What memory holds: loads and stores of shared, local and global memory, byte by byte known or not."""
+"""Memory contents: loads and stores of shared, local and global memory, each byte known or unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ncu_swizzle.smem.banks import Bools
 
 
 def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
-    """Return block and byte, (G, 32, size), of what the lanes access, and which of it is inside of memory."""
+    """Return block and byte, (G, 32, size), that the lanes access, and which bytes are inside shared memory."""
     at = (np.broadcast_to(address.bits, selected.shape).astype(np.int64) & 0xFFFFFF)[..., None] + np.arange(size)
     inside = selected[..., None] & (at < m.shared.shape[1])
     block = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
@@ -23,7 +23,7 @@ def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[B
 
 
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find at their addresses, one value per word."""
+    """Return the contents at the lanes' addresses, one value per word."""
     block, at, inside = _bytes_at(m, address, selected, size)
     data = m.shared[block, at].astype(np.uint32)
     known = m.shared_known[block, at] & inside & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
@@ -41,7 +41,7 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
 
 
 def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
-    """Write the lanes' values to their addresses; where two lanes write one, the highest lane wins."""
+    """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
     block, at, inside = _bytes_at(m, address, selected, size)
     for word, value in enumerate(values):
         bits = np.broadcast_to(value.bits, selected.shape)
@@ -63,13 +63,13 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
 
 
 def lose_shared(m: Machine, origin: int | None) -> None:
-    """Forget all that shared memory holds, in the view's blocks: something was written nobody knows where."""
+    """Forget all shared-memory contents of the view's blocks, after a store to an unknown address."""
     m.shared_known[np.unique(m.view_blocks())] = False
     m.shared_origin = m.now if origin is None else origin
 
 
 def lose_everything(m: Machine, origin: int) -> None:
-    """Forget shared memory's contents, where they are followed at all."""
+    """Forget shared-memory contents if they are tracked at all."""
     if m.shared.shape[1]:
         lose_shared(m, origin)
 
@@ -78,7 +78,7 @@ def lose_everything(m: Machine, origin: int) -> None:
 
 
 def load_local(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find in local memory, one value per word; bytes and half words as numbers."""
+    """Return the lanes' contents of local memory, one value per word; bytes and half words zero-extended."""
     count = max(1, size // 4)
     if not bool((np.asarray(address.known) | ~selected).all()):
         return [unknown(address.origin if address.origin is not None else m.now)] * count
@@ -109,7 +109,7 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
 def store_local(
     m: Machine, address: Value, selected: Bools, doubtful: Bools, values: Sequence[Value], size: int
 ) -> None:
-    """Write to local memory; where the address is not known, nothing in it is known any more."""
+    """Write to local memory; a store to an unknown address makes all of it unknown."""
     if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
         forget_local(m, m.now)
         return
@@ -123,7 +123,7 @@ def store_local(
 
 
 def forget_local(m: Machine, origin: int) -> None:
-    """Forget all of local memory: something was written nobody knows where."""
+    """Forget all of local memory, after a store to an unknown address."""
     m.local.clear()
     m.local_lost = origin
 
@@ -132,7 +132,7 @@ def forget_local(m: Machine, origin: int) -> None:
 
 
 def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find in the arrays that are known, one value per word."""
+    """Return the contents of the known arrays at the lanes' addresses, one value per word."""
     words = max(1, size // 4)
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     bits = np.zeros((words, *selected.shape), np.uint32)
@@ -160,7 +160,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
 
 
 def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None:
-    """Note which bytes of the known arrays are overwritten; where the address is not known, all of them."""
+    """Record which bytes of the known arrays are overwritten: all of them if the address is unknown."""
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     unsure = bool((selected & ~np.broadcast_to(np.asarray(address.known), selected.shape)).any())
     for base, content in m.memory.items():
@@ -176,6 +176,6 @@ def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None
 
 
 def lose_arrays(m: Machine) -> None:
-    """Forget all arrays in global memory: something was written nobody knows where."""
+    """Forget all arrays in global memory, after a store to an unknown address."""
     for base, content in m.memory.items():
         m.overwritten[base] = np.ones(len(content), bool)

@@ -1,4 +1,4 @@
-"""What control instructions do: branches, calls, convergence barriers, barriers of a block."""
+"""Control instructions: branches, calls, convergence barriers, block barriers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Register what carries out a control instruction."""
+    """Register the handler of control instructions."""
 
     def register(handler: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(opcodes, handler))
@@ -30,7 +30,7 @@ def handles(*opcodes: str) -> Callable[[Handler], Handler]:
 
 
 def _condition(m: Machine, instruction: SassInstruction) -> Value | None:
-    """Return the guard, and the predicate among the operands, together; None where there is neither."""
+    """Return the guard ANDed with the predicate operand; None if there is neither."""
     readers = [operands.guard(instruction.guard)]
     readers += [operands.predicate(o) for o in instruction.operands if o.kind in (PRED, UPRED)]
     values = [read(m) for read in readers if read is not None]
@@ -57,7 +57,7 @@ def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) ->
 
 
 def _branch_if_apart(s: Schedule, group: Group, pc: int, instruction: SassInstruction, target: int) -> None:
-    """Branch where not all living threads of the mask are here (.DIV), or where they are (.CONV)."""
+    """Branch if not all live threads of the mask are here (.DIV), or if they are (.CONV)."""
     m = s.machine
     wanted = _lanes_of(m, instruction.operands[0], instruction) & m.live[group.warps]
     together = ~(wanted & ~group.mask).any(axis=1, keepdims=True)
@@ -68,10 +68,10 @@ def _branch_if_apart(s: Schedule, group: Group, pc: int, instruction: SassInstru
 
 
 def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Bools:
-    """Return the lanes that a mask names, (G, 32)."""
+    """Return the lanes in a mask operand, (G, 32)."""
     value = operands.integer(operand)(m)
     if not bool((np.asarray(value.known) | ~m.view.mask).all()):
-        raise Unsupported(instruction.offset, instruction.text, "has a mask of lanes that is not known")
+        raise Unsupported(instruction.offset, instruction.text, "has an unknown lane mask")
     m.pin(value.tag)
     bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits
     first = m.view.mask.argmax(axis=1)
@@ -109,7 +109,7 @@ def _bsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> 
 
 @handles("BREAK")
 def _break(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    """Take threads out of a convergence barrier; the others need not wait for them any more."""
+    """Remove threads from a convergence barrier; the others no longer wait for them."""
     barriers = [operand.number for operand in instruction.operands if operand.kind == BARRIER]
     kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     tokens = s.machine.tokens[barriers[0]]
@@ -167,7 +167,7 @@ def _branch_indirect(s: Schedule, group: Group, pc: int, instruction: SassInstru
 def _jump_to_register(
     s: Schedule, group: Group, selected: Bools, pc: int, instruction: SassInstruction, plus: int = 0
 ) -> None:
-    """Go to the address in a register and, of the operands, the offset; each thread to its own."""
+    """Send each thread to the address in its register plus the offset operands."""
     m = s.machine
     used = selected.any(axis=1)
     if not used.any():
@@ -230,18 +230,18 @@ def _guard(m: Machine, instruction: SassInstruction) -> Value | None:
 
 
 def _uniform(m: Machine, operand: Operand, instruction: SassInstruction) -> int:
-    """Return a number that all threads have to agree on."""
+    """Return a number that must be the same in all threads."""
     value = operands.integer(operand)(m)
     m.pin(value.tag)
     lanes = np.broadcast_to(value.bits, m.view.mask.shape)[m.view.mask]
     if not value.certain or len(np.unique(lanes)) > 1:
-        raise Unsupported(instruction.offset, instruction.text, "has a barrier whose number is not known")
+        raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")
     return int(lanes[0]) if len(lanes) else 0
 
 
 @handles("BPT")
 def _trap(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    """A trap ends the threads that reach it."""
+    """A trap: end the threads that reach it."""
     kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     s.machine.live[kept.warps] &= ~selected
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)

@@ -1,4 +1,4 @@
-"""Carrying out loads and stores: what they ask of shared memory is recorded, what they move is followed."""
+"""Execute loads and stores: record their shared-memory requests and track what they move."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Reader = Callable[[Machine], Value]
 
 
 def compiled(instruction: SassInstruction, index: int, needed: bool, contents: bool) -> Step | None:
-    """Return what carries a load or store out; None for other instructions.
+    """Return the step that executes a load or store; None for other instructions.
 
-    `needed` says that its result matters, `contents` that those of shared memory do.
+    `needed`: its result matters; `contents`: the contents of shared memory matter.
     """
     opcode = instruction.opcode
     if opcode in ("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"):
@@ -66,13 +66,13 @@ class _Access:
         )
 
     def lanes(self, m: Machine) -> tuple[Bools, Bools, Value | None]:
-        """Return the lanes that access memory, those that may, and the guard."""
+        """Return the lanes that access memory, those that might, and the guard."""
         condition = self.guard(m) if self.guard else None
         selected, doubtful = m.certain_mask(condition)
         return selected, doubtful, condition
 
     def stored(self, m: Machine) -> list[Value]:
-        """Return what is to be stored, one value per word; the zero register is none that was read."""
+        """Return the values to store, one per word; 0 for the zero register."""
         return [read(m) for read in self.data] or [Value(np.zeros((1, 1), np.uint32))] * max(1, self.width // 4)
 
     def finish(self, m: Machine, values: Sequence[Value], condition: Value | None) -> None:
@@ -123,7 +123,7 @@ class _Shared(_Access):
         _decide_address(m, address)
         source = None
         if self.source is not None and self.instruction.has("BYPASS") and bool((m.view.mask & ~selected).any()):
-            m.log.miss(self.index, "what ncu reports of a copy past L1 whose guard is false in some lanes", m.now)
+            m.log.miss(self.index, "what ncu reports for a copy that bypasses L1 with some lanes predicated off", m.now)
             return False
         if self.source is not None and not self._copied(m, selected):
             return False
@@ -133,7 +133,7 @@ class _Shared(_Access):
         return True
 
     def _copied(self, m: Machine, selected: Bools) -> bool:
-        """Say whether what a copy reads is known, and is the same for all blocks that are kept."""
+        """Say whether the source of a copy is known, and the same for all blocks in the box."""
         assert self.source is not None
         origin = self.source(m)
         if origin.known is not True and bool((selected & ~np.asarray(origin.known)).any()):
@@ -144,7 +144,7 @@ class _Shared(_Access):
             reads = self.fill(m)
             m.pin(reads.tag)
             if reads.known is not True or bool((selected & ~reads.bits).any()):
-                m.log.miss(self.index, "what lanes cost that write zeros instead of what they read", m.now)
+                m.log.miss(self.index, "the cost of lanes that write zeros instead of reading", m.now)
                 return False
         return True
 
@@ -169,7 +169,7 @@ class _Shared(_Access):
             forget_shared(m, address, selected, self.width if opcode != "STSM" else 16)
 
     def _atomic(self, m: Machine, selected: Bools, address: Value) -> None:
-        """Carry out what does not depend on the order of lanes and warps; forget the rest."""
+        """Execute atomics whose result does not depend on the order of lanes and warps; forget the rest."""
         function = {"ADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}
         name = next((word for word in self.instruction.modifiers if word in function), None)
         counts_lanes = self.instruction.has("POPC")
@@ -193,7 +193,7 @@ class _Shared(_Access):
 
 
 def _decide_address(m: Machine, address: Value) -> None:
-    """Shifting all addresses of a request by a multiple of 128 changes nothing; any other change counts."""
+    """Pin the block dimensions that shift a request by anything but a multiple of 128 bytes."""
     tag = address.tag
     if tag is not None and not (tag.uniform and tag.align >= 7):
         dims = tag.dims
@@ -248,7 +248,7 @@ class _LoadGlobal(_Access):
 
 
 class _StoreGlobal(_Access):
-    """What a store overwrites in a known array is unknown from then on: other blocks may write it before or after."""
+    """A store makes what it overwrites in a known array unknown: other blocks may write it before or after."""
 
     def __init__(self, instruction: SassInstruction) -> None:
         super().__init__(instruction)
@@ -262,7 +262,7 @@ class _StoreGlobal(_Access):
 
 
 class _AtomicGlobal(_StoreGlobal):
-    """An atomic operation: as a store, and what it returns is unknown."""
+    """An atomic: like a store, with an unknown result."""
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
@@ -272,7 +272,7 @@ class _AtomicGlobal(_StoreGlobal):
 
 
 def same_address(address: Value, selected: Bools) -> bool:
-    """Say whether all lanes of each warp are sure to have the same address."""
+    """Say whether all lanes of each warp certainly have the same address."""
     if address.bits.shape[1] == 1:
         return True
     if address.known is not True:
@@ -286,7 +286,7 @@ def same_address(address: Value, selected: Bools) -> bool:
 
 
 class _Generic(_Access):
-    """LD and ST: shared, local or global memory, as the upper half of the address says."""
+    """LD and ST: shared, local or global memory, selected by the upper half of the address."""
 
     def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
         super().__init__(instruction)

@@ -1,4 +1,4 @@
-"""Reading operands: registers, immediates and constant banks, with the modifiers that SASS writes at them."""
+"""Read operands: registers, immediates and constant banks, with their SASS modifiers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reader = Callable[[Machine], Value]
 
 
 def integer(operand: Operand) -> Reader:
-    """Return what reads an operand as a number of 32 bits, modulo 2^32."""
+    """Return a reader of an operand as a 32-bit number."""
     read = raw(operand)
     if operand.inverted:
         return lambda m: _inverted(read(m))
@@ -28,7 +28,7 @@ def integer(operand: Operand) -> Reader:
 
 
 def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
-    """Return what reads the operand's bits, of `plus` registers further on; immediates of `single` precision."""
+    """Return a reader of the operand's bits, `plus` registers further on; float immediates are `single` or double."""
     if operand.kind in (REG, UREG, PRED, UPRED):
         register = number(operand)
         if register is None:
@@ -55,7 +55,7 @@ def _float_bits(operand: Operand, plus: int, single: bool) -> Value:
 
 
 def predicate(operand: Operand) -> Reader:
-    """Return what reads a predicate, with its !."""
+    """Return a reader of a predicate, with its negation."""
     register = number(operand)
     if register is None:
         fixed = truth(not operand.negated)
@@ -66,12 +66,12 @@ def predicate(operand: Operand) -> Reader:
 
 
 def guard(operand: Operand | None) -> Reader | None:
-    """Return what reads an instruction's guard, None where it has none."""
+    """Return a reader of an instruction's guard; None without a guard."""
     return None if operand is None or (operand.number == TRUE and not operand.negated) else predicate(operand)
 
 
 def pair(operand: Operand) -> Callable[[Machine], tuple[Value, Value]]:
-    """Return what reads an operand of 64 bits: its lower and its upper half; a minus is carried out."""
+    """Return a reader of the lower and upper half of a 64-bit operand, negated if it has a minus."""
     low, high = raw(operand), raw(operand, 1)
     if not operand.negated or operand.kind == FLOAT:
         return lambda m: (low(m), high(m))
@@ -105,7 +105,7 @@ def _not(value: Value) -> Value:
 
 
 def address(operand: Operand) -> Reader:
-    """Return what reads the lower 32 bits of an address."""
+    """Return a reader of the lower 32 bits of an address."""
     terms = [_term(term) for term in operand.terms]
     offset = constant(operand.offset)
     if len(terms) == 1:
@@ -141,7 +141,7 @@ def _sum(m: Machine, terms: list[Reader], offset: Value) -> Value:
 
 
 def wide_address(operand: Operand) -> Callable[[Machine], Value]:
-    """Return what reads an address of 64 bits; its bits are uint64. Raises nothing: a missing part is unknown."""
+    """Return a reader of a 64-bit address, as uint64."""
     assert operand.kind == MEMORY
     readers = []
     for term in operand.terms:
@@ -184,14 +184,14 @@ def _wide_sum(m: Machine, readers: list[Reader], offset: int) -> Value:
 
 
 def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) -> Value:
-    """Return what a constant bank holds, `size` bytes, zero-extended; unknown where nobody said."""
+    """Return what a constant bank holds, `size` bytes, zero-extended; unknown if the bank was not given."""
     content = m.constants.get(operand.number)
     if content is None:
         return unknown(m.now, uniform=not operand.terms)
     given = m.known_constants.get(operand.number)
     start = address(operand)(m)
     data = np.frombuffer(content, np.uint8)
-    # A negative offset comes with a register that makes the sum positive.
+    # An offset may be negative if a register makes the sum positive.
     at = start.bits.astype(np.int64)[..., None] + plus + np.arange(size)
     inside = (at >= 0) & (at < len(data))
     at = np.where(inside, at, 0)

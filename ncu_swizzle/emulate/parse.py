@@ -1,4 +1,4 @@
-"""SASS text to opcode, modifiers, guard and operands."""
+"""Parse SASS text into opcode, modifiers, guard and operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.code import Sass
 REG, UREG, PRED, UPRED, BARRIER = "R", "UR", "P", "UP", "B"
 INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 
-ZERO = 255  # RZ: register number of the one that is always 0
+ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
 TRUE = 7  # PT and UPT
 
@@ -40,7 +40,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class SassInstruction:
-    """One instruction, taken apart."""
+    """One parsed instruction."""
 
     offset: int
     text: str
@@ -57,7 +57,7 @@ class SassInstruction:
 
     @cached_property
     def never(self) -> bool:
-        """Say whether no thread ever carries it out: its guard is !PT."""
+        """Whether it is always predicated off: its guard is !PT."""
         guard = self.guard
         return guard is not None and guard.number == TRUE and guard.negated
 
@@ -67,7 +67,7 @@ class SassInstruction:
 
 
 def parse_instruction(sass: Sass) -> SassInstruction:
-    """Take an instruction apart; what is not understood becomes a SPECIAL operand."""
+    """Parse an instruction; unrecognized operands become SPECIAL."""
     text = sass.text.strip().rstrip(";").strip()
     guard, rest = None, text
     if rest.startswith("@"):

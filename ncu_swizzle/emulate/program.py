@@ -1,4 +1,4 @@
-"""A kernel made ready to run: its control flow, and for each instruction whose result matters what carries it out."""
+"""A kernel prepared to run: its control flow, and a step for each instruction whose result matters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_inst
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.values import Value, unknown
 
-# Results that no rule is needed for: data, or what the hardware alone knows.
+# Opcodes whose results need no emulation: data, or values that only the hardware knows.
 _DATA = """
     ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA FMNMX
     FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F I2FP I2I I2IP
@@ -31,20 +31,20 @@ _ORIGINS = {
     "LD": "data loaded through a generic address",
     "LDS": "what shared memory holds",
     "LDL": "what local memory holds",
-    "SYNCS": "the time that a barrier in shared memory takes",
+    "SYNCS": "how long a barrier in shared memory takes",
     "ATOM": "what an atomic operation returns",
     "ATOMS": "what an atomic operation returns",
     "ATOMG": "what an atomic operation returns",
-    "LDC": "a constant that nobody gave",
-    "ULDC": "a constant that nobody gave",
+    "LDC": "a constant that was not given",
+    "ULDC": "a constant that was not given",
     "LDGSTS": "data copied from global memory",
-    "MUFU": "an approximation of the hardware",
+    "MUFU": "a hardware approximation",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedCode:
-    """Instructions by number, and from each leader of a basic block the steps that matter up to its end."""
+    """Instructions by index, and for each basic block the steps that matter."""
 
     instructions: Sequence[SassInstruction]
     flow: Flow
@@ -52,10 +52,10 @@ class PreparedCode:
     steps: Sequence[Step | None]
     runs: dict[int, tuple[tuple[int, Step], ...]]
     contents: bool
-    unsupported: frozenset[int]  # numbers of instructions whose results matter and that are not emulated
+    unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
 
     def source_of(self, origin: int | None) -> str:
-        """Say in words what an unknown value came from."""
+        """Return in words where an unknown value came from."""
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
@@ -64,10 +64,9 @@ class PreparedCode:
 
 
 def prepare(code: Code, everything: bool = False, arrays: bool = False) -> PreparedCode:
-    """Return the program.
+    """Return the prepared code.
 
-    `everything` leaves out no instruction, which must not change a count; `arrays` says that contents of global
-    memory are known.
+    `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known.
     """
     table.load()
     instructions = [parse_instruction(sass) for sass in code.instructions]
@@ -90,7 +89,7 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False) -> Prepa
 
 
 def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
-    """Return what carries the instruction out, if that matters, and whether its results are emulated."""
+    """Return the step of an instruction, if it matters, and whether its results are emulated."""
     if instruction.opcode in CONTROL or instruction.never:
         return None, True
     if instruction.opcode == "BMOV":
@@ -105,7 +104,7 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:
-    """Return what saves a convergence barrier in a register, or restores it from there."""
+    """Return the step that saves a convergence barrier to a register or restores it."""
     target, source = instruction.operands[:2]
     if source.kind == BARRIER:
 
@@ -126,7 +125,7 @@ def _barrier_move(instruction: SassInstruction) -> Step:
 
 
 def _forgetting(instruction: SassInstruction, index: int) -> Step:
-    """Return what makes the results unknown."""
+    """Return the step that makes the results unknown."""
     writes = effects(instruction).writes
     written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
     guard = operands.guard(instruction.guard)
@@ -143,7 +142,7 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
 
 
 def _uniform_sources(instruction: SassInstruction) -> list[operands.Reader] | None:
-    """Return what has to be the same in all lanes for the result to be, None where nothing makes it so."""
+    """Return readers of the operands that must be uniform for the result to be; None if it never is."""
     if instruction.opcode != "SYNCS":
         return None
     readers = []

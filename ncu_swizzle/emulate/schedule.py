@@ -1,9 +1,9 @@
-"""Which threads run next, as the hardware decides it: divergence, convergence barriers, barriers of a block.
+"""Which threads run next, as on the hardware: divergence, convergence barriers, block barriers.
 
-Threads of one warp that are at different places are apart until a BSYNC or a WARPSYNC brings them together again;
-each part issues its instructions by itself. The part at the lowest address runs first. That order decides no count, as
-long as threads of a warp wait for each other only where the code says so. Different warps that are at the same place
-run together here, which only saves time.
+Diverged threads of a warp reconverge at a BSYNC or a WARPSYNC; until then each part issues its instructions
+separately. The part at the lowest address runs first. The order changes no count, as long as threads of a warp wait
+for each other only at barriers in the code. Different warps at the same instruction execute together, which only saves
+time.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Schedule:
     program: PreparedCode
     machine: Machine
     limit: int
-    handlers: Mapping[str, Handler]  # what executes control instructions, by opcode: `control.HANDLERS`
+    handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
     ready: list[Group] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     steps: int = 0
     tokens: int = 0
-    reconvergence: dict[int, int] = field(default_factory=dict)  # by token, where its threads go on together
-    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # of BAR.ARV, by barrier and block
+    reconvergence: dict[int, int] = field(default_factory=dict)  # by token: where its threads reconverge
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
     collective: dict[int, int] = field(default_factory=dict)
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
     synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
-    wanted: Bools = field(init=False)  # (W, 32): lanes that such a wait is for
+    wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
     waits_at: Ints = field(init=False)  # (W, 32): the instruction that a waiting lane is at
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Schedule:
         self.waits_at = np.zeros((warps, 32), np.int64)
 
     def run(self) -> Ints:
-        """Run until all threads have ended; return how often each instruction was issued, by block: (n + 1, B)."""
+        """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
         m, program = self.machine, self.program
         issued = np.zeros((len(program.instructions) + 1, len(m.blocks)), np.int64)
         self.add(0, m.everyone, m.live.copy())
@@ -74,7 +74,7 @@ class Schedule:
         return np.cumsum(issued, axis=0)[:-1]
 
     def add(self, pc: int, warps: Ints, mask: Bools) -> None:
-        """Let the threads of the mask go on at the instruction, those of them that there are."""
+        """Continue the threads of the mask, if any, at an instruction."""
         used = mask.any(axis=1)
         if not used.any():
             return
@@ -99,7 +99,7 @@ class Schedule:
     # ------------------------------------------------------------------------------------------ who is next
 
     def _next(self) -> Group | None:
-        """Return the threads at the lowest address, of all warps that have such."""
+        """Return the threads at the lowest address, over all warps."""
         while not self.ready:
             if not self._release():
                 return None
@@ -124,7 +124,7 @@ class Schedule:
         return Group(pc, warps[order], mask[order])
 
     def _release(self) -> bool:
-        """Let go what waits for threads that have ended or all wait; say whether anything was waiting."""
+        """Release barriers that are complete, also because threads have exited; say whether anything was waiting."""
         self._recheck_convergence()
         if self.ready:
             return True
@@ -136,7 +136,7 @@ class Schedule:
         if not self.ready:
             waiting = self.waiting[0].group
             instruction = self.program.instructions[waiting.pc]
-            raise Stuck(instruction.offset, instruction.text, "not all threads of the block come to this barrier")
+            raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
         return True
 
     def _stuck_in_warp(self) -> None:
@@ -144,13 +144,13 @@ class Schedule:
         number = int(self.machine.thread[warp, lane])
         instruction = self.program.instructions[int(self.waits_at[warp, lane])]
         raise Stuck(
-            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never come"
+            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never arrive"
         )
 
     # ------------------------------------------------------------------------------------------ the end of a block
 
     def _leave(self, group: Group, last: int) -> None:
-        """Carry out the control instruction at the block's end, if there is one."""
+        """Execute the control instruction at the end of the basic block, if there is one."""
         instruction = self.program.instructions[last]
         self.machine.now = last
         handler = self.handlers.get(instruction.opcode)
@@ -162,9 +162,9 @@ class Schedule:
         self.add(self.program.flow.following(last), group.warps, group.mask)
 
     def known_lanes(self, group: Group, pc: int, condition: Value | None) -> tuple[Group, Bools]:
-        """Return the group less the warps in which the condition is unknown, and its lanes for which it is true.
+        """Return the group without the warps in which the condition is unknown, and its lanes for which it is true.
 
-        What the warps left out do is unknown from here on, until they are sure to be together again.
+        What the other warps do is unknown until they certainly reconverge.
         """
         m = self.machine
         if condition is None:
@@ -179,7 +179,7 @@ class Schedule:
         return kept, selected[~unsure]
 
     def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None) -> None:
-        """Follow threads past a branch that nobody can know: to where all its ways meet."""
+        """Move threads past a branch on an unknown condition, to where all its paths reconverge."""
         flow, m = self.program.flow, self.machine
         stop = flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
         region = set(flow.region(pc, stop, whole=stop == EXIT))
@@ -210,7 +210,7 @@ class Schedule:
             forget_local(self.machine, origin)
 
     def _reconvergence_point(self, group: Group, pc: int) -> int:
-        """Return the next BSYNC or WARPSYNC that brings all of the group's threads together again, or EXIT."""
+        """Return the next BSYNC or WARPSYNC at which all of the group's threads reconverge, or EXIT."""
         flow, m = self.program.flow, self.machine
         stop = flow.post_dominators[pc]
         while stop != EXIT:
@@ -224,13 +224,13 @@ class Schedule:
             stop = flow.post_dominators[stop]
         return EXIT
 
-    # ------------------------------------------------------------------------------------------ ends and meetings
+    # ------------------------------------------------------------------------------------------ exit and reconvergence
 
     def _end(self, warps: Ints, mask: Bools) -> None:
         self.machine.live[warps] &= ~mask
 
     def reconverge(self, warps: Ints, mask: Bools, barrier: int, pc: int) -> None:
-        """Let threads wait at a convergence barrier, and go on where all of its threads are there."""
+        """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
         m = self.machine
         tokens = m.tokens[barrier][warps]
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
@@ -255,7 +255,7 @@ class Schedule:
         return self.program.flow.following(pc)
 
     def _recheck_convergence(self) -> None:
-        """Look again at all convergence barriers: threads that they waited for may have ended or left."""
+        """Check all convergence barriers again: threads that they wait for may have exited or left."""
         m = self.machine
         for barrier in np.flatnonzero(self.arrived.any(axis=(1, 2))):
             for warp in np.flatnonzero(self.arrived[barrier].any(axis=1)):
@@ -281,7 +281,7 @@ class Schedule:
             self.add(self.after(int(pc)), np.array([warp]), part[None])
 
     def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
-        """Let threads wait for those of their warp that the mask, (G, 32), names."""
+        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
         m = self.machine
         self.wanted[group.warps] = wanted
         self.synced[group.warps] |= group.mask

@@ -1,6 +1,6 @@
-"""Which instructions' results matter: those that feed shared-memory addresses, predicates and control flow.
+"""The instructions whose results matter: those that feed shared-memory addresses, predicates and control flow.
 
-Live-variable analysis backwards from them over the control flow. What is left out has no part in any count.
+Found by live-variable analysis, backwards over the control flow. What is left out affects no count.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, REGISTERS, SHARED, Effects, effects
 from ncu_swizzle.emulate.flow import EXIT, Flow
 
-# Of these it is the address that tells what they do to others; their results are unknown whatever is read.
+# Only their addresses matter: their results are unknown whatever they read.
 OPAQUE_PREFIXES = ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "QGMMA", "IGMMA", "LDSM", "TEX", "TLD", "TXQ", "SULD")
 
 
 @dataclass(frozen=True)
 class Slice:
-    """By instruction: whether its result is needed; and whether contents of shared and local memory are at all."""
+    """Which results are needed, by instruction, and whether contents of shared and local memory are needed at all."""
 
     needed: tuple[bool, ...]
     effects: tuple[Effects, ...]
@@ -25,9 +25,9 @@ class Slice:
 
 
 def needed(flow: Flow, everything: bool = False, arrays: bool = False) -> Slice:
-    """Return the slice; `everything` leaves nothing out, which must not change a count.
+    """Return the slice; `everything` keeps all instructions, which must not change a count.
 
-    `arrays` says that contents of global memory are known, so that stores to it matter.
+    `arrays`: contents of global memory are known, so stores to it matter.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
     if everything:
@@ -50,7 +50,7 @@ def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
 
 
 def _liveness(flow: Flow, all_effects: tuple[Effects, ...]) -> list[int]:
-    """Return for every instruction what is still needed after it, as a bit set."""
+    """Return for every instruction what is live after it, as a bit set."""
     leaders = flow.leaders
     before = dict.fromkeys(leaders, 0)
     after = [0] * len(all_effects)

@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle banks`` draws: bank maps and pictures, on a terminal, as data, or as HTML and SVG."""
+"""What ``ncu-swizzle banks`` shows: bank maps and pictures, on a terminal, as JSON, HTML or SVG."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BanksQuery:
 
 @dataclass(frozen=True)
 class Subject:
-    """What the maps are of: before and after (the same where nothing moves), and an access to both."""
+    """The mappings before and after (equal if nothing moves), and an access to both."""
 
     before: Mapping
     after: Mapping
@@ -50,18 +50,18 @@ class Subject:
     title: str = ""
 
     def maps(self, banks: int = BANKS) -> tuple[BankMap, ...]:
-        """Return the map before, and the one after where it is another."""
+        """Return the maps before and after, or one map if they are equal."""
         return bankmap.before_and_after(self.before, self.after, self.access, banks)
 
 
 def show(
     query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False
 ) -> None:
-    """Print what was query for; write it as a page or as a picture where a file is named."""
+    """Print the answer; write it as HTML or SVG if a file is named."""
     picture = PICTURES.get(query.what)
     if picture:
         if html or svg or data:
-            raise UsageError(f"{query.what} is drawn on the terminal only", "leave --html, --svg and --json away")
+            raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
         picture(console)
         return
     subject = subject_of(query)
@@ -81,7 +81,7 @@ def show(
 
 
 def subject_of(query: BanksQuery) -> Subject:
-    """Return the mapping and the access that the command line names: a layout's, or a catalogue kernel's."""
+    """Return the mapping and the access of the layout or catalogue kernel on the command line."""
     if ":" in query.what or query.what.startswith("("):
         after = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
         name = query.access or "row"
@@ -89,14 +89,14 @@ def subject_of(query: BanksQuery) -> Subject:
         return Subject(after.plain, after, access, str(after))
     if query.what not in [kernel.name for _, kernel in collection.shipped()] and not query.what.isidentifier():
         raise UsageError(
-            f"{query.what!r} is no layout, no kernel and no picture",
+            f"{query.what!r} is not a layout, a kernel or a picture",
             f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
         )
     return kernel_subject(query.what, query.access)
 
 
 def kernel_subject(name: str, access: str | None = None) -> Subject:
-    """Return the tile of a catalogue kernel, its baseline's mapping first, and the worst access to it."""
+    """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it."""
     catalog = collection.shipped()
     target = catalog.target(name)
     baseline = target.kernel.baseline
@@ -134,10 +134,10 @@ def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
         terminal.show_bits(bits, console)
     elif query.show == "places":
         before, after = pictures.places(subject.before), pictures.places(subject.after)
-        console.print(Text(f"{subject.after}: which column lies where in memory", style="bold"))
+        console.print(Text(f"{subject.after}: where each column lies in memory", style="bold"))
         terminal.show_places(before, after, console)
     elif subject.access is None:
-        raise UsageError("phases are of an access", "--access row, column or ldmatrix")
+        raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
     else:
         for variant in dict.fromkeys((subject.before, subject.after)):
             number, phases = bankmap.phases(subject.access, variant, query.request)
@@ -146,7 +146,7 @@ def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
 
 
 def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
-    """Return maps as JSON takes them."""
+    """Return the maps as JSON-serializable data."""
     return [
         {
             "layout": str(bank_map.mapping.layout),
@@ -181,15 +181,15 @@ def _counts(bank_map: BankMap) -> dict[str, object] | None:
 
 
 def _squares(console: Console) -> None:
-    console.print("Which column lies at each place, row XOR column. Each square is four of the one")
-    console.print("before; in its lower half they change sides.\n")
+    console.print("The column at each position: row XOR column. Each square is four copies of the")
+    console.print("previous one; in the lower half they swap sides.\n")
     sizes = ((f"{len(square)}x{len(square)}", square) for square in pictures.xor_squares())
     terminal.show_squares(sizes, console)
 
 
 def _sudoku(console: Console) -> None:
-    console.print("Which column lies at each place. Any square will do that has each number once in")
-    console.print("every row and every column: no row loses anything, a column meets every bank.\n")
+    console.print("The column at each position. Any square with each number once in every row and")
+    console.print("every column works: no element is lost, and a column touches every bank.\n")
     terminal.show_squares(pictures.sudoku().items(), console)
 
 

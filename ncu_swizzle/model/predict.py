@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle predict`` answers: for a kernel, a layout and its accesses, a CSV file, or an expression."""
+"""What ``ncu-swizzle predict`` answers for a kernel, a layout with accesses, a CSV file, or an expression."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ class PredictQuery:
 
 @dataclass(frozen=True)
 class PredictAnswer:
-    """Predictions, and where something was counted or measured, what became of the comparison."""
+    """Predictions, and their comparison with counts or measurements if there are any."""
 
     title: str
     predictions: tuple[Prediction, ...]
     checks: tuple[CheckedPrediction, ...] = ()
     origin: str = ""
     unknown: int = 0  # requests that no rule covers
-    off: int | None = None  # requests that were measured otherwise; None where none was measured
+    off: int | None = None  # requests that differ from their measurement; None if none was measured
     note: str = ""
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing that was counted differs."""
+        """Whether every prediction equals its count."""
         return all(check.equal for check in self.checks) and not self.off
 
 
 def answer(query: PredictQuery) -> PredictAnswer:
-    """Return the predictions for what was query; raise UsageError where it makes no sense."""
+    """Return the predictions for a query; raise UsageError if it is invalid."""
     names = [kernel.name for _, kernel in query.known]
     if query.what in names:
         return _kernel(query)
@@ -87,7 +87,7 @@ def answer(query: PredictQuery) -> PredictAnswer:
         group = Requests(operations.find(query.op).name, addresses, active)
         return replace(_requests(query.what, (group,)), note=_linear(group))
     if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
-        query.known.find(query.what)  # says which kernel may have been meant
+        query.known.find(query.what)  # raises with the closest name
     raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
 
 
@@ -104,16 +104,16 @@ def _kernel(query: PredictQuery) -> PredictAnswer:
 
 
 def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
-    """Return the profile to hold a prediction against, and where it is from: a named file, else the recording."""
+    """Return the profile to compare with and its origin: a named file, else the recording."""
     if query.profile:
         profiles = gather(query.known, [query.profile], Request(RECORDED), Engine(RECORDED))
         matching = [profile for profile in profiles if profile.kernel.name in ("", target.name)] or profiles
         if len(matching) != 1:
-            raise BadFile(f"{query.profile} has {len(matching)} kernels", f"name a file with {target.name} alone")
+            raise BadFile(f"{query.profile} has {len(matching)} kernels", f"name a file that has only {target.name}")
         return matching[0], query.profile
     report = paths.recording(target.family.name, target.name)
     if report is None:
-        return None, "nothing is recorded"
+        return None, "there is no recording"
     (profile,) = reader.read(report)
     return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
 
@@ -126,7 +126,7 @@ def _layout(query: PredictQuery) -> PredictAnswer:
         for text in texts
     ]
     if not requested:
-        raise UsageError("a layout alone makes no wavefronts", "name accesses: --write rows:16 --read column")
+        raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
     unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
     return PredictAnswer(
         str(tile), tuple(prediction.prediction_of(access, tile) for access in requested), unknown=unknown
@@ -134,7 +134,7 @@ def _layout(query: PredictQuery) -> PredictAnswer:
 
 
 def _linear(group: Requests) -> str:
-    """Return why a single request of all lanes conflicts as it does, where its addresses are linear over GF(2)."""
+    """Return why a single full-warp request conflicts as it does, if its addresses are linear over GF(2)."""
     operation = operations.find(group.op)
     vectors = gf2.basis(group.addresses[0])
     if len(group.addresses) > 1 or not group.active.all() or vectors is None or operation.kind not in (LOAD, STORE):
@@ -174,7 +174,7 @@ def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
 
 
 def show(query: PredictQuery, console: Console, data: bool = False) -> None:
-    """Print an answer as tables or as data."""
+    """Print the answer as tables or as JSON."""
     result = answer(query)
     if data:
         sys.stdout.write(json.dumps(to_data(result), indent=1) + "\n")
@@ -184,11 +184,12 @@ def show(query: PredictQuery, console: Console, data: bool = False) -> None:
     if result.note:
         console.print(result.note, highlight=False)
     if result.unknown:
-        console.print(f"{result.unknown:,} requests are unknown: no rule for them was found by measuring.")
+        console.print(f"{result.unknown:,} requests are unknown: no measured rule covers them.")
     if result.off is not None:
-        console.print(f"{result.off:,} requests were measured otherwise." if result.off else "As measured.")
+        verdict = f"{result.off:,} requests differ from" if result.off else "All requests match"
+        console.print(f"{verdict} the measurement.")
     if result.checks:
-        console.print(Text(f"\nBeside what was counted ({result.origin})", style="bold"))
+        console.print(Text(f"\nCompared with the counts ({result.origin})", style="bold"))
         console.print(_checks(result.checks))
     elif result.origin:
         console.print(f"Not compared: {result.origin}.", highlight=False)
@@ -227,7 +228,7 @@ def _count(count: int | None) -> str:
 
 
 def to_data(result: PredictAnswer) -> dict[str, object]:
-    """Return an answer as JSON takes it."""
+    """Return an answer as JSON-serializable data."""
     return {
         "title": result.title,
         "accesses": [

@@ -1,4 +1,4 @@
-"""Linear algebra over GF(2), where XOR adds: bank conflicts of linear patterns as ranks.
+"""Linear algebra over GF(2), where XOR adds: bank conflicts of linear patterns follow from ranks.
 
 Vectors are integers, one bit per coordinate.
 """
@@ -28,9 +28,9 @@ def rank(vectors: Iterable[int]) -> int:
 
 
 def basis(addresses: Ints) -> tuple[int, ...] | None:
-    """Return what each bit of the lane's number XORs into the address; None where the pattern is not linear.
+    """Return what each bit of the lane number XORs into the address; None if that is not linear.
 
-    `addresses` are those of 2^k lanes. Linear, or affine: ``address(lane) = address(0) ^ b0 lane0 ^ b1 lane1 …``.
+    `addresses` are those of 2^k lanes. Affine patterns count: ``address(lane) = address(0) ^ b0 lane0 ^ b1 lane1 …``.
     """
     lanes = len(addresses)
     vectors = [int(addresses[1 << bit] ^ addresses[0]) for bit in range(lanes.bit_length() - 1)]
@@ -41,9 +41,9 @@ def basis(addresses: Ints) -> tuple[int, ...] | None:
 
 
 def ranks(vectors: Iterable[int], width_bytes: int = 4) -> tuple[int, int]:
-    """Return the ranks of the unit bits and of the bank bits of byte offsets, one per bit of the lane's number.
+    """Return the ranks of the unit bits and of the bank bits of byte offsets, one vector per bit of the lane number.
 
-    A unit is what a lane accesses, at least a word; an access of 8 or 16 bytes takes 2 or 4 banks as one.
+    A unit is what a lane accesses, at least a word; an access of 8 or 16 bytes spans 2 or 4 banks, counted as one.
     """
     unit_bits = max(width_bytes.bit_length() - 1, WORD_BITS)
     bank_mask = (1 << BANK_BITS + WORD_BITS) - 1

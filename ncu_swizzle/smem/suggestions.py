@@ -1,7 +1,7 @@
-"""The cheapest mapping under which all accesses to a tile, writers and readers together, are free of conflicts.
+"""The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
 
 Candidates are the plain layout, every ``Swizzle<B,M,S>`` that can matter, an XOR matrix, and padding. The swizzles
-and matrices are found by linear algebra: two lanes of a phase collide where a mapping that is linear over GF(2)
+and matrices are found by linear algebra: two lanes of a phase collide if a mapping that is linear over GF(2)
 sends the difference of their offsets to 0 in the bank bits. Every candidate is then verified by counting wavefronts.
 """
 
@@ -22,15 +22,15 @@ from ncu_swizzle.smem.pigeonhole import crowded
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
 from ncu_swizzle.smem.xor_search import Differences, find_matrix
 
-LAP = 128  # bytes, once around the banks
+BANK_ROW = 128  # bytes
 WORD = 4
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
-LARGEST_PADDING = 128  # bytes: a lap more brings no new bank
+LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the answer has to respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles."""
+    """What the mapping must respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles."""
 
     max_bytes: int | None = None
     tma: bool = False
@@ -39,21 +39,21 @@ class Constraints:
 
     def __post_init__(self) -> None:
         if self.arch not in capacity.KIB_PER_SM:
-            raise UsageError(f"{self.arch!r} is no architecture known here", f"one of {', '.join(capacity.KIB_PER_SM)}")
+            raise UsageError(f"{self.arch!r} is not a known architecture", f"one of {', '.join(capacity.KIB_PER_SM)}")
         if self.copies < 1:
             raise UsageError("a block has at least one tile", "--copies 1")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mapping and what it costs. Wavefronts are of all accesses, as often as they are executed."""
+    """A mapping and its cost. Wavefronts are totals over all executions of all accesses."""
 
     mapping: Mapping
     actual: int
     ideal: int
-    avoidable: int  # excessive, and not because few active lanes are spread over several phases
+    avoidable: int  # excessive, except where a few active lanes are spread over several phases
     extra_bytes: int  # per tile, beyond the plain layout
-    blocks: int  # per SM, as far as shared memory allows
+    blocks: int  # resident per SM, as far as shared memory allows
     tma: str | None
     also: tuple[str, ...] = ()  # other names of the same mapping
 
@@ -63,30 +63,30 @@ class Candidate:
 
     @property
     def clean(self) -> bool:
-        """Whether no other mapping could do better."""
+        """Whether no mapping can do better."""
         return self.avoidable == 0
 
     @property
     def operations(self) -> int:
-        """Integer operations that an address takes beyond the plain layout's."""
+        """Integer operations per address beyond those of the plain layout."""
         return self.mapping.transform.operations
 
     @property
     def alignment(self) -> int:
-        """The bytes that the tile's start has to be a multiple of: TMA swizzles addresses, the code here offsets."""
-        return tma_alignment(self.mapping) or LAP
+        """The alignment of the tile's start in bytes: TMA swizzles addresses, the generated code offsets."""
+        return tma_alignment(self.mapping) or BANK_ROW
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The answer: clean candidates, the cheapest first, or none, with the best one that there is, and why."""
+    """Clean candidates, cheapest first, and the closest one if none is clean; `notes` say what was tried."""
 
     plain: Candidate
     clean: tuple[Candidate, ...]
     closest: Candidate
     notes: tuple[str, ...]
-    unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule covers
-    complete: bool = True  # whether the search for an XOR matrix went through all of them
+    unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
+    complete: bool = True  # whether the search for an XOR matrix was exhaustive
 
     @property
     def best(self) -> Candidate | None:
@@ -94,17 +94,17 @@ class Suggestion:
 
 
 def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None) -> Suggestion:
-    """Return the cheapest mappings of a tile that keep all its accesses free of conflicts.
+    """Return the cheapest mappings of a tile that make all its accesses conflict-free.
 
-    `plain` is the layout with nothing moved. Raises UsageError where an access cannot be, or cannot be counted.
+    `plain` is the layout without a transform. Raises UsageError if an access is impossible or cannot be counted.
     """
     limits = constraints or Constraints()
     if not accesses:
-        raise UsageError("nothing writes or reads the tile", "name them: --write rows:16 --read ldmatrix")
+        raise UsageError("no access to the tile is given", "name them: --write rows:16 --read ldmatrix")
     _check(plain, accesses)
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
     if not countable:
-        raise UsageError(f"no rule is known for the wavefronts of {accesses[0].op} here", "name another access too")
+        raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
     unjudged = tuple(access.name for access in accesses if access not in countable)
     granule = max(access.granule(plain.element_bytes) for access in accesses)
     suggestion = _search(_Judge(plain, countable, limits, granule))
@@ -114,7 +114,7 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
 def _search(judge: _Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
-        return Suggestion(first, (first,), first, ("Every access is free of conflicts as it is.",))
+        return Suggestion(first, (first,), first, ("Every access is already conflict-free.",))
     swizzles, tried = _swizzles(judge)
     notes = [f"{tried} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
     matrices: list[Candidate] = []
@@ -131,7 +131,7 @@ def _search(judge: _Judge) -> Suggestion:
 
 
 def _cost(candidate: Candidate) -> tuple[int, ...]:
-    """What is scarce comes first: resident blocks, bytes, instructions; TMA's modes and small patterns break ties."""
+    """Rank by resident blocks, bytes, then instructions; TMA modes and small patterns break ties."""
     transform = candidate.mapping.transform
     small = (transform.bits, transform.shift) if isinstance(transform, Swizzle) else (0, 0)
     return (-candidate.blocks, candidate.extra_bytes, candidate.operations, candidate.tma is None, *small)
@@ -142,14 +142,14 @@ def _check(plain: Mapping, accesses: Sequence[Access]) -> None:
         width = access.operation.width_bytes
         if width > max(plain.vector_bytes(), plain.element_bytes):
             raise UsageError(
-                f"{access.name}: {width} bytes a lane, but {plain} keeps only {plain.vector_bytes()} together",
-                "take a layout whose rows are multiples of that, or narrower accesses",
+                f"{access.name}: {width} bytes per lane, but {plain} keeps only {plain.vector_bytes()} contiguous",
+                "use a layout whose rows are multiples of that, or narrower accesses",
             )
-        access.wavefronts(plain)  # refuses addresses that the instruction cannot use
+        access.wavefronts(plain)  # raises if the instruction cannot use the addresses
 
 
 class _Judge:
-    """Counts what a mapping costs all accesses, and keeps the candidates that were not clean."""
+    """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean."""
 
     def __init__(self, plain: Mapping, accesses: tuple[Access, ...], limits: Constraints, granule: int) -> None:
         self.plain = plain
@@ -162,7 +162,7 @@ class _Judge:
         actual = ideal = avoidable = 0
         for access in self.accesses:
             wavefronts = access.wavefronts(mapping)
-            # Where no rule covers what the mapping makes of an access, nothing may be promised.
+            # If no rule gives the wavefronts under this mapping, it must not look clean.
             counted = wavefronts.actual if wavefronts.known.all() else wavefronts.actual + UNKNOWN
             least = _least(access, wavefronts.ideal)
             actual += int(counted.sum()) * access.times
@@ -172,7 +172,7 @@ class _Judge:
         return Candidate(mapping, actual, ideal, avoidable, mapping.bytes - self.plain.bytes, blocks, tma_mode(mapping))
 
     def allowed(self, candidate: Candidate) -> bool:
-        """Whether it respects the constraints, and keeps together and apart what has to be."""
+        """Whether it respects the constraints and loses no element."""
         if self.limits.tma and candidate.tma is None:
             return False
         if self.limits.max_bytes is not None and candidate.extra_bytes > self.limits.max_bytes:
@@ -190,7 +190,7 @@ class _Judge:
         return candidate
 
     def differences(self) -> Differences:
-        """Return the differences of offsets that have to reach different banks, by the bits below a bank's."""
+        """Return the XORed offset differences that must map to different banks, by the number of bits below a bank."""
         by_bits: dict[int, list[Ints]] = {}
         for access in self.accesses:
             if access.operation.kind == ATOMIC:
@@ -198,14 +198,14 @@ class _Judge:
             width = max(access.operation.width_bytes, WORD, self.plain.element_bytes)
             low = (width // self.plain.element_bytes).bit_length() - 1
             by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
-        lap = (LAP // self.plain.element_bytes).bit_length() - 1
-        return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, lap)
+        row_bits = (BANK_ROW // self.plain.element_bytes).bit_length() - 1
+        return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, row_bits)
 
 
 def _least(access: Access, ideal: Ints) -> Ints:
-    """Return the fewest wavefronts that a mapping can make of each request.
+    """Return the fewest wavefronts that any mapping allows for each request.
 
-    That is ideal, but for a few active lanes spread over more phases than their bytes would fill.
+    That is ideal, unless a few active lanes are spread over more phases than their bytes would fill.
     """
     if access.active is None:
         return ideal
@@ -214,9 +214,9 @@ def _least(access: Access, ideal: Ints) -> Ints:
 
 
 def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
-    """Return what the offsets of any two lanes of a phase differ by, XORed; the bits below `low` do not count.
+    """Return the XORed offsets of all pairs of lanes in a phase, without the bits below `low`.
 
-    Wide loads whose lanes come in pairs of equal addresses can be served two phases at once; then both count as one.
+    Wide loads whose lanes come in pairs of equal addresses can merge two phases; these then count as one.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
     active = np.ones(offsets.shape, bool) if access.active is None else access.active
@@ -234,44 +234,44 @@ def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
 
 
 def _swizzles(judge: _Judge) -> tuple[list[Candidate], int]:
-    """Return the clean swizzles, one name for each mapping, and how many were tried."""
+    """Return the clean swizzles, one per distinct mapping, and how many were tried."""
     differences = judge.differences()
-    low, lap = judge.granule.bit_length() - 1, differences.lap
+    low, row_bits = judge.granule.bit_length() - 1, differences.row_bits
     top = int(judge.plain.all_elements().max()).bit_length()
     offsets = judge.plain.all_elements()
     tried, by_mapping = 0, dict[bytes, list[Swizzle]]()
     clean: list[Candidate] = []
-    for swizzle in _all_swizzles(low, lap, top):
+    for swizzle in _all_swizzles(low, row_bits, top):
         tried += 1
         if differences.separated_by(swizzle):
             by_mapping.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
-        elif not by_mapping:  # counted all the same: the closest one is wanted, if none is clean
+        elif not by_mapping:  # still counted, to report the closest one if none is clean
             clean += filter(None, [judge.consider(swizzle)])
     for same in by_mapping.values():
-        *others, name = sorted(same, key=lambda s: (s.bits <= 3, -s.shift, s.bits))  # CUTLASS's own go up to 3 bits
+        *others, name = sorted(same, key=lambda s: (s.bits <= 3, -s.shift, s.bits))  # CUTLASS's own have up to 3 bits
         candidate = judge.consider(name)
         if candidate:
             clean.append(replace(candidate, also=tuple(map(str, others))))
     return clean, tried
 
 
-def _all_swizzles(low: int, lap: int, top: int) -> Iterator[Swizzle]:
-    """Yield the swizzles that leave `low` bits alone, change bank bits only and read bits that the tile has."""
-    for base in range(low, lap):
-        for bits in range(1, lap - base + 1):
+def _all_swizzles(low: int, row_bits: int, top: int) -> Iterator[Swizzle]:
+    """Yield the swizzles that keep `low` bits, change only bank bits and read only bits that the tile has."""
+    for base in range(low, row_bits):
+        for bits in range(1, row_bits - base + 1):
             for shift in range(bits, top - base):
                 yield Swizzle(bits, base, shift)
 
 
 def _matrices(judge: _Judge) -> tuple[list[Candidate], bool, str]:
-    """Return the clean matrix, if there is one, whether the search was complete, and what became of it."""
+    """Return the clean matrix if there is one, whether the search was complete, and a note on the outcome."""
     top = int(judge.plain.all_elements().max()).bit_length()
     matrix, complete = find_matrix(judge.differences(), judge.granule.bit_length() - 1, top)
     if matrix is None:
-        proven = "none can be: the search was complete" if complete else "none was found, the search was cut off"
-        return [], complete, f"XOR matrices within a lap of 128 bytes: {proven}."
+        proven = "none exists, the search was complete" if complete else "none found, the search was cut off"
+        return [], complete, f"XOR matrices within a 128-byte bank row: {proven}."
     candidate = judge.consider(matrix)
-    note = f"An XOR matrix of {len(matrix.terms)} terms was built" + ("." if candidate else ", and refused.")
+    note = f"An XOR matrix of {len(matrix.terms)} terms was found" + ("." if candidate else ", but rejected.")
     return ([candidate] if candidate else []), candidate is not None, note
 
 

@@ -1,4 +1,4 @@
-"""The smaller or the larger of numbers, and their absolute value."""
+"""Minimum, maximum and absolute value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def iabs(ins: SassInstruction) -> Compute | None:
 
 @operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
 def imnmx(ins: SassInstruction) -> Compute | None:
-    """The smaller of two numbers where the predicate is true, else the larger."""
+    """The minimum of two numbers if the predicate is true, else the maximum."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[-1])
     return lambda m: (_extreme(m, a(m), b(m), smaller(m), not ins.has("U32")),)
@@ -42,7 +42,7 @@ def imnmx(ins: SassInstruction) -> Compute | None:
 
 @operation("VIADDMNMX", "UVIADDMNMX")
 def viaddmnmx(ins: SassInstruction) -> Compute | None:
-    """The smaller or the larger of a + b and c."""
+    """The minimum or maximum of a + b and c."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[4])
     if ins.has("RELU"):
@@ -52,7 +52,7 @@ def viaddmnmx(ins: SassInstruction) -> Compute | None:
 
 @operation("VIMNMX3", "UVIMNMX3")
 def vimnmx3(ins: SassInstruction) -> Compute | None:
-    """The smallest or the largest of three numbers."""
+    """The minimum or maximum of three numbers."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[-1])
 

@@ -1,4 +1,4 @@
-"""Floating point, as far as whole numbers are computed with it: IEEE single precision, and conversions."""
+"""Floating point as far as integer arithmetic needs it: IEEE single and double precision, and conversions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reals = Callable[[Machine], tuple[Bits, tuple[Value, ...]]]
 
 
 def single(operand: Operand) -> Reals:
-    """Return what reads an operand as float32."""
+    """Return a reader of an operand as float32."""
     read = raw(operand)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
@@ -38,7 +38,7 @@ def single(operand: Operand) -> Reals:
 
 
 def double(operand: Operand) -> Reals:
-    """Return what reads an operand as float64."""
+    """Return a reader of an operand as float64."""
     low, high = raw(operand, 0, single=False), raw(operand, 1, single=False)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
@@ -54,7 +54,7 @@ def double(operand: Operand) -> Reals:
 
 
 def nothing(*sources: Value, like: type = np.uint32) -> Value:
-    """Return a value that is unknown because a source is; it is uniform where all of them are."""
+    """Return a value that is unknown because a source is; uniform if all sources are."""
     wide_enough = 1 if all(source.bits.shape[1] == 1 for source in sources) else 32
     return Value(np.zeros((1, wide_enough), like), False, first_origin(*sources))
 
@@ -85,7 +85,7 @@ def _arithmetic(ins: SassInstruction, function: Callable[..., Bits]) -> Compute 
 
 @operation("FADD", "UFADD")
 def fadd(ins: SassInstruction) -> Compute | None:
-    """a + b, rounded once: a double holds the sum well enough for that."""
+    """a + b, rounded once: a double is precise enough for the sum."""
     return _arithmetic(ins, lambda a, b: a.astype(F64) + b.astype(F64))
 
 
@@ -102,10 +102,10 @@ def ffma(ins: SassInstruction) -> Compute | None:
 
 
 def fused(a: Bits, b: Bits, c: Bits) -> Bits:
-    """Return a * b + c, a double that rounds to the right float32: its error is kept in its last bit.
+    """Return a * b + c, a double that rounds to the right float32: the error is kept in its last bit.
 
-    The product of two floats is exact in a double. Its sum with c is not; where something is lost, the result is made
-    odd ("round to odd": Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums").
+    The product of two floats is exact in a double. Its sum with c is not; if it is inexact, the result is made odd
+    ("round to odd": Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums").
     """
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     total = product + addend
@@ -120,7 +120,7 @@ def fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 @operation("FSETP")
 def fsetp(ins: SassInstruction) -> Compute | None:
-    """A comparison of two floats; with a U (.LTU) it is true of unordered ones."""
+    """A comparison of two floats; with a U (.LTU) also true for unordered operands."""
     relation = next((w for w in ins.modifiers if w in COMPARISONS or w.removesuffix("U") in COMPARISONS), None)
     combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
     if relation is None or combine is None:
@@ -147,7 +147,7 @@ def fsetp(ins: SassInstruction) -> Compute | None:
 
 @operation("FMNMX")
 def fmnmx(ins: SassInstruction) -> Compute | None:
-    """The smaller of two floats where the predicate is true, else the larger."""
+    """The minimum of two floats if the predicate is true, else the maximum."""
     a, b = (single(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[3])
     if len(ins.operands) > 4 or ins.has("FTZ", "NAN", "XORSIGN"):
@@ -216,7 +216,7 @@ def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 @operation("I2F", "I2FP", "UI2F", "UI2FP")
 def i2f(ins: SassInstruction) -> Compute | None:
-    """A whole number as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
+    """An integer as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
     source = ins.operands[1]
     if ins.has("F16", "BF16") or ins.has("U8", "S8", "U16", "S16"):
         return None
@@ -248,7 +248,7 @@ def _is_signed_source(ins: SassInstruction) -> bool:
 
 
 def _rounded(whole: Bits, rounding: str) -> Bits:
-    """Return whole numbers, int64 or uint64, as float32."""
+    """Return integers, int64 or uint64, as float32."""
     nearest = whole.astype(F32)  # NumPy rounds 64-bit integers to nearest, ties to even
     if rounding == "RN":
         return nearest
@@ -264,7 +264,7 @@ def _rounded(whole: Bits, rounding: str) -> Bits:
 
 @operation("F2I", "F2IP")
 def f2i(ins: SassInstruction) -> Compute | None:
-    """A float as a whole number: towards 0 (.TRUNC), down (.FLOOR), up (.CEIL) or to nearest; out of range, the end."""
+    """A float as an integer: towards 0 (.TRUNC), down (.FLOOR), up (.CEIL) or to nearest; saturated out of range."""
     if ins.opcode == "F2IP" or ins.has("F16", "U8", "S8", "U16", "S16"):
         return None
     read = double(ins.operands[1]) if ins.has("F64") else single(ins.operands[1])
@@ -296,7 +296,7 @@ def _whole(numbers: Bits, unsigned: bool, is_wide: bool) -> Bits:
 
 @operation("FRND")
 def frnd(ins: SassInstruction) -> Compute | None:
-    """A float rounded to a whole one."""
+    """A float rounded to an integer value."""
     if ins.has("F64", "F16") or ins.has("FTZ"):
         return None
     functions = {"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.ceil}
@@ -312,7 +312,7 @@ def frnd(ins: SassInstruction) -> Compute | None:
 
 @operation("HFMA2")
 def hfma2(ins: SassInstruction) -> Compute | None:
-    """Two half-precision numbers written as constants: what compilers load small integers with."""
+    """Two half-precision constants: compilers load small integers this way."""
     sources = ins.operands[1:]
     zeros = [operand.number == 255 and operand.kind == "R" for operand in sources[:2]]
     constants = [operand for operand in sources[2:] if operand.kind == FLOAT]
@@ -331,7 +331,7 @@ def _half(operand: Operand) -> int:
 
 @operation("MUFU", "UMUFU")
 def mufu(ins: SassInstruction) -> Compute | None:
-    """1/x and 1/sqrt(x), which the hardware only approximates: off by the machine's `ulps`; see approximate results."""
+    """1/x, 1/sqrt(x) and sqrt(x), which the hardware approximates: off by the machine's `ulps`."""
     function = next((word for word in ("RCP", "RSQ", "SQRT") if ins.has(word)), None)
     if function is None or ins.has("F16"):
         return None
@@ -354,5 +354,5 @@ def mufu(ins: SassInstruction) -> Compute | None:
 
 
 def _power_of_two(numbers: Bits) -> bool:
-    """Say whether all are: their reciprocals are exact."""
+    """Say whether all numbers are powers of two: their reciprocals are exact."""
     return bool((numbers.view(np.uint32) & np.uint32(0x7FFFFF) == 0).all())

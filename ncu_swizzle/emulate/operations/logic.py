@@ -1,4 +1,4 @@
-"""Bits: logic, shifts, permutations and counting; and moves."""
+"""Bitwise logic, shifts, permutations and bit counts; and moves."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mov(ins: SassInstruction) -> Compute | None:
 
 @operation("LOP3", "ULOP3", "LOP")
 def lop3(ins: SassInstruction) -> Compute | None:
-    """Any function of three bits, by a table of eight; and whether the result is not 0."""
+    """Any function of three bits, by an 8-entry table; optionally whether the result is not 0."""
     with_test = ins.operands[0].kind in (PRED, UPRED)
     first = 2 if with_test else 1
     a, b, c = (integer(operand) for operand in ins.operands[first : first + 3])
@@ -79,7 +79,7 @@ def _bitwise(values: tuple[Value, Value, Value], table: int) -> Value:
 
 
 def _depends(table: int, position: int) -> bool:
-    """Say whether the table's function depends on that argument, 0 the first."""
+    """Say whether the table depends on the argument at this position."""
     shift = (4, 2, 1)[position]
     mask = (0x0F, 0x33, 0x55)[position]
     return bool((table >> shift ^ table) & mask)
@@ -112,7 +112,7 @@ def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
 
 
 def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
-    """Return the tag where one argument depends on the block, in high bits that the others leave as they are."""
+    """Return the tag if one argument depends on the block only in high bits, which the others keep or invert."""
     tagged = [position for position, value in enumerate(values) if value.tag is not None and _depends(table, position)]
     everything = dependent(*(value for position, value in enumerate(values) if _depends(table, position)))
     tag = values[tagged[0]].tag
@@ -133,7 +133,7 @@ def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
 
 
 def _constant_above(value: Value, high: np.uint32) -> int | None:
-    """Return 0 or 1 where all bits of the mask are that in all lanes, else None."""
+    """Return 0 or 1 if all bits of the mask have that value in all lanes, else None."""
     if value.known is not True:
         return None
     masked = value.bits & high
@@ -212,7 +212,7 @@ def _right_tag(m: Machine, value: Value, count: Value, by: Bits, is_signed: bool
     if value.tag.align >= same:
         no_wrap(m, value, is_signed)
         return dependence.shifted_right(value.tag, same)
-    if same == 31 and is_signed:  # the sign: keep the blocks that have the same one
+    if same == 31 and is_signed:  # the sign: keep the blocks with the same sign
         numbers = no_wrap(m, value, True)
         floor = np.where(numbers < 0, -(1 << 31), 0)
         most = np.where(numbers < 0, -1, (1 << 31) - 1)
@@ -249,7 +249,7 @@ def prmt(ins: SassInstruction) -> Compute | None:
 
 
 def _used(selector: int | None, low: Value, high: Value) -> Sequence[Value]:
-    """Return those of the two numbers that the selector picks bytes from."""
+    """Return which of the two numbers the selector picks bytes from."""
     if selector is None:
         return (low, high)
     digits = [selector >> 4 * position & 7 for position in range(4)]
@@ -258,7 +258,7 @@ def _used(selector: int | None, low: Value, high: Value) -> Sequence[Value]:
 
 @operation("BMSK", "UBMSK")
 def bmsk(ins: SassInstruction) -> Compute | None:
-    """b ones from bit a on."""
+    """b ones, starting at bit a."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     wraps = ins.has("W")
 
@@ -274,7 +274,7 @@ def bmsk(ins: SassInstruction) -> Compute | None:
 
 @operation("SGXT", "USGXT")
 def sgxt(ins: SassInstruction) -> Compute | None:
-    """The lowest b bits of a, extended by their sign (or by 0, .U32)."""
+    """The lowest b bits of a, sign-extended (zero-extended with .U32)."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     wraps, unsigned = ins.has("W"), ins.has("U32")
 
@@ -294,7 +294,7 @@ def sgxt(ins: SassInstruction) -> Compute | None:
 
 @operation("POPC", "UPOPC")
 def popc(ins: SassInstruction) -> Compute | None:
-    """How many bits are set."""
+    """The number of set bits."""
     a = integer(ins.operands[1])
     return lambda m: (_of_bits(a(m), _ones),)
 

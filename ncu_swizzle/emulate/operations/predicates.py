@@ -1,4 +1,4 @@
-"""Comparing, and logic on truth values. What is false whatever an unknown one may be is known to be false."""
+"""Comparisons and predicate logic. What is false whatever an unknown operand is, is known to be false."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
 
 
 def conjunction(a: Value, b: Value) -> Value:
-    """Return a and b; known to be false where one of them is."""
+    """Return a and b; known to be false if one of them is."""
     bits = a.bits & b.bits
     known: Known = True
     if a.known is not True or b.known is not True:
@@ -42,12 +42,12 @@ def negation(a: Value) -> Value:
 
 
 def disjunction(a: Value, b: Value) -> Value:
-    """Return a or b; known to be true where one of them is."""
+    """Return a or b; known to be true if one of them is."""
     return negation(conjunction(negation(a), negation(b)))
 
 
 def exclusive(a: Value, b: Value) -> Value:
-    """Return a or b, not both."""
+    """Return a xor b."""
     return computed(a.bits ^ b.bits, a, b)
 
 
@@ -80,7 +80,7 @@ def _compared(m: Machine, a: Value, b: Value, compare: Callable[[Bits, Bits], Bi
     first, second = ordered(m, a, b, is_signed)
     result = computed(compare(first, second), a, b)
     if result.tag is not None and keep_order(m, a, b, first - second):
-        result.tag = None  # for the blocks that are kept it is the same
+        result.tag = None  # the same for all blocks that are kept
     return result
 
 
@@ -112,7 +112,7 @@ def psetp(ins: SassInstruction) -> Compute | None:
 
 @operation("PLOP3", "UPLOP3")
 def plop3(ins: SassInstruction) -> Compute | None:
-    """Any function of three truth values, and a second one, by tables of eight bits."""
+    """Two functions of three predicates, by 8-bit tables."""
     tables = [operand.number for operand in ins.operands if operand.kind == INTEGER]
     readers = [predicate(operand) for operand in ins.operands[2:5] if operand.kind in (PRED, UPRED)]
     if len(readers) != 3 or not tables:
@@ -127,7 +127,7 @@ def plop3(ins: SassInstruction) -> Compute | None:
 
 
 def _by_table(values: list[Value], table: int) -> Value:
-    """Sum over the true entries of the table, each a conjunction; that keeps what is known in spite of unknowns."""
+    """OR the true entries of the table, each a conjunction; keeps results that unknowns cannot change."""
     always, never = table & 0xFF == 0xFF, table & 0xFF == 0
     if always or never:
         return truth(always)
@@ -144,7 +144,7 @@ def _by_table(values: list[Value], table: int) -> Value:
 
 @operation("SEL", "USEL", "FSEL")
 def sel(ins: SassInstruction) -> Compute | None:
-    """The one value where the predicate is true, else the other."""
+    """The first value if the predicate is true, else the second."""
     if ins.opcode == "FSEL" and (ins.has("FTZ") or any(o.negated or o.absolute for o in ins.operands[1:3])):
         return None
     a, b = (integer(operand) for operand in ins.operands[1:3])
@@ -153,7 +153,7 @@ def sel(ins: SassInstruction) -> Compute | None:
 
 
 def chosen(choice: Value, a: Value, b: Value) -> Value:
-    """Return a where the choice is true, else b."""
+    """Return a where the choice is true, elsewhere b."""
     bits = np.where(choice.bits, a.bits, b.bits)
     known: Known = True
     if not (choice.known is True and a.known is True and b.known is True):
@@ -162,7 +162,7 @@ def chosen(choice: Value, a: Value, b: Value) -> Value:
 
 
 def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
-    """Return the tag of a value picked from two: that of both, or of the only one that any lane picks."""
+    """Return the tag of a selected value: the common tag, or that of the only value that lanes select."""
     if choice.tag is None and choice.known is True:
         if a.tag == b.tag or bool(choice.bits.all()):
             return a.tag
@@ -173,7 +173,7 @@ def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
 
 @operation("P2R", "UP2R")
 def p2r(ins: SassInstruction) -> Compute | None:
-    """All predicates as bits, those of the mask, the others from a register."""
+    """The predicates in the mask as bits; the other bits come from a register."""
     mask = ins.operands[-1].number
     if ins.operands[0].suffixes:
         return None
@@ -200,7 +200,7 @@ def _all_predicates() -> list[Reader]:
 
 @operation("R2P", "UR2P")
 def r2p(ins: SassInstruction) -> Compute | None:
-    """Bits of a register to the predicates of the mask; the caller writes them itself."""
+    """Bits of a register to the predicates in the mask."""
     mask = ins.operands[-1].number
     source = raw(ins.operands[1])
     byte = next((int(s[1]) for s in ins.operands[1].suffixes if s[:1] == "B"), 0)

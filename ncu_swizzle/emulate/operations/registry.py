@@ -1,4 +1,4 @@
-"""Which function carries out which opcode."""
+"""The function for each opcode."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Value
 
 Step = Callable[[Machine], None]
-Compute = Callable[[Machine], tuple[Value | None, ...]]  # the results, register by register
-Compiler = Callable[[SassInstruction], Compute | None]  # None where a modifier is not known
+Compute = Callable[[Machine], tuple[Value | None, ...]]  # one result per register
+Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
 
 COMPILERS: dict[str, Compiler] = {}
 
 
 def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
-    """Register what compiles instructions with these opcodes."""
+    """Register the compiler of these opcodes."""
 
     def register(compiler: Compiler) -> Compiler:
         COMPILERS.update(dict.fromkeys(opcodes, compiler))
@@ -28,7 +28,7 @@ def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
 
 
 def compiled(instruction: SassInstruction) -> Step | None:
-    """Return what carries the instruction out on a machine; None where it is not known how."""
+    """Return the step of an instruction; None if it is not emulated."""
     compiler = COMPILERS.get(instruction.opcode)
     compute = compiler(instruction) if compiler else None
     if compute is None:
@@ -50,7 +50,7 @@ def compiled(instruction: SassInstruction) -> Step | None:
 
 
 def _spread(registers: list[int | None], count: int) -> list[int | None]:
-    """Return where each result goes: the first place takes as many neighbours as there are results too many."""
+    """Return the register of each result: extra results go to the registers after the first."""
     extra = count - len(registers)
     if extra <= 0 or not registers:
         return registers

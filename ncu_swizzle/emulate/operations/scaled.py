@@ -1,4 +1,4 @@
-"""LEA: one number scaled by a power of two, plus another."""
+"""LEA: a number scaled by a power of two, plus another."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sign(value: Value) -> Value:
 
 
 def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
-    """Return the tag of the upper half of a shifted number; shifting left by s and taking it is >> (32 - s)."""
+    """Return the tag of the upper half of a shifted number; a left shift by s and its upper half is >> (32 - s)."""
     if low.tag is None and high.tag is None:
         return None
     down = 32 - shift
@@ -83,7 +83,7 @@ def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: boo
 
 
 def _fixed_quotient(m: Machine, low: Value, bits: int, is_signed: bool) -> Tag | None:
-    """Keep only blocks for which low >> bits stays what it is."""
+    """Keep only blocks for which low >> bits is the same."""
     numbers: Bits = signed(low.bits) if is_signed else low.bits.astype(np.int64)
     floor = (numbers >> bits) << bits
     least, most = floor, floor + (1 << bits) - 1

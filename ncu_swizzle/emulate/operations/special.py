@@ -1,4 +1,4 @@
-"""Special registers, constants, and what the lanes of a warp tell each other."""
+"""Special registers, constants, and data exchange between the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _lane_mask(bits: Bits) -> Value:
 
 @operation("LDC", "ULDC", "LDCU")
 def ldc(ins: SassInstruction) -> Compute | None:
-    """What a constant bank holds."""
+    """A load from a constant bank."""
     source = ins.operands[1]
     if source.kind != CONSTANT or source.number < 0 or ins.has("IL", "IS", "ISL"):
         uniform = source.kind == CONSTANT and not any(term.kind == "R" for term in source.terms)
@@ -128,13 +128,13 @@ def _extended(value: Value, bits: int) -> Value:
 
 @operation("R2UR")
 def r2ur(ins: SassInstruction) -> Compute | None:
-    """The value of the first active lane, to the uniform registers."""
+    """The value of the first active lane, into a uniform register."""
     read = integer(ins.operands[-1])
     return lambda m: (first_lane(m, read(m)),)
 
 
 def first_lane(m: Machine, value: Value) -> Value:
-    """Return of each warp the value of its first active lane, shape (G, 1)."""
+    """Return the value of each warp's first active lane, shape (G, 1)."""
     if value.bits.shape[1] == 1:
         return value
     lane = m.view.mask.argmax(axis=1)[:, None]
@@ -146,7 +146,7 @@ def first_lane(m: Machine, value: Value) -> Value:
 
 
 def _ballot(m: Machine, value: Value) -> tuple[Bits, Bits, Bits, Bits]:
-    """Return per warp: lanes that say yes, that say no, and whether there may be others of each kind."""
+    """Return the lanes that vote yes, the lanes that vote no, those that are unknown, and all."""
     mask = m.view.mask
     known = np.broadcast_to(np.asarray(value.known), mask.shape)
     yes = mask & known & value.bits
@@ -156,7 +156,7 @@ def _ballot(m: Machine, value: Value) -> tuple[Bits, Bits, Bits, Bits]:
 
 @operation("VOTE", "VOTEU")
 def vote(ins: SassInstruction) -> Compute | None:
-    """Which active lanes say yes, and whether all, any or equally many as none do."""
+    """Which active lanes vote yes, and whether all do, any does, or all agree."""
     source = predicate(ins.operands[-1])
     kinds = [operand.kind for operand in ins.operands]
     to_register = kinds[0] not in (PRED, UPRED)
@@ -196,7 +196,7 @@ def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: dep
 
 @operation("SHFL")
 def shfl(ins: SassInstruction) -> Compute | None:
-    """The value of another lane: by number (.IDX), so many below (.UP), above (.DOWN), or by XOR (.BFLY)."""
+    """The value of another lane: by index (.IDX), below (.UP), above (.DOWN), or by XOR (.BFLY)."""
     mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
     a, b, c = (integer(operand) for operand in ins.operands[2:5])
     if mode is None:
@@ -222,7 +222,7 @@ def shfl(ins: SassInstruction) -> Compute | None:
 
 
 def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
-    """Return the lane that each lane reads, and whether that is within its segment (PTX ISA, "shfl.sync")."""
+    """Return the lane that each lane reads, and whether it is within its segment (PTX ISA, "shfl.sync")."""
     lane = LANES[None].astype(np.int64)
     steps = by.astype(np.int64) & 31
     limit, segment = clamp.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31
@@ -245,7 +245,7 @@ def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
 
 @operation("MATCH")
 def match(ins: SassInstruction) -> Compute | None:
-    """Which lanes have the same value (.ANY), or whether all have (.ALL)."""
+    """Which lanes have the same value (.ANY), or whether all do (.ALL)."""
     read = raw(ins.operands[-1])
     if ins.has("U64", "64"):
         return None
@@ -270,7 +270,7 @@ def match(ins: SassInstruction) -> Compute | None:
 
 @operation("REDUX", "CREDUX")
 def redux(ins: SassInstruction) -> Compute | None:
-    """The sum, minimum, maximum, or the bits of all active lanes' values together."""
+    """The sum, minimum, maximum or bitwise reduction of all active lanes' values."""
     read = raw(ins.operands[-1])
     mode = next((word for word in ("SUM", "MIN", "MAX", "AND", "OR", "XOR") if ins.has(word)), "AND")
     is_signed = ins.has("S32")
@@ -286,7 +286,7 @@ def redux(ins: SassInstruction) -> Compute | None:
 
 
 def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
-    """Return (G, 1): the lanes of the mask taken together."""
+    """Return (G, 1): the reduction over the lanes of the mask."""
     numbers = bits.view(np.int32).astype(np.int64) if is_signed else bits.astype(np.int64)
     empty = {"SUM": 0, "AND": -1, "OR": 0, "XOR": 0, "MIN": 1 << 40, "MAX": -(1 << 40)}[mode]
     function = {
@@ -303,7 +303,7 @@ def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
 
 @operation("ELECT")
 def elect(ins: SassInstruction) -> Compute | None:
-    """True in one active lane, the first."""
+    """True in the first active lane."""
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         first = m.view.mask.argmax(axis=1)[:, None]
@@ -314,7 +314,7 @@ def elect(ins: SassInstruction) -> Compute | None:
 
 @operation("B2R")
 def b2r(ins: SassInstruction) -> Compute | None:
-    """What BAR.RED found: a number and a truth value."""
+    """The result of BAR.RED: a number and a predicate."""
     if not ins.has("RESULT"):
         return None
     predicate_only = len(ins.operands) > 1
