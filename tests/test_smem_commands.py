@@ -154,7 +154,7 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
     tile = ("suggest", "(64,64):(64,1)", "--elem", "2", "--write", "rows:16", "--read", "ldmatrix")
     done = command(*tile)
     assert done.returncode == 0, done.stderr
-    assert "Take Swizzle<3,3,3>." in done.stdout
+    assert "Use Swizzle<3,3,3>." in done.stdout
     assert "(offset ^ ((offset >> 3) & 0x38)) * 2" in done.stdout
     assert "cute::composition(cute::Swizzle<3,3,3>{}, Plain{})" in done.stdout
     tables = done.stdout.split("\nCUDA\n")[0]
@@ -169,7 +169,7 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
 
 def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> None:
     kernel = command("suggest", "transpose-plain")
-    assert "Take Swizzle<5,0,5>." in kernel.stdout
+    assert "Use Swizzle<5,0,5>." in kernel.stdout
     assert "static __device__ constexpr int bytes(int rows)" in kernel.stdout
     impossible = command("suggest", "(32,32):(32,1)", "--write", "rows:16", "--read", "column")
     assert impossible.returncode == 0, "an answer, not a failure"
@@ -185,10 +185,10 @@ def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> No
         (["banks", "(8,8):(1"], "is not a valid layout", "(64,64):(64,1)"),
         (["banks", "(8,8,8):(1,8,64)"], "rows and columns", "(64,64):(64,1)"),
         (["banks", "(8,8):(1,8)", "--elem", "3"], "an element cannot have 3 bytes", "--elem 1, 2, 4"),
-        (["banks", "(8,8):(1,8)", "--swizzle", "3,2,3", "--pad", "1"], "at once", "leave one away"),
+        (["banks", "(8,8):(1,8)", "--swizzle", "3,2,3", "--pad", "1"], "padding together", "only one of them"),
         (["banks", "(8,8):(1,8)", "--access", "diagonal"], "'diagonal' is not a valid access", "ldmatrix"),
         (["banks", "(8,8):(1,8)", "--show", "bits", "--row", "9"], "there is no row 9", "--row 0 to 7"),
-        (["banks", "(8,8):(1,8)", "--show", "phases", "--access", "none"], "of an access", "--access row"),
+        (["banks", "(8,8):(1,8)", "--show", "phases", "--access", "none"], "needs an access", "--access row"),
         (["banks", "(8,8):(1,8)", "--show", "phases", "--request", "8"], "no request 8", "--request 0 to 7"),
         (["banks", "xor", "--svg", "x.svg"], "on the terminal only", "--svg"),
         (["banks", "kernel1", "--access", "nothing"], "has no access 'nothing'", "'K out'"),
@@ -202,11 +202,11 @@ def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> No
         (["predict", "tid*3", "--op", "ld.shared.b32"], "faults at address 3", "multiple of 4"),
         (["predict", "(8,8):(1,8)"], "a layout alone", "--read column"),
         (["predict", "none.csv"], "none.csv does not exist", "CSV"),
-        (["predict", "reference-attention"], "library's kernel", "another kernel"),
+        (["predict", "reference-attention"], "library kernel", "another kernel"),
         (["predict", "kernel1", "--profile", "no.json"], "no.json does not exist", "ls swizzle-out"),
-        (["suggest", "(8,8):(1,8)"], "nothing writes or reads", "--write rows:16"),
-        (["suggest", "kernel1", "--read", "row"], "are declared", "--write and --read"),
-        (["suggest", "(32,33):(33,1)", "--read", "rows:16"], "do not divide them", "row"),
+        (["suggest", "(8,8):(1,8)"], "no access to the tile", "--write rows:16"),
+        (["suggest", "kernel1", "--read", "row"], "are already declared", "--write and --read"),
+        (["suggest", "(32,33):(33,1)", "--read", "rows:16"], "not a multiple of 16 bytes", "row"),
         (["suggest", "(8,8):(1,8)", "--read", "row", "--arch", "sm_1"], "'sm_1'", "sm_90"),
     ],
 )

@@ -158,7 +158,7 @@ class AccessCounts:
     times: Ints  # (N, B)
 
 
-def evaluate(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
+def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
     """Count the wavefronts of all requests of one instruction, by block."""
     operation = operations.find(op)
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import AccessCounts, Log, Seen, Unknown, evaluate, operation_name
+from ncu_swizzle.emulate.accesses import AccessCounts, Log, Seen, Unknown, count_accesses, operation_name
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
@@ -86,7 +86,7 @@ def _evaluate(setting: Setting, number: int, seen: list[Seen], blocks: int, log:
         if any(request.selected.any() for request in seen):
             log.miss(number, "no rule is known for the wavefronts of this instruction", None)
         return None
-    result = evaluate(op, seen, blocks)
+    result = count_accesses(op, seen, blocks)
     if not result.known:
         log.miss(number, "no rule is known for the wavefronts of some of its requests", None)
     return result

@@ -117,12 +117,12 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
     console.print()
     if suggestion.best is None:
         what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
-        none = "no XOR and no padding makes all of these accesses conflict-free."
+        none = "no XOR or padding makes all of these accesses conflict-free."
         console.print(Text(f"{what}: {none}", style="bold"))
     else:
         console.print(Text(f"Use {suggestion.best.mapping.transform}.", style="bold"))
     if answer.today:
-        console.print(f"The kernel uses {answer.today} now.", highlight=False)
+        console.print(f"The kernel currently uses {answer.today}.", highlight=False)
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
     if len(suggestion.clean) > SHOWN:
         console.print(Text(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))

@@ -22,5 +22,5 @@ def block_bytes(arch: str) -> int:
 
 
 def resident_blocks(arch: str, block_shared: int) -> int:
-    """Return how many blocks of so many bytes fit on an SM, as far as shared memory allows."""
+    """Return how many blocks with `block_shared` bytes each fit on an SM, as far as shared memory allows."""
     return min(sm_bytes(arch) // (block_shared + RESERVED_BYTES), MOST_BLOCKS)

@@ -35,6 +35,6 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
     if most <= slots:
         return None
     return (
-        f"{access.name}: {most} lanes of a phase want words at the same position in different {granule * size}-byte "
+        f"{access.name}: {most} lanes of a phase need words at the same position in different {granule * size}-byte "
         f"units, but a bank row of 128 bytes holds only {slots}: no mapping that keeps units whole can separate them."
     )
