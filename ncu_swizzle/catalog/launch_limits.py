@@ -8,8 +8,13 @@ from dataclasses import dataclass
 
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadCatalog, UsageError
+from ncu_swizzle.smem.capacity import MOST_THREADS
 
-MOST_BLOCK = (1024, 1024, 64)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+MOST_BLOCK = (
+    MOST_THREADS,
+    MOST_THREADS,
+    64,
+)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MOST_GRID = (2**31 - 1, 65535, 65535)
 
 

@@ -18,8 +18,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from ncu_swizzle.emulate.code import RESERVED_SHARED
 from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
@@ -159,8 +159,8 @@ class Cubin:
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
         shared = len(self.section(f".nv.shared.{kernel}") or b"")
         # From sm_90 on the section holds the driver's share, where it is there at all.
-        reserved = RESERVED_SHARED if self.sm >= RESERVED_FROM else 0
-        within = RESERVED_SHARED if self.sm >= 90 and shared else 0
+        reserved = RESERVED_BYTES if self.sm >= RESERVED_FROM else 0
+        within = RESERVED_BYTES if self.sm >= 90 and shared else 0
         threads = _words(values.get(MAX_THREADS, b""))
         return Attributes(
             parameters=_slots(own),

@@ -1,9 +1,10 @@
-"""SASS carried out in NumPy: how often each instruction runs, and the wavefronts of those on shared memory.
+"""Executes SASS in NumPy to count how often each instruction issues and the wavefronts of each shared-memory access.
+It depends only on `smem` and `errors` and could stand alone as a package.
 
     text of nvdisasm → code.Code → run.emulate(code, run.Launch(…)) → run.Counts
 
-No GPU is needed. What is not known (data from global memory, mostly) stays unknown and is named; nothing is guessed.
-docs/emulator.md says how far this goes.
+Unknown values (mostly data from global memory) stay unknown and are named; nothing is guessed. docs/emulator.md
+describes the limits.
 """
 
 from __future__ import annotations

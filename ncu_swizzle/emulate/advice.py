@@ -1,7 +1,7 @@
-"""What would free an emulated kernel's tiles of conflicts: one mapping for all that writes and reads a tile.
+"""Suggest a conflict-free mapping for each tile of an emulated kernel, shared by all its writers and readers.
 
-A cubin does not say which variables its shared memory holds. A tile is what overlapping accesses share: the bytes
-that one instruction touches and another one touches too belong together.
+A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
+overlap belong to the same tile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate.run import Counts, Requests
+from ncu_swizzle.emulate.run import AccessRequests, Counts
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
@@ -22,12 +22,12 @@ from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.operations import LINE
 from ncu_swizzle.smem.suggestions import Candidate, suggest
 
-TRIED = 96  # different requests of each operation that candidates are tried on; the best one is then tried on all
+TRIED = 96  # distinct requests per operation to try candidates on; the best one is then checked on all
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do with the tile at these bytes of shared memory, for the instructions at these offsets."""
+    """Advice for the tile at these bytes of shared memory and the instructions at these offsets."""
 
     first: int
     end: int
@@ -36,7 +36,7 @@ class Advice:
 
 
 def advise(counts: Counts) -> tuple[Advice, ...]:
-    """Return advice for each tile that accesses conflict in."""
+    """Return advice for each tile with conflicts."""
     return tuple(
         Advice(first, end, tuple(offsets), _text(first, end, [counts.requests[offset] for offset in offsets]))
         for first, end, offsets in _tiles(counts.requests)
@@ -49,9 +49,9 @@ def _excessive(counts: Counts, offset: int) -> bool:
     return row.wavefronts is not None and row.ideal is not None and row.wavefronts > row.ideal
 
 
-def _tiles(requests: Mapping[int, Requests]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield the first byte, the end and the instructions of each run of bytes that accesses share."""
-    spans = sorted((*_span(one), offset) for offset, one in requests.items() if one.active.any())
+def _tiles(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the first byte, the end and the instructions of each range of overlapping accesses."""
+    spans = sorted((*_span(access), offset) for offset, access in requests.items() if access.active.any())
     first = end = 0
     offsets: list[int] = []
     for low, high, offset in spans:
@@ -65,15 +65,15 @@ def _tiles(requests: Mapping[int, Requests]) -> Iterator[tuple[int, int, list[in
         yield first, end, offsets
 
 
-def _span(one: Requests) -> tuple[int, int]:
-    operation = operations.find(one.op)
-    used = one.addresses[one.active & (np.arange(operations.WARP) < operation.addressed)]
+def _span(access: AccessRequests) -> tuple[int, int]:
+    operation = operations.find(access.op)
+    used = access.addresses[access.active & (np.arange(operations.WARP) < operation.addressed)]
     return int(used.min()), int(used.max()) + operation.width_bytes
 
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """All requests of one operation in a tile, (N, 32) byte addresses from the tile's start, and how often each is."""
+    """All requests of one operation in a tile: (N, 32) byte addresses from the tile's start, and their counts."""
 
     op: str
     addresses: Ints
@@ -95,28 +95,31 @@ class _Kind:
         )
 
 
-def _text(first: int, end: int, requests: Sequence[Requests]) -> str:
+def _text(first: int, end: int, requests: Sequence[AccessRequests]) -> str:
     start = first // LINE * LINE
     kinds = _kinds(requests, start)
-    where = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
+    span = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
     tile = _tile(kinds, end - start)
     try:
-        found = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
+        suggestion = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
     except UsageError as error:
-        return f"{where}: no mapping can be suggested: {error}"
-    if found.best is None:
-        closest = "" if found.closest is found.plain else f"; {found.closest.mapping.transform} comes closest"
-        return f"{where}: no swizzle and no padding frees all of these accesses{closest}"
-    return f"{where}: {_promise(found.best, kinds)}"
+        return f"{span}: no mapping can be suggested: {error}"
+    if suggestion.best is None:
+        closest = suggestion.closest
+        nearest = "" if closest is suggestion.plain else f"; {closest.mapping.transform} comes closest"
+        return f"{span}: no swizzle or padding makes all of these accesses conflict-free{nearest}"
+    return f"{span}: {_promise(suggestion.best, kinds)}"
 
 
 def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
     left = sum(_left(kind, best.mapping) for kind in kinds)
     size = best.mapping.element_bytes
     what = f"{best.mapping.transform} on elements of {size} byte{'s' if size > 1 else ''}"
-    cost = f", {best.extra_bytes:,} bytes more" if best.extra_bytes else ""
-    kept = "all of these accesses free of conflicts" if not left else f"{left:,} excessive wavefronts in what was run"
-    return f"{what}{cost} {'keeps' if not left else 'leaves'} {kept}"
+    cost = f", {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
+    kept = (
+        "all of these accesses conflict-free" if not left else f"{left:,} excessive wavefronts in the blocks that ran"
+    )
+    return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}"
 
 
 def _left(kind: _Kind, mapping: Tile) -> int:
@@ -124,24 +127,24 @@ def _left(kind: _Kind, mapping: Tile) -> int:
     return int((np.where(counted.known, counted.actual - counted.ideal, 0) * kind.times).sum())
 
 
-def _kinds(requests: Sequence[Requests], start: int) -> list[_Kind]:
-    """Gather the requests by operation, those that atomics make not among them: no mapping parts equal addresses."""
-    groups: dict[str, list[Requests]] = {}
-    for one in requests:
-        groups.setdefault(one.op, []).append(one)
-    made = []
+def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
+    """Group the requests by operation."""
+    groups: dict[str, list[AccessRequests]] = {}
+    for access in requests:
+        groups.setdefault(access.op, []).append(access)
+    kinds = []
     for op, group in groups.items():
         source = None
-        if all(one.source is not None for one in group):
-            source = np.concatenate([one.source for one in group if one.source is not None])
-        active = np.concatenate([one.active for one in group])
-        addresses = np.where(active, np.concatenate([one.addresses for one in group]) - start, 0)
-        made.append(_Kind(op, addresses, active, source, np.concatenate([one.times for one in group])))
-    return made
+        if all(access.source is not None for access in group):
+            source = np.concatenate([access.source for access in group if access.source is not None])
+        active = np.concatenate([access.active for access in group])
+        addresses = np.where(active, np.concatenate([access.addresses for access in group]) - start, 0)
+        kinds.append(_Kind(op, addresses, active, source, np.concatenate([access.times for access in group])))
+    return kinds
 
 
 def _some(kind: _Kind) -> Ints:
-    """Return the numbers of requests that stand for all: those that differ most from each other, the worst first."""
+    """Return the indices of a sample of distinct requests: the worst half first, then an even spread of the rest."""
     counted = wavefronts(kind.op, kind.addresses, None if "matrix" in kind.op else kind.active, kind.source)
     _, unlike = np.unique(kind.addresses, axis=0, return_index=True)
     order = unlike[np.argsort(-counted.actual[unlike], kind="stable")]
@@ -152,7 +155,7 @@ def _some(kind: _Kind) -> Ints:
 
 
 def _tile(kinds: Sequence[_Kind], size: int) -> Tile:
-    """Return the plain tile: rows as long as lanes mostly lie apart, or 128 bytes."""
+    """Return the plain tile: rows as long as the lanes' most common stride, or 128 bytes."""
     element = min(operations.find(kind.op).width_bytes for kind in kinds)
     pitch = _pitch(kinds)
     rows = -(-size // pitch)
@@ -164,9 +167,9 @@ def _pitch(kinds: Sequence[_Kind]) -> int:
     for kind in kinds:
         both = kind.active[:, 1:] & kind.active[:, :-1]
         steps.append(np.abs(np.diff(kind.addresses, axis=1))[both])
-    found = np.concatenate(steps)
-    found = found[(found >= LINE) & (found % WIDEST == 0) & (found <= 1 << 12)]
-    if not len(found):
+    distances = np.concatenate(steps)
+    distances = distances[(distances >= LINE) & (distances % WIDEST == 0) & (distances <= 1 << 12)]
+    if not len(distances):
         return LINE
-    values, counts = np.unique(found, return_counts=True)
+    values, counts = np.unique(distances, return_counts=True)
     return int(values[counts.argmax()])

@@ -1,4 +1,4 @@
-"""What memory holds: loads and stores of shared, local and global memory, byte by byte known or not."""
+"""Memory contents: loads and stores of shared, local and global memory, each byte known or unknown."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ncu_swizzle.smem.banks import Bools
 # ---------------------------------------------------------------------------------------------- shared memory
 
 
-def _bytes_at(m: Machine, place: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
-    """Return block and byte, (G, 32, size), of what the lanes access, and which of it is inside of memory."""
-    at = (np.broadcast_to(place.bits, selected.shape).astype(np.int64) & 0xFFFFFF)[..., None] + np.arange(size)
+def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
+    """Return block and byte, (G, 32, size), that the lanes access, and which bytes are inside shared memory."""
+    at = (np.broadcast_to(address.bits, selected.shape).astype(np.int64) & 0xFFFFFF)[..., None] + np.arange(size)
     inside = selected[..., None] & (at < m.shared.shape[1])
     block = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
     return block, np.where(inside, at, 0), inside
 
 
-def load_shared(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find at their addresses, one value per word."""
-    block, at, inside = _bytes_at(m, place, selected, size)
+def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
+    """Return the contents at the lanes' addresses, one value per word."""
+    block, at, inside = _bytes_at(m, address, selected, size)
     data = m.shared[block, at].astype(np.uint32)
-    known = m.shared_known[block, at] & inside & np.broadcast_to(np.asarray(place.known), selected.shape)[..., None]
-    tag = any_way(m.shared_tag, place.tag)
-    found = []
+    known = m.shared_known[block, at] & inside & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
+    tag = any_way(m.shared_tag, address.tag)
+    values = []
     for first in range(0, size, 4):
         part = slice(first, min(first + 4, size))
         shifts = 8 * np.arange(part.stop - part.start, dtype=np.uint32)
         sure = known[..., part].all(axis=-1)
-        origin = place.origin if place.known is not True else m.shared_origin
+        origin = address.origin if address.known is not True else m.shared_origin
         bits = (data[..., part] << shifts).sum(axis=-1, dtype=np.uint32)
         everything = bool((sure | ~selected).all())
-        found.append(Value(bits, True if everything else sure, m.now if origin is None else origin, tag))
-    return found
+        values.append(Value(bits, True if everything else sure, m.now if origin is None else origin, tag))
+    return values
 
 
-def store_shared(m: Machine, place: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
-    """Write the lanes' values to their addresses; where two lanes write one, the highest lane wins."""
-    block, at, inside = _bytes_at(m, place, selected, size)
+def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
+    """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
+    block, at, inside = _bytes_at(m, address, selected, size)
     for word, value in enumerate(values):
         bits = np.broadcast_to(value.bits, selected.shape)
         known = np.broadcast_to(np.asarray(value.known), selected.shape)
@@ -53,23 +53,23 @@ def store_shared(m: Machine, place: Value, selected: Bools, values: Sequence[Val
             m.shared_known[where] = known[here]
         if value.known is not True:
             m.shared_origin = value.origin
-        m.shared_tag = any_way(m.shared_tag, value.tag, place.tag)
+        m.shared_tag = any_way(m.shared_tag, value.tag, address.tag)
 
 
-def forget_shared(m: Machine, place: Value, selected: Bools, size: int) -> None:
-    block, at, inside = _bytes_at(m, place, selected, size)
+def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> None:
+    block, at, inside = _bytes_at(m, address, selected, size)
     m.shared_known[block[inside], at[inside]] = False
     m.shared_origin = m.now
 
 
 def lose_shared(m: Machine, origin: int | None) -> None:
-    """Forget all that shared memory holds, in the view's blocks: something was written nobody knows where."""
+    """Forget all shared-memory contents of the view's blocks, after a store to an unknown address."""
     m.shared_known[np.unique(m.view_blocks())] = False
     m.shared_origin = m.now if origin is None else origin
 
 
 def lose_everything(m: Machine, origin: int) -> None:
-    """Forget shared memory's contents, where they are followed at all."""
+    """Forget shared-memory contents if they are tracked at all."""
     if m.shared.shape[1]:
         lose_shared(m, origin)
 
@@ -77,20 +77,20 @@ def lose_everything(m: Machine, origin: int) -> None:
 # ---------------------------------------------------------------------------------------------- local memory
 
 
-def load_local(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find in local memory, one value per word; bytes and half words as numbers."""
+def load_local(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
+    """Return the lanes' contents of local memory, one value per word; bytes and half words zero-extended."""
     count = max(1, size // 4)
-    if not bool((np.asarray(place.known) | ~selected).all()):
-        return [unknown(place.origin if place.origin is not None else m.now)] * count
-    address = np.broadcast_to(place.bits, selected.shape)
-    needed = np.uint8((1 << min(size, 4)) - 1) << (address & np.uint32(3)).astype(np.uint8)
-    return [_local_word(m, place, address, selected, needed, k, size) for k in range(count)]
+    if not bool((np.asarray(address.known) | ~selected).all()):
+        return [unknown(address.origin if address.origin is not None else m.now)] * count
+    lanes = np.broadcast_to(address.bits, selected.shape)
+    needed = np.uint8((1 << min(size, 4)) - 1) << (lanes & np.uint32(3)).astype(np.uint8)
+    return [_local_word(m, address, lanes, selected, needed, k, size) for k in range(count)]
 
 
-def _local_word(m: Machine, place: Value, address: Bits, selected: Bools, needed: Bits, k: int, size: int) -> Value:
-    at = address >> np.uint32(2)
+def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed: Bits, k: int, size: int) -> Value:
+    at = lanes >> np.uint32(2)
     bits, known = np.zeros(selected.shape, np.uint32), np.zeros(selected.shape, bool)
-    origin, tag = m.now if m.local_lost is None else m.local_lost, place.tag
+    origin, tag = m.now if m.local_lost is None else m.local_lost, address.tag
     for number_of_word in np.unique(at[selected]):
         word = m.local.get(int(number_of_word) + k)
         if word is None:
@@ -102,26 +102,28 @@ def _local_word(m: Machine, place: Value, address: Bits, selected: Bools, needed
         origin = word.origin if bool((here & ~sure).any()) and word.origin is not None else origin
         tag = any_way(tag, word.tag)
     if size < 4:
-        bits = bits >> (np.uint32(8) * (address & np.uint32(3))) & np.uint32((1 << 8 * size) - 1)
+        bits = bits >> (np.uint32(8) * (lanes & np.uint32(3))) & np.uint32((1 << 8 * size) - 1)
     return Value(bits, True if bool((known | ~selected).all()) else known, origin, tag)
 
 
-def store_local(m: Machine, place: Value, selected: Bools, doubtful: Bools, values: Sequence[Value], size: int) -> None:
-    """Write to local memory; where the address is not known, nothing in it is known any more."""
-    if doubtful.any() or not bool((np.asarray(place.known) | ~selected).all()):
+def store_local(
+    m: Machine, address: Value, selected: Bools, doubtful: Bools, values: Sequence[Value], size: int
+) -> None:
+    """Write to local memory; a store to an unknown address makes all of it unknown."""
+    if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
         forget_local(m, m.now)
         return
-    address = np.broadcast_to(place.bits, selected.shape)
-    for number_of_word in np.unique(address[selected] >> np.uint32(2)):
-        here = selected & (address >> np.uint32(2) == number_of_word)
+    lanes = np.broadcast_to(address.bits, selected.shape)
+    for number_of_word in np.unique(lanes[selected] >> np.uint32(2)):
+        here = selected & (lanes >> np.uint32(2) == number_of_word)
         for k, value in enumerate(values):
             word = m.local.setdefault(int(number_of_word) + k, LocalWord.nothing(m.warps))
-            word.write(m.view.warps, here, address & np.uint32(3), value, min(size, 4))
-            word.tag = any_way(word.tag, value.tag, place.tag)
+            word.write(m.view.warps, here, lanes & np.uint32(3), value, min(size, 4))
+            word.tag = any_way(word.tag, value.tag, address.tag)
 
 
 def forget_local(m: Machine, origin: int) -> None:
-    """Forget all of local memory: something was written nobody knows where."""
+    """Forget all of local memory, after a store to an unknown address."""
     m.local.clear()
     m.local_lost = origin
 
@@ -129,13 +131,13 @@ def forget_local(m: Machine, origin: int) -> None:
 # ---------------------------------------------------------------------------------------------- global memory
 
 
-def load_global(m: Machine, place: Value, selected: Bools, size: int) -> list[Value]:
-    """Return what the lanes find in the arrays that are known, one value per word."""
+def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
+    """Return the contents of the known arrays at the lanes' addresses, one value per word."""
     words = max(1, size // 4)
-    at = np.broadcast_to(place.bits, selected.shape).astype(np.uint64)
+    at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     bits = np.zeros((words, *selected.shape), np.uint32)
     sure = np.zeros((words, *selected.shape), bool)
-    reachable = selected & np.broadcast_to(np.asarray(place.known), selected.shape)
+    reachable = selected & np.broadcast_to(np.asarray(address.known), selected.shape)
     for base, content in m.memory.items():
         offset = (at - np.uint64(base)).view(np.int64)
         inside = reachable & (offset >= 0) & (offset + size <= len(content))
@@ -149,31 +151,31 @@ def load_global(m: Machine, place: Value, selected: Bools, size: int) -> list[Va
                 where = np.where(inside, offset + 4 * word + k, 0)
                 bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
                 sure[word] &= ~lost[where] if lost is not None else True
-    tag = dependent(place)
-    origin = place.origin if place.known is not True else m.now
+    tag = dependent(address)
+    origin = address.origin if address.known is not True else m.now
     return [
         Value(bits[word], True if bool((sure[word] | ~selected).all()) else sure[word], origin, tag)
         for word in range(words)
     ]
 
 
-def store_global(m: Machine, place: Value, selected: Bools, size: int) -> None:
-    """Note which bytes of the known arrays are overwritten; where the address is not known, all of them."""
-    at = np.broadcast_to(place.bits, selected.shape).astype(np.uint64)
-    unsure = bool((selected & ~np.broadcast_to(np.asarray(place.known), selected.shape)).any())
+def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None:
+    """Record which bytes of the known arrays are overwritten: all of them if the address is unknown."""
+    at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
+    unsure = bool((selected & ~np.broadcast_to(np.asarray(address.known), selected.shape)).any())
     for base, content in m.memory.items():
         offset = (at - np.uint64(base)).view(np.int64)
         inside = selected & (offset >= 0) & (offset + size <= len(content))
         if not unsure and not inside.any():
             continue
         lost = m.overwritten.setdefault(base, np.zeros(len(content), bool))
-        if unsure or place.tag is not None:
+        if unsure or address.tag is not None:
             lost[:] = True
         for k in range(size):
             lost[offset[inside] + k] = True
 
 
 def lose_arrays(m: Machine) -> None:
-    """Forget all arrays in global memory: something was written nobody knows where."""
+    """Forget all arrays in global memory, after a store to an unknown address."""
     for base, content in m.memory.items():
         m.overwritten[base] = np.ones(len(content), bool)

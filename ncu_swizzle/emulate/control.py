@@ -1,4 +1,4 @@
-"""What control instructions do: branches, calls, convergence barriers, barriers of a block."""
+"""Control instructions: branches, calls, convergence barriers, block barriers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.groups import Group, Waiting, rows
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.predicates import conjunction
-from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Instruction, Operand
+from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.schedule import Handler, Schedule
 from ncu_swizzle.emulate.values import Value, truth
 from ncu_swizzle.smem.banks import Bools
@@ -20,7 +20,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Register what carries out a control instruction."""
+    """Register the handler of control instructions."""
 
     def register(handler: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(opcodes, handler))
@@ -29,8 +29,8 @@ def handles(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _condition(m: Machine, instruction: Instruction) -> Value | None:
-    """Return the guard, and the predicate among the operands, together; None where there is neither."""
+def _condition(m: Machine, instruction: SassInstruction) -> Value | None:
+    """Return the guard ANDed with the predicate operand; None if there is neither."""
     readers = [operands.guard(instruction.guard)]
     readers += [operands.predicate(o) for o in instruction.operands if o.kind in (PRED, UPRED)]
     values = [read(m) for read in readers if read is not None]
@@ -40,85 +40,85 @@ def _condition(m: Machine, instruction: Instruction) -> Value | None:
 
 
 @handles("BRA", "JMP")
-def _branch(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
-    targets = s.program.flow.targets(place)
+    targets = s.program.flow.targets(pc)
     if not targets:
         raise Unsupported(instruction.offset, instruction.text)
     if instruction.has("DIV", "CONV"):
-        _branch_if_apart(s, group, place, instruction, targets[0])
+        _branch_if_apart(s, group, pc, instruction, targets[0])
         return
     condition = _condition(m, instruction)
-    kept, taken = s.known_lanes(group, place, condition)
+    kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):
         taken = kept.mask & taken.any(axis=1, keepdims=True)
-    s.add(s.after(place), kept.warps, kept.mask & ~taken)
+    s.add(s.after(pc), kept.warps, kept.mask & ~taken)
     s.add(targets[0], kept.warps, taken)
 
 
-def _branch_if_apart(s: Schedule, group: Group, place: int, instruction: Instruction, target: int) -> None:
-    """Branch where not all living threads of the mask are here (.DIV), or where they are (.CONV)."""
+def _branch_if_apart(s: Schedule, group: Group, pc: int, instruction: SassInstruction, target: int) -> None:
+    """Branch if not all live threads of the mask are here (.DIV), or if they are (.CONV)."""
     m = s.machine
     wanted = _lanes_of(m, instruction.operands[0], instruction) & m.live[group.warps]
     together = ~(wanted & ~group.mask).any(axis=1, keepdims=True)
     jumps = together if instruction.has("CONV") else ~together
     taken = group.mask & jumps
-    s.add(s.after(place), group.warps, group.mask & ~taken)
+    s.add(s.after(pc), group.warps, group.mask & ~taken)
     s.add(target, group.warps, taken)
 
 
-def _lanes_of(m: Machine, operand: Operand, instruction: Instruction) -> Bools:
-    """Return the lanes that a mask names, (G, 32)."""
+def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Bools:
+    """Return the lanes in a mask operand, (G, 32)."""
     value = operands.integer(operand)(m)
     if not bool((np.asarray(value.known) | ~m.view.mask).all()):
-        raise Unsupported(instruction.offset, instruction.text, "has a mask of lanes that is not known")
+        raise Unsupported(instruction.offset, instruction.text, "has an unknown lane mask")
     m.pin(value.tag)
     bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits
     first = m.view.mask.argmax(axis=1)
     row = bits[:, :1] if bits.shape[1] == 1 else bits[np.arange(len(bits)), first][:, None]
-    found: Bools = np.broadcast_to((row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool), m.view.mask.shape)
-    return found
+    lanes: Bools = np.broadcast_to((row >> LANES.astype(np.uint32) & np.uint32(1)).astype(bool), m.view.mask.shape)
+    return lanes
 
 
 @handles("EXIT", "KILL")
-def _exit(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    kept, ended = s.known_lanes(group, place, _condition(s.machine, instruction))
+def _exit(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, ended = s.known_lanes(group, pc, _condition(s.machine, instruction))
     s.machine.live[kept.warps] &= ~ended
-    s.add(s.after(place), kept.warps, kept.mask & ~ended)
+    s.add(s.after(pc), kept.warps, kept.mask & ~ended)
 
 
 @handles("BSSY")
-def _bssy(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+def _bssy(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     s.tokens += 1
     barrier = instruction.operands[0].number
     tokens = s.machine.tokens[barrier]
     tokens[group.warps] = np.where(group.mask, s.tokens, tokens[group.warps])
-    s.meeting_places[s.tokens] = s.program.flow.targets(place)[0]
-    s.add(s.after(place), group.warps, group.mask)
+    s.reconvergence[s.tokens] = s.program.flow.targets(pc)[0]
+    s.add(s.after(pc), group.warps, group.mask)
 
 
 @handles("BSYNC")
-def _bsync(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+def _bsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     rest = kept.mask & ~selected
     used = selected.any(axis=1)
     if used.any():
-        s.meet(kept.warps[used], selected[used], instruction.operands[0].number, place)
-    s.add(s.after(place), kept.warps, rest)
+        s.reconverge(kept.warps[used], selected[used], instruction.operands[0].number, pc)
+    s.add(s.after(pc), kept.warps, rest)
 
 
 @handles("BREAK")
-def _break(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    """Take threads out of a convergence barrier; the others need not wait for them any more."""
+def _break(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    """Remove threads from a convergence barrier; the others no longer wait for them."""
     barriers = [operand.number for operand in instruction.operands if operand.kind == BARRIER]
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     tokens = s.machine.tokens[barriers[0]]
     tokens[kept.warps] = np.where(selected, 0, tokens[kept.warps])
-    s.add(s.after(place), kept.warps, kept.mask)
+    s.add(s.after(pc), kept.warps, kept.mask)
 
 
 @handles("WARPSYNC")
-def _warpsync(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+def _warpsync(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
     if instruction.guard is not None:
         raise Unsupported(instruction.offset, instruction.text)
@@ -127,52 +127,52 @@ def _warpsync(s: Schedule, group: Group, place: int, instruction: Instruction) -
     else:
         wanted = _lanes_of(m, instruction.operands[0], instruction)
     if instruction.has("COLLECTIVE"):
-        s.collective[place] = s.program.flow.targets(place)[0]
-    s.sync_warp(group, place, wanted)
+        s.collective[pc] = s.program.flow.targets(pc)[0]
+    s.sync_warp(group, pc, wanted)
 
 
 @handles("ENDCOLLECTIVE")
-def _endcollective(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    began = [start for start in s.collective if start < place]
+def _endcollective(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    began = [start for start in s.collective if start < pc]
     if not began:
         raise Unsupported(instruction.offset, instruction.text)
     s.add(s.collective[max(began)], group.warps, group.mask)
 
 
 @handles("CALL")
-def _call(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
-    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+def _call(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     if any(operand.kind in (REG, UREG) for operand in instruction.operands):
-        _jump_to_register(s, kept, selected, place, instruction)
+        _jump_to_register(s, kept, selected, pc, instruction)
         return
-    s.add(s.program.flow.targets(place)[0], kept.warps, selected)
+    s.add(s.program.flow.targets(pc)[0], kept.warps, selected)
 
 
 @handles("RET")
-def _return(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
-    s.add(s.after(place), kept.warps, kept.mask & ~selected)
-    _jump_to_register(s, kept, selected, place, instruction)
+def _return(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+    _jump_to_register(s, kept, selected, pc, instruction)
 
 
 @handles("BRX", "JMX")
-def _branch_indirect(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
-    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+def _branch_indirect(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     plus = instruction.offset + 16 if instruction.opcode == "BRX" else 0
-    _jump_to_register(s, kept, selected, place, instruction, plus)
+    _jump_to_register(s, kept, selected, pc, instruction, plus)
 
 
 def _jump_to_register(
-    s: Schedule, group: Group, selected: Bools, place: int, instruction: Instruction, plus: int = 0
+    s: Schedule, group: Group, selected: Bools, pc: int, instruction: SassInstruction, plus: int = 0
 ) -> None:
-    """Go to the address in a register and, of the operands, the offset; each thread to its own."""
+    """Send each thread to the address in its register plus the offset operands."""
     m = s.machine
     used = selected.any(axis=1)
     if not used.any():
         return
-    group = Group(place, group.warps[used], group.mask[used])
+    group = Group(pc, group.warps[used], group.mask[used])
     selected = selected[used]
     s.enter(group)
     register = next(operand for operand in instruction.operands if operand.kind in (REG, UREG))
@@ -182,9 +182,9 @@ def _jump_to_register(
     known = np.broadcast_to(np.asarray(value.known), selected.shape)
     if bool((selected & ~known).any()):
         lost = (selected & ~known).any(axis=1)
-        s.lose_track(Group(place, group.warps[lost], selected[lost]), place, value.bits.shape[1] == 1, value.origin)
+        s.lose_track(Group(pc, group.warps[lost], selected[lost]), pc, value.bits.shape[1] == 1, value.origin)
         keep = ~lost
-        group, selected = Group(place, group.warps[keep], group.mask[keep]), selected[keep]
+        group, selected = Group(pc, group.warps[keep], group.mask[keep]), selected[keep]
         value = Value(np.broadcast_to(value.bits, known.shape)[keep])
     targets = np.broadcast_to(value.bits, selected.shape).astype(np.int64) + plus
     for target in np.unique(targets[selected]):
@@ -192,21 +192,21 @@ def _jump_to_register(
 
 
 @handles("BAR")
-def _barrier(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
+def _barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     m = s.machine
-    kept, selected = s.known_lanes(group, place, _guard(m, instruction))
-    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    kept, selected = s.known_lanes(group, pc, _guard(m, instruction))
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     s.enter(kept)
     numbers = [o for o in instruction.operands if o.kind in (INTEGER, REG, UREG)]
     barrier = _uniform(m, numbers[0], instruction) if numbers else 0
     count = _uniform(m, numbers[1], instruction) if len(numbers) > 1 else 0
     used = selected.any(axis=1)
-    part = Group(place, kept.warps[used], selected[used])
+    part = Group(pc, kept.warps[used], selected[used])
     if instruction.has("ARV"):
         for block, warps in zip(*np.unique(m.block_of[part.warps], return_counts=True), strict=True):
             key = (barrier, int(block))
             s.arrivals[key] = s.arrivals.get(key, 0) + 32 * int(warps)
-        s.add(s.after(place), part.warps, part.mask)
+        s.add(s.after(pc), part.warps, part.mask)
         return
     vote, mode = None, ""
     if instruction.has("RED"):
@@ -223,25 +223,25 @@ def _expanded(value: Value, shape: tuple[int, ...]) -> Value:
     return Value(np.broadcast_to(value.bits, shape), known, value.origin, value.tag)
 
 
-def _guard(m: Machine, instruction: Instruction) -> Value | None:
+def _guard(m: Machine, instruction: SassInstruction) -> Value | None:
     """Return the guard's value."""
     read = operands.guard(instruction.guard)
     return read(m) if read else None
 
 
-def _uniform(m: Machine, operand: Operand, instruction: Instruction) -> int:
-    """Return a number that all threads have to agree on."""
+def _uniform(m: Machine, operand: Operand, instruction: SassInstruction) -> int:
+    """Return a number that must be the same in all threads."""
     value = operands.integer(operand)(m)
     m.pin(value.tag)
     lanes = np.broadcast_to(value.bits, m.view.mask.shape)[m.view.mask]
     if not value.certain or len(np.unique(lanes)) > 1:
-        raise Unsupported(instruction.offset, instruction.text, "has a barrier whose number is not known")
+        raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")
     return int(lanes[0]) if len(lanes) else 0
 
 
 @handles("BPT")
-def _trap(s: Schedule, group: Group, place: int, instruction: Instruction) -> None:
-    """A trap ends the threads that reach it."""
-    kept, selected = s.known_lanes(group, place, _condition(s.machine, instruction))
+def _trap(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    """A trap: end the threads that reach it."""
+    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
     s.machine.live[kept.warps] &= ~selected
-    s.add(s.after(place), kept.warps, kept.mask & ~selected)
+    s.add(s.after(pc), kept.warps, kept.mask & ~selected)

@@ -1,8 +1,8 @@
-"""How values depend on which block of the grid it is, and the blocks for which all that was decided stays the same.
+"""How values depend on the block index, and for which blocks every decision stays the same.
 
-One block is run; each value that depends on the block's index carries a `Tag`. Where such a value decides something
-(a comparison, an address), the box of blocks around the one that runs is narrowed to those for which it decides the
-same. What holds for the block that was run then holds for every block in its box: they are one class.
+One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
+comparison, an address), the box of blocks around the one that runs is narrowed to those for which the decision is the
+same. What holds for the block that ran then holds for every block in its box: they are one class.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import Ints
 
 WORD = 1 << 32
 
@@ -20,8 +20,8 @@ WORD = 1 << 32
 class Tag:
     """How a value changes from block to block.
 
-    `coefficients`: by so much per block in x, y and z, the same for all threads, modulo 2^32. Where that is None but
-    the dependence is `uniform`: by an amount that is the same for all threads and a multiple of 2^`align`. Else in any
+    `coefficients`: the step per block in x, y and z, the same for all threads, modulo 2^32. If that is None but the
+    dependence is `uniform`: by an amount that is the same for all threads and a multiple of 2^`align`. Otherwise in any
     way. `dims` has bit 0 for x, 1 for y, 2 for z.
     """
 
@@ -32,7 +32,7 @@ class Tag:
 
 
 def affine(coefficients: tuple[int, int, int]) -> Tag | None:
-    """Return the tag of a value that grows by so much per block; None where it does not."""
+    """Return the tag of a value with these steps per block; None if they are all 0."""
     centred = tuple((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
     dims = sum(1 << axis for axis, c in enumerate(centred) if c)
     if not dims:
@@ -42,7 +42,7 @@ def affine(coefficients: tuple[int, int, int]) -> Tag | None:
 
 
 def any_way(*tags: Tag | None) -> Tag | None:
-    """Return the tag of a value about which only its sources are known."""
+    """Return the tag of an arbitrary function of values with these tags."""
     dims = 0
     for tag in tags:
         dims |= tag.dims if tag else 0
@@ -79,7 +79,7 @@ def scaled(tag: Tag | None, factor: int) -> Tag | None:
 
 
 def shifted_right(tag: Tag | None, bits: int) -> Tag | None:
-    """Return the tag of a value shifted right that stays in range for all blocks; see `Boxes.keep_within`."""
+    """Return the tag of a right shift whose value stays in range for all blocks; see `Boxes.keep_within`."""
     if tag is None or tag.coefficients is None:
         return any_way(tag)
     if tag.align < bits:
@@ -99,10 +99,10 @@ class Boxes:
         self.blocks = blocks
         self.low = np.zeros_like(blocks)
         self.high = np.broadcast_to(np.array(grid, np.int64) - 1, blocks.shape).copy()
-        self.pinned = 0  # dims, a bit each, that any box had to be cut down to one value in
+        self.pinned = 0  # bit per dimension in which some box was narrowed to a single index
 
     def pin(self, which: Ints, dims: int) -> None:
-        """Cut the boxes of these blocks down to the block's own index in some dimensions."""
+        """Narrow the boxes of these blocks to the block's own index in some dimensions."""
         self.pinned |= dims
         for axis in range(3):
             if dims >> axis & 1:
@@ -110,7 +110,7 @@ class Boxes:
                 self.high[which, axis] = self.blocks[which, axis]
 
     def keep_within(self, tag: Tag, which: Ints, down: Ints, up: Ints) -> None:
-        """Narrow to where a value of that tag falls by at most `down` and grows by at most `up`, one per block."""
+        """Narrow to the blocks in which a value with this tag falls by at most `down` and grows by at most `up`."""
         assert tag.coefficients is not None
         axes = [axis for axis in range(3) if tag.coefficients[axis]]
         extent = {axis: abs(tag.coefficients[axis]) * int(self.high[:, axis].max() + 1) for axis in axes}
@@ -122,7 +122,7 @@ class Boxes:
         self, coefficients: tuple[int, int, int], axis: int, others: list[int], which: Ints, down: Ints, up: Ints
     ) -> None:
         least, most = self._reach(coefficients, others, which)
-        room_down, room_up = down + least, up - most  # what the worst of the other dimensions leaves to this one
+        room_down, room_up = down + least, up - most  # what the other dimensions leave in the worst case
         coefficient = coefficients[axis]
         if coefficient < 0:
             room_down, room_up, coefficient = room_up, room_down, -coefficient
@@ -136,7 +136,7 @@ class Boxes:
         self.high[which, axis] = np.minimum(self.high[which, axis], high)
 
     def _reach(self, coefficients: tuple[int, int, int], axes: list[int], which: Ints) -> tuple[Ints, Ints]:
-        """Return how much the value falls (as a negative number) and grows at most over these dimensions."""
+        """Return how far the value falls (a negative number) and grows at most over these dimensions."""
         least = np.zeros(len(which), np.int64)
         most = np.zeros(len(which), np.int64)
         for axis in axes:
@@ -145,10 +145,3 @@ class Boxes:
             least += np.minimum(down, up)
             most += np.maximum(down, up)
         return least, most
-
-    def inside(self, block: int, grid: tuple[int, int, int]) -> Bools:
-        """Return which blocks of the grid, an array of shape (x, y, z), are in the box of block number `block`."""
-        found = np.zeros(grid, bool)
-        (x0, y0, z0), (x1, y1, z1) = self.low[block], self.high[block]
-        found[x0 : x1 + 1, y0 : y1 + 1, z0 : z1 + 1] = True
-        return found

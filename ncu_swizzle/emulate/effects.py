@@ -1,6 +1,6 @@
-"""What each instruction reads and writes: registers, by one number each, and memory as a whole.
+"""What each instruction reads and writes: numbered registers, and each memory as a whole.
 
-R0-R254 are 0-254, UR0-UR62 are 256-318, P0-P6 are 320-326, UP0-UP6 are 328-334; zero registers have no number.
+R0-R254 are 0-254, UR0-UR62 are 256-318, P0-P6 are 320-326, UP0-UP6 are 328-334; zero registers have none.
 """
 
 from __future__ import annotations
@@ -9,15 +9,27 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, PRED, REG, TRUE, UPRED, UREG, UZERO, ZERO, Instruction, Operand
+from ncu_swizzle.emulate.parse import (
+    CONSTANT,
+    MEMORY,
+    PRED,
+    REG,
+    TRUE,
+    UPRED,
+    UREG,
+    UZERO,
+    ZERO,
+    Operand,
+    SassInstruction,
+)
 
 BASES = {REG: 0, UREG: 256, PRED: 320, UPRED: 328}
 NONE = {REG: ZERO, UREG: UZERO, PRED: TRUE, UPRED: TRUE}
 REGISTERS = 336
-# Contents of shared, local and global memory; what BAR.RED hands to B2R.
+# Contents of shared, local and global memory; the result that BAR.RED leaves for B2R.
 SHARED, LOCAL, VOTED, GLOBAL = 336, 337, 338, 339
 
-# What ends a basic block, or has to stand alone in one, because it can change which threads run.
+# Instructions that end a basic block because they can change which threads run.
 _CONTROL = "BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC"
 CONTROL = frozenset(_CONTROL.split())
 SHARED_ACCESS = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST"))
@@ -39,23 +51,23 @@ _WIDE_SOURCES = {"I2F": ("U64", "S64"), "F2I": ("F64",), "UIADD3": ("64",), "UMO
 
 @dataclass(frozen=True)
 class Effects:
-    """Bit sets over the numbers above: `reads` with data, `roots` without; `writes`, of which `kills` for sure."""
+    """Bit sets over the numbers above; `kills` is the part of `writes` that is certain."""
 
-    reads: int  # everything that it takes to know its results
-    roots: int  # what it takes to know which threads run it, where to, and what they access
+    reads: int  # everything that its results depend on
+    roots: int  # what decides which threads run it, where they go and what they access
     writes: int
     kills: int
 
 
 def number(operand: Operand) -> int | None:
-    """Return the register's number; None for a zero register, and for what is no register."""
+    """Return the register's number; None for a zero register or another kind of operand."""
     if operand.kind not in BASES or operand.number == NONE[operand.kind]:
         return None
     return BASES[operand.kind] + operand.number
 
 
-def results(instruction: Instruction) -> int:
-    """Return how many of the operands, from the first on, are written."""
+def results(instruction: SassInstruction) -> int:
+    """Return how many leading operands are written."""
     opcode, operands = instruction.opcode, instruction.operands
     kinds = [operand.kind for operand in operands]
     if opcode in NO_RESULT or not operands or (opcode == "SYNCS" and kinds[0] == MEMORY):
@@ -68,8 +80,8 @@ def results(instruction: Instruction) -> int:
 
 
 def _register_and_predicate(opcode: str, kinds: list[str]) -> bool:
-    """Say whether the first two operands are a predicate and a register that are both written, in either order."""
-    if len(kinds) < 2 or opcode in ("FCHK", "DCHK", "SYNCS"):  # these read what follows the predicate
+    """Say whether the first two operands are a predicate and a register, in either order, that are both written."""
+    if len(kinds) < 2 or opcode in ("FCHK", "DCHK", "SYNCS"):  # these read the operand after the predicate
         return False
     if kinds[0] in (PRED, UPRED):
         return kinds[1] in (REG, UREG)
@@ -86,8 +98,8 @@ def _leading(kinds: list[str], wanted: tuple[str, ...], operands: Iterable[Opera
     return count
 
 
-def width(instruction: Instruction) -> int:
-    """Return how many neighbouring registers the result takes."""
+def width(instruction: SassInstruction) -> int:
+    """Return how many consecutive registers the result takes."""
     opcode = instruction.opcode
     if opcode in MATRIX:
         return _matrix_width(instruction)
@@ -102,7 +114,7 @@ def width(instruction: Instruction) -> int:
     return 2 if wide else 1
 
 
-def _matrix_width(instruction: Instruction) -> int:
+def _matrix_width(instruction: SassInstruction) -> int:
     shape = instruction.modifiers[0]
     half = instruction.has("F16") and not instruction.has("F32")
     if match := re.fullmatch(r"64x(\d+)x\d+", shape):
@@ -115,7 +127,7 @@ def _matrix_width(instruction: Instruction) -> int:
     return 2 if half else 4
 
 
-def source_width(instruction: Instruction, position: int) -> int:
+def source_width(instruction: SassInstruction, position: int) -> int:
     """Return how many neighbouring registers an operand is read from."""
     opcode = instruction.opcode
     if opcode in _STORED:
@@ -126,7 +138,7 @@ def source_width(instruction: Instruction, position: int) -> int:
     return 2 if wide else 1
 
 
-def effects(instruction: Instruction) -> Effects:
+def effects(instruction: SassInstruction) -> Effects:
     """Return what the instruction reads and writes."""
     count = results(instruction)
     writes = _written(instruction, count)
@@ -134,20 +146,20 @@ def effects(instruction: Instruction) -> Effects:
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT):
-            found = _address_bits(operand)
-            addresses |= found if operand.kind == MEMORY else 0
+            bits = _address_bits(operand)
+            addresses |= bits if operand.kind == MEMORY else 0
         else:
-            found = _bits([operand], source_width(instruction, position))
-            # Whether a lane of cp.async reads or writes zeros.
-            addresses |= found if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
-        reads |= found
+            bits = _bits([operand], source_width(instruction, position))
+            # The predicate of cp.async: whether a lane reads or writes zeros.
+            addresses |= bits if instruction.opcode == "LDGSTS" and operand.kind == PRED else 0
+        reads |= bits
     reads, writes = _memory(instruction, reads, writes)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
     roots = reads if instruction.opcode in CONTROL else addresses if instruction.opcode in SHARED_ACCESS else 0
     return Effects(reads, roots | (reads if instruction.opcode == "BMOV" else 0), writes, kills)
 
 
-def _memory(instruction: Instruction, reads: int, writes: int) -> tuple[int, int]:
+def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:
     opcode = instruction.opcode
     if opcode in ("LDS", "ATOMS", "LD", "LDSM"):
         reads |= 1 << SHARED
@@ -168,7 +180,7 @@ def _memory(instruction: Instruction, reads: int, writes: int) -> tuple[int, int
     return reads, writes
 
 
-def _written(instruction: Instruction, count: int) -> int:
+def _written(instruction: SassInstruction, count: int) -> int:
     bits = 0
     if instruction.opcode == "R2P":
         mask = instruction.operands[-1].number

@@ -1,13 +1,13 @@
-"""What stops an emulation.
+"""Errors that stop an emulation.
 
     ProgramFailed
-    ├── Unsupported     an instruction whose result is needed and that the emulator does not know
-    ├── MemoryFault     an address that the program must not access
-    └── Stuck           threads wait for each other for ever, as far as the emulator can tell
+    ├── Unsupported     an instruction whose result is needed but that is not emulated
+    ├── MemoryFault     an invalid address
+    └── Stuck           a deadlock, as far as the emulator can tell
     TimeLimit
     └── Endless         more instructions than the limit
 
-``offset`` is that of the instruction, in bytes from the function's start, for the caller to find its source line.
+``offset`` is the instruction's offset in bytes from the function's start, from which a caller finds the source line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ncu_swizzle.errors import ProgramFailed, TimeLimit
 
 
 class Unsupported(ProgramFailed):
-    """Names the instruction."""
+    """An instruction that is not emulated."""
 
     def __init__(self, offset: int, sass: str, why: str = "is not emulated") -> None:
         super().__init__(f"{sass!r} at {offset:#x} {why}", "--engine ncu measures it on a GPU")
@@ -25,12 +25,12 @@ class Unsupported(ProgramFailed):
 
 
 class MemoryFault(ProgramFailed):
-    """Names the thread, the block and the address: the program's own fault."""
+    """An invalid access by the program, with its thread, block and address."""
 
     def __init__(self, offset: int, sass: str, what: str, thread: tuple[int, ...], block: tuple[int, ...]) -> None:
         super().__init__(
             f"{sass!r} at {offset:#x}: {what}, thread {thread} of block {block}",
-            "compute-sanitizer finds it on a GPU; is the launch given enough dynamic shared memory?",
+            "compute-sanitizer finds it on a GPU; does the launch have enough dynamic shared memory?",
         )
         self.offset = offset
         self.thread = thread
@@ -38,7 +38,7 @@ class MemoryFault(ProgramFailed):
 
 
 class Stuck(ProgramFailed):
-    """Names the instruction that threads wait at."""
+    """A deadlock, with the instruction at which threads wait."""
 
     def __init__(self, offset: int, sass: str, why: str) -> None:
         super().__init__(f"{sass!r} at {offset:#x}: {why}", "--engine ncu measures the kernel on a GPU")
@@ -46,7 +46,7 @@ class Stuck(ProgramFailed):
 
 
 class Endless(TimeLimit):
-    """Names the instruction that was reached at the limit."""
+    """The step limit, with the instruction that was reached."""
 
     def __init__(self, offset: int, sass: str, limit: int) -> None:
         super().__init__(

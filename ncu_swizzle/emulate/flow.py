@@ -1,4 +1,4 @@
-"""Where control can go: basic blocks, and what every way from an instruction to the end must pass."""
+"""Control flow: basic blocks, successors and post-dominators."""
 
 from __future__ import annotations
 
@@ -7,68 +7,68 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, Instruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, SassInstruction
 
 EXIT = -1  # stands for the end of the thread
-_CONDITIONS = (PRED, UPRED, UREG)  # operands of a branch beside its target
+_CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
 
 
 class Flow:
-    """The control flow of a kernel and what it calls, by the numbers of its instructions."""
+    """The control flow of a kernel and the functions it calls, by instruction index."""
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[SassInstruction]) -> None:
         self.instructions = instructions
         self.index = {instruction.offset: number for number, instruction in enumerate(instructions)}
         self._offsets = [instruction.offset for instruction in instructions]
 
     def at(self, offset: int) -> int:
-        """Return the number of the instruction there, of the next one where there is none; EXIT behind the last."""
-        found = self.index.get(offset)
-        if found is not None:
-            return found
-        place = bisect.bisect_left(self._offsets, offset)
-        return place if place < len(self._offsets) else EXIT
+        """Return the index of the instruction at or after an offset; EXIT past the last."""
+        number = self.index.get(offset)
+        if number is not None:
+            return number
+        position = bisect.bisect_left(self._offsets, offset)
+        return position if position < len(self._offsets) else EXIT
 
     def following(self, number: int) -> int:
-        """Return the instruction behind this one, EXIT behind the last."""
+        """Return the next instruction; EXIT after the last."""
         return number + 1 if number + 1 < len(self.instructions) else EXIT
 
     @cached_property
     def leaders(self) -> list[int]:
         """The first instructions of the basic blocks, ascending."""
-        found = {0}
+        starts = {0}
         for number, instruction in enumerate(self.instructions):
-            found.update(target for target in self.targets(number) if target != EXIT)
+            starts.update(target for target in self.targets(number) if target != EXIT)
             if instruction.opcode in CONTROL and number + 1 < len(self.instructions):
-                found.add(number + 1)
-        return sorted(found)
+                starts.add(number + 1)
+        return sorted(starts)
 
     @cached_property
     def last(self) -> list[int]:
-        """For every instruction the last one of its basic block."""
+        """For every instruction, the last one of its basic block."""
         ends = [*self.leaders[1:], len(self.instructions)]
         return [end - 1 for start, end in zip(self.leaders, ends, strict=True) for _ in range(start, end)]
 
     def targets(self, number: int) -> tuple[int, ...]:
-        """Return where a jump can go, other than on; for BSSY where the threads meet again."""
+        """Return where a jump can go besides falling through; for BSSY, where the threads reconverge."""
         instruction = self.instructions[number]
         if instruction.targets:
             return tuple(self.at(target) for target in instruction.targets)
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
-        places = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
-        if not places or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
+        addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
+        if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
-        return (self.at(places[-1]),)
+        return (self.at(addresses[-1]),)
 
     @cached_property
     def returns(self) -> tuple[int, ...]:
-        """The instructions behind calls: where a RET can go."""
+        """The instructions after calls: where a RET can go."""
         calls = [number for number, instruction in enumerate(self.instructions) if instruction.opcode == "CALL"]
         return tuple(self.following(number) for number in calls)
 
     def successors(self, number: int, into_calls: bool = True) -> tuple[int, ...]:
-        """Return what can run next in the same thread; calls are entered, or taken as one step."""
+        """Return what can run next in the same thread; calls are entered or taken as one step."""
         instruction = self.instructions[number]
         opcode = instruction.opcode
         after = self.following(number)
@@ -88,29 +88,29 @@ class Flow:
 
     @cached_property
     def post_dominators(self) -> list[int]:
-        """For every instruction the next one that every way from it to the end passes, calls taken as one step.
+        """For every instruction, its immediate post-dominator, with calls taken as one step.
 
         Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed flow.
         """
         count = len(self.instructions)
         follow = [self.successors(number, into_calls=False) for number in range(count)]
         order = _from_the_end(follow)
-        rank = {number: place for place, number in enumerate(order)}
-        found = {EXIT: EXIT}
+        rank = {number: position for position, number in enumerate(order)}
+        dominators = {EXIT: EXIT}
         changed = True
         while changed:
             changed = False
             for number in order[1:]:
-                new = _common([s for s in follow[number] if s in found], found, rank)
-                if found.get(number) != new:
-                    found[number] = new
+                new = _common([s for s in follow[number] if s in dominators], dominators, rank)
+                if dominators.get(number) != new:
+                    dominators[number] = new
                     changed = True
-        return [found.get(number, EXIT) for number in range(count)]
+        return [dominators.get(number, EXIT) for number in range(count)]
 
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
-        """Return what can run after an instruction before `stop` is reached, called functions with it.
+        """Return what can run after an instruction before `stop` is reached, including called functions.
 
-        `whole` follows a function's end to whoever called it.
+        `whole` follows a function's return to its callers.
         """
         seen: set[int] = set()
         waiting = [s for s in self.successors(number, into_calls=whole) if s not in (stop, EXIT)]
@@ -127,7 +127,7 @@ class Flow:
 
 
 def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
-    """Return the end and the instructions that it is reached from, in reverse post-order of the reversed flow."""
+    """Return EXIT and the instructions that reach it, in reverse post-order of the reversed flow."""
     before: dict[int, list[int]] = {EXIT: []}
     for number, successors in enumerate(follow):
         for successor in successors:
@@ -148,14 +148,14 @@ def _from_the_end(follow: list[tuple[int, ...]]) -> list[int]:
     return order[::-1]
 
 
-def _common(candidates: list[int], found: dict[int, int], rank: dict[int, int]) -> int:
-    """Return the nearest instruction that all ways from the candidates pass."""
+def _common(candidates: list[int], dominators: dict[int, int], rank: dict[int, int]) -> int:
+    """Return the nearest common post-dominator of the candidates."""
     result = candidates[0]
     for candidate in candidates[1:]:
         other = candidate
         while result != other:
             if rank[result] > rank[other]:
-                result = found[result]
+                result = dominators[result]
             else:
-                other = found[other]
+                other = dominators[other]
     return result

@@ -1,4 +1,4 @@
-"""Threads that are at one place together, and what they say when they meet at a barrier of their block."""
+"""Groups of threads at the same instruction, and the votes of those that wait at a block barrier."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ncu_swizzle.smem.banks import Bools, Ints
 
 @dataclass
 class Group:
-    """Threads at one place: at most one part of each warp."""
+    """Threads at the same instruction: at most one diverged part of each warp."""
 
-    place: int
+    pc: int  # the index of their instruction
     warps: Ints
     mask: Bools
 
 
 @dataclass
 class Waiting:
-    """Threads at a barrier of their block."""
+    """Threads that wait at a block barrier."""
 
     group: Group
     barrier: int
-    count: int  # of threads that it takes, 0 for all of the block
+    count: int  # of threads that it waits for; 0 for the whole block
     vote: Value | None = None
     mode: str = ""
 
@@ -38,7 +38,7 @@ def rows(value: Value, chosen: Bools) -> Value:
 
 
 def remember_vote(m: Machine, voted: Value) -> None:
-    """Keep what BAR.RED found for the view's warps, until B2R reads it."""
+    """Keep the result of BAR.RED for the view's warps until B2R reads it."""
     old = m.voted or Value(np.zeros((m.warps, 1), np.uint32), False, m.now)
     bits = np.broadcast_to(old.bits, (m.warps, 1)).copy()
     known = np.broadcast_to(np.asarray(old.known), (m.warps, 1)).copy()
@@ -48,7 +48,7 @@ def remember_vote(m: Machine, voted: Value) -> None:
 
 
 def vote(mine: list[Waiting], m: Machine, block: int) -> Value | None:
-    """Return what the threads of a block together say, (1, 1)."""
+    """Return the vote of the threads of a block, (1, 1)."""
     votes = [waiting for waiting in mine if waiting.vote is not None]
     if not votes:
         return None
@@ -67,5 +67,5 @@ def vote(mine: list[Waiting], m: Machine, block: int) -> Value | None:
         if (mask & ~known).any():
             unsure, origin = True, value.origin
         tag = tag or value.tag
-    found = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[votes[0].mode]
-    return Value(np.array([[found]], np.uint32), not unsure, origin, tag)
+    outcome = {"OR": int(yes > 0), "AND": int(yes == count), "POPC": yes}[votes[0].mode]
+    return Value(np.array([[outcome]], np.uint32), not unsure, origin, tag)

@@ -1,7 +1,7 @@
-"""The state of the blocks that run, and reading and writing it for the warps whose turn it is.
+"""The state of the running blocks, and register access for the warps that execute.
 
-All arrays hold the warps of all blocks one after the other. The warps that execute an instruction together are the
-`View`'s: the numbers of the warps, and which of their lanes are active.
+All arrays hold the warps of all blocks consecutively. A `View` selects the warps that execute an instruction together,
+and their active lanes.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import numpy as np
 
 from ncu_swizzle.emulate.dependence import Boxes, Tag, any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
-from ncu_swizzle.emulate.parse import PRED, REG, UPRED, UREG
-from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, joint, truth, unknown
+from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
+from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
 NONE = np.zeros((1, 1), bool)  # no lanes
-STACK_TOP = 0x00FFFDC0  # where local memory ends: what c[0x0][0x28] holds
+STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
 SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
 LOCAL_WINDOW = 0x00007F02
 
 
 @dataclass(frozen=True)
 class View:
-    """Some warps at one place: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
+    """Some warps at the same instruction: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
 
     warps: Ints
     mask: Bools
-    whole: bool  # all warps with all their living lanes
+    whole: bool  # all warps with all their live lanes
     full: bool = False  # all lanes of its warps are active
 
 
 @dataclass
 class LocalWord:
-    """A word of all threads' local memory; which of its four bytes are known has a bit each."""
+    """A word of all threads' local memory; `known` has a bit per byte."""
 
     bits: Bits  # (W, 32) uint32
     known: Bits  # (W, 32) uint8
@@ -46,11 +46,11 @@ class LocalWord:
 
     @classmethod
     def nothing(cls, warps: int) -> LocalWord:
-        """Return a word that nobody has written yet."""
+        """Return a word that has not been written yet."""
         return cls(np.zeros((warps, 32), np.uint32), np.zeros((warps, 32), np.uint8))
 
     def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
-        """Write `size` bytes from `byte` on, in some lanes of some warps."""
+        """Write `size` bytes from byte `byte` on, in some lanes of some warps."""
         shift = np.uint32(8) * byte
         hole = np.uint32((1 << 8 * size) - 1) << shift
         touched = np.uint8((1 << size) - 1) << byte.astype(np.uint8)
@@ -66,16 +66,16 @@ class LocalWord:
 class Machine:
     """Registers and memories of B blocks of the same launch."""
 
-    blocks: Ints  # (B, 3): their indices
+    blocks: Ints  # (B, 3): block indices
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     constants: Mapping[int, bytes]
     known_constants: Mapping[int, Bools]  # which bytes of a bank are known
     memory: Mapping[int, bytes]
-    shared_size: int  # bytes of a block
-    ulps: Ints  # (B,): by how much approximate results are off, see approximate.py
-    live: Bools = field(init=False)  # (W, 32): lanes that are there and have not ended
+    shared_size: int  # bytes per block
+    ulps: Ints  # (B,): the error of approximate results in units in the last place, see operations.floating.mufu
+    live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
         threads = self.block[0] * self.block[1] * self.block[2]
@@ -91,21 +91,24 @@ class Machine:
         self.log: Any = None
         self.everyone = np.arange(self.warps)
         self.view = View(self.everyone, self.live, True)
-        self.local: dict[int, LocalWord] = {}  # by the word's number, its address / 4
-        self.local_lost: int | None = None  # the instruction that wrote local memory nobody knows where
-        self.overwritten: dict[int, Bools] = {}  # of the arrays in memory, the bytes that were written since
-        self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = None  # all stores to global memory, if kept
+        self.local: dict[int, LocalWord] = {}  # by address / 4
+        self.local_lost: int | None = None  # the instruction that stored to an unknown address of local memory
+        self.overwritten: dict[int, Bools] = {}  # by array in memory: bytes that stores have overwritten
+        self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = (
+            None  # all stores to global memory, if recorded
+        )
         self.voted: Value | None = None
         self.shared: Bits = np.zeros((len(self.blocks), 0), np.uint8)
         self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
-        self.now = 0  # the number of the instruction that is executed
-        self.approximated = False  # whether a result came from an approximation, see operations.floating
-        self.tokens = np.zeros((16, self.warps, 32), np.int64)  # which execution of BSSY a lane waits for at a barrier
+        self.now = 0  # the index of the instruction that executes
+        self.approximated = False  # whether an approximate instruction ran, see operations.floating
+        # By barrier: the execution of BSSY that a lane joined, 0 for none.
+        self.tokens = np.zeros((16, self.warps, 32), np.int64)
 
     def keep_contents(self) -> None:
-        """Follow what shared memory holds; nothing of it is known at first."""
+        """Track the contents of shared memory, unknown at first."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
 
@@ -119,7 +122,7 @@ class Machine:
         return value if self.view.whole else self.part(value)
 
     def part(self, value: Value) -> Value:
-        """Return the view's warps of a value of all warps."""
+        """Return the part of a value that belongs to the view's warps."""
         if len(self.view.warps) == self.warps:
             return value
         bits = value.bits if value.bits.shape[0] == 1 else value.bits[self.view.warps]
@@ -155,13 +158,13 @@ class Machine:
         self.registers[number] = self._mixed(value, old, selected, doubtful, guard, 1 if narrow else 32)
 
     def _might_write(self, number: int, value: Value, guard: Value | None) -> None:
-        """Note that another block may write what none of these does."""
+        """Record that other blocks may write a register that these blocks do not."""
         old = self.registers[number]
         if guard is not None and guard.tag is not None and old is not None:
             self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard))
 
     def _stays_uniform(self, value: Value, old: Value | None, guard: Value | None) -> bool:
-        """Say whether all lanes of each warp have the same in a register before and after it is written."""
+        """Say whether a register is uniform in each warp before and after the write."""
         parts = [part for part in (value, old, guard) if part is not None]
         return self.view.whole and old is not None and all(part.bits.shape[1] == 1 for part in parts)
 
@@ -170,7 +173,7 @@ class Machine:
         return alive
 
     def selection(self, guard: Value | None, wide: int = 32) -> tuple[Bools, Bools]:
-        """Return which lanes carry an instruction out, and of which that is not known, shape (G, wide)."""
+        """Return the lanes that execute an instruction, and those for which that is unknown, shape (G, wide)."""
         mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
         if guard is None:
             return mask, NONE
@@ -186,7 +189,7 @@ class Machine:
     def _mixed(
         self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
     ) -> Value:
-        """Return the register with the selected lanes replaced, and the doubtful ones unknown."""
+        """Return the register with the selected lanes replaced and the doubtful lanes unknown."""
         warps = self.view.warps
         full = (self.warps, wide)
         if old is None:
@@ -217,7 +220,7 @@ class Machine:
         return Value(bits, known, origin, tag)
 
     def forget(self, numbers: int, origin: int) -> None:
-        """Make the registers of a bit set unknown in the view's lanes."""
+        """Make the registers in a bit set unknown in the view's lanes."""
         number = 0
         while numbers >> number and number < REGISTERS:
             if numbers >> number & 1:
@@ -229,24 +232,24 @@ class Machine:
 
     def view_blocks(self) -> Ints:
         """Return the block of each of the view's warps."""
-        found: Ints = self.block_of[self.view.warps]
-        return found
+        blocks: Ints = self.block_of[self.view.warps]
+        return blocks
 
     def pin(self, tag: Tag | None) -> None:
-        """Note that something was decided by a value that depends on the block."""
+        """Record a decision by a value that depends on the block."""
         if tag is not None:
             self.boxes.pin(np.unique(self.view_blocks()), tag.dims)
 
-    def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, where: Bools) -> None:
-        """Keep only blocks for which each value, (G, 32) int64, stays in its bounds, in the lanes of `where`."""
+    def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, lanes: Bools) -> None:
+        """Keep only blocks for which each value, (G, 32) int64, stays in its bounds in the given lanes."""
         if tag is None:
             return
         if tag.coefficients is None:
-            return  # what is computed of it keeps the tag
-        shape = where.shape
+            return  # results computed from it keep the tag
+        shape = lanes.shape
         far = np.int64(1) << 40
-        down = np.where(where, np.broadcast_to(values - least, shape), far).min(axis=1)
-        up = np.where(where, np.broadcast_to(most - values, shape), far).min(axis=1)
+        down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
+        up = np.where(lanes, np.broadcast_to(most - values, shape), far).min(axis=1)
         blocks, group = np.unique(self.view_blocks(), return_inverse=True)
         lowest = np.full(len(blocks), far)
         highest = np.full(len(blocks), far)
@@ -257,15 +260,7 @@ class Machine:
     # ------------------------------------------------------------------------------------------ barriers of a warp
 
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
-        """Return the lanes that the guard selects, and those of which that is unknown; the tag is decided here."""
+        """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""
         if guard is not None:
             self.pin(guard.tag)
         return self.selection(guard)
-
-
-def initial_value(kind: str) -> Value:
-    """Return the value of a zero register, or of the predicate that is always true."""
-    return truth(True) if kind in (PRED, UPRED) else Value(np.zeros((1, 1), np.uint32))
-
-
-__all__ = ["LANES", "LOCAL_WINDOW", "REG", "SHARED_WINDOW", "STACK_TOP", "Machine", "View", "initial_value", "joint"]

@@ -1,4 +1,4 @@
-"""Carrying out loads and stores: what they ask of shared memory is recorded, what they move is followed."""
+"""Execute loads and stores: record their shared-memory requests and track what they move."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import PRED, REG, Instruction
+from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.banks import Bools
 
 Reader = Callable[[Machine], Value]
 
 
-def compiled(instruction: Instruction, index: int, needed: bool, contents: bool) -> Step | None:
-    """Return what carries a load or store out; None for other instructions.
+def compiled(instruction: SassInstruction, index: int, needed: bool, contents: bool) -> Step | None:
+    """Return the step that executes a load or store; None for other instructions.
 
-    `needed` says that its result matters, `contents` that those of shared memory do.
+    `needed`: its result matters; `contents`: the contents of shared memory matter.
     """
     opcode = instruction.opcode
     if opcode in ("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"):
@@ -48,17 +48,17 @@ def compiled(instruction: Instruction, index: int, needed: bool, contents: bool)
 class _Access:
     """What loads and stores have in common."""
 
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: SassInstruction) -> None:
         self.instruction = instruction
         self.guard = operands.guard(instruction.guard)
-        self.place = memory_operands(instruction)[0]
-        self.memory = instruction.operands[self.place]
+        self.position = memory_operands(instruction)[0]
+        self.memory = instruction.operands[self.position]
         self.width = access_width(instruction)
-        self.destination = number(instruction.operands[0]) if self.place > 0 else None
+        self.destination = number(instruction.operands[0]) if self.position > 0 else None
         self.count = max(1, width(instruction))
         written = effects(instruction).writes
         self.results = [register for register in range(REGISTERS) if written >> register & 1]
-        sources = instruction.operands[self.place + 1 :]
+        sources = instruction.operands[self.position + 1 :]
         self.data = (
             [operands.raw(sources[0], k) for k in range(max(1, self.width // 4))]
             if sources and sources[0].kind == REG
@@ -66,13 +66,13 @@ class _Access:
         )
 
     def lanes(self, m: Machine) -> tuple[Bools, Bools, Value | None]:
-        """Return the lanes that access memory, those that may, and the guard."""
+        """Return the lanes that access memory, those that might, and the guard."""
         condition = self.guard(m) if self.guard else None
         selected, doubtful = m.certain_mask(condition)
         return selected, doubtful, condition
 
     def stored(self, m: Machine) -> list[Value]:
-        """Return what is to be stored, one value per word; the zero register is none that was read."""
+        """Return the values to store, one per word; 0 for the zero register."""
         return [read(m) for read in self.data] or [Value(np.zeros((1, 1), np.uint32))] * max(1, self.width // 4)
 
     def finish(self, m: Machine, values: Sequence[Value], condition: Value | None) -> None:
@@ -91,7 +91,7 @@ class _Access:
 class _Shared(_Access):
     """LDS, STS, LDSM, STSM, ATOMS and LDGSTS."""
 
-    def __init__(self, instruction: Instruction, index: int, needed: bool, contents: bool) -> None:
+    def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
         super().__init__(instruction)
         self.index, self.needed, self.contents = index, needed, contents
         self.address = operands.address(self.memory)
@@ -106,34 +106,34 @@ class _Shared(_Access):
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
-        place = self.address(m)
-        recorded = self._record(m, selected, doubtful, condition, place)
+        address = self.address(m)
+        recorded = self._record(m, selected, doubtful, condition, address)
         if self.contents:
-            self._contents(m, selected, doubtful, condition, place, recorded)
+            self._contents(m, selected, doubtful, condition, address, recorded)
         elif self.needed:
             self.nothing(m, condition)
 
-    def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, place: Value) -> bool:
+    def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value) -> bool:
         if doubtful.any():
             m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
             return False
-        if place.known is not True and bool((selected & ~np.asarray(place.known)).any()):
-            m.log.miss(self.index, "its address", place.origin)
+        if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
+            m.log.miss(self.index, "its address", address.origin)
             return False
-        _decide_address(m, place)
+        _decide_address(m, address)
         source = None
         if self.source is not None and self.instruction.has("BYPASS") and bool((m.view.mask & ~selected).any()):
-            m.log.miss(self.index, "what ncu reports of a copy past L1 whose guard is false in some lanes", m.now)
+            m.log.miss(self.index, "what ncu reports for a copy that bypasses L1 with some lanes predicated off", m.now)
             return False
         if self.source is not None and not self._copied(m, selected):
             return False
         if self.source is not None:
             source = self.source(m).bits
-        m.log.record(m, self.index, place.bits, selected, source)
+        m.log.record(m, self.index, address.bits, selected, source)
         return True
 
     def _copied(self, m: Machine, selected: Bools) -> bool:
-        """Say whether what a copy reads is known, and is the same for all blocks that are kept."""
+        """Say whether the source of a copy is known, and the same for all blocks in the box."""
         assert self.source is not None
         origin = self.source(m)
         if origin.known is not True and bool((selected & ~np.asarray(origin.known)).any()):
@@ -144,57 +144,57 @@ class _Shared(_Access):
             reads = self.fill(m)
             m.pin(reads.tag)
             if reads.known is not True or bool((selected & ~reads.bits).any()):
-                m.log.miss(self.index, "what lanes cost that write zeros instead of what they read", m.now)
+                m.log.miss(self.index, "the cost of lanes that write zeros instead of reading", m.now)
                 return False
         return True
 
     def _contents(
-        self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, place: Value, recorded: bool
+        self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value, recorded: bool
     ) -> None:
         opcode = self.instruction.opcode
         if opcode == "LDS":
-            self.finish(m, _extended(self.instruction, load_shared(m, place, selected, self.width)), condition)
+            self.finish(m, _extended(self.instruction, load_shared(m, address, selected, self.width)), condition)
         elif opcode == "LDSM":
             self.nothing(m, condition)
-        elif not recorded and (doubtful.any() or not place.certain):
-            lose_shared(m, place.origin if place.known is not True else condition.origin if condition else None)
+        elif not recorded and (doubtful.any() or not address.certain):
+            lose_shared(m, address.origin if address.known is not True else condition.origin if condition else None)
             if opcode == "ATOMS":
                 self.nothing(m, condition)
         elif opcode == "STS":
-            store_shared(m, place, selected, self.stored(m), self.width)
+            store_shared(m, address, selected, self.stored(m), self.width)
         elif opcode == "ATOMS":
-            self._atomic(m, selected, place)
+            self._atomic(m, selected, address)
             self.nothing(m, condition)
         else:
-            forget_shared(m, place, selected, self.width if opcode != "STSM" else 16)
+            forget_shared(m, address, selected, self.width if opcode != "STSM" else 16)
 
-    def _atomic(self, m: Machine, selected: Bools, place: Value) -> None:
-        """Carry out what does not depend on the order of lanes and warps; forget the rest."""
+    def _atomic(self, m: Machine, selected: Bools, address: Value) -> None:
+        """Execute atomics whose result does not depend on the order of lanes and warps; forget the rest."""
         function = {"ADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor}
         name = next((word for word in self.instruction.modifiers if word in function), None)
         counts_lanes = self.instruction.has("POPC")
         if operation_name(self.instruction) is None or (name is None and not counts_lanes) or self.width != 4:
-            forget_shared(m, place, selected, self.width)
+            forget_shared(m, address, selected, self.width)
             return
         data = Value(np.ones((1, 1), np.uint32)) if counts_lanes else self.data[0](m)
-        old = load_shared(m, place, selected, 4)[0]
+        old = load_shared(m, address, selected, 4)[0]
         rows, lanes = np.nonzero(selected)
         block = m.view_blocks()[rows]
-        at = np.broadcast_to(place.bits, selected.shape)[rows, lanes].astype(np.int64) & 0xFFFFFF
+        at = np.broadcast_to(address.bits, selected.shape)[rows, lanes].astype(np.int64) & 0xFFFFFF
         words = m.shared.view(np.uint32)
         values = np.broadcast_to(data.bits, selected.shape)[rows, lanes]
         function.get(name or "ADD", np.add).at(words, (block, at // 4), values)
         unsure = ~(np.broadcast_to(np.asarray(data.known) & np.asarray(old.known), selected.shape)[rows, lanes])
-        m.shared_tag = any_way(m.shared_tag, data.tag, place.tag)
+        m.shared_tag = any_way(m.shared_tag, data.tag, address.tag)
         for k in range(4):
             m.shared_known[block[unsure], at[unsure] + k] = False
         if unsure.any():
             m.shared_origin = data.origin if data.known is not True else m.now
 
 
-def _decide_address(m: Machine, place: Value) -> None:
-    """Shifting all addresses of a request by a multiple of 128 changes nothing; any other change counts."""
-    tag = place.tag
+def _decide_address(m: Machine, address: Value) -> None:
+    """Pin the block dimensions that shift a request by anything but a multiple of 128 bytes."""
+    tag = address.tag
     if tag is not None and not (tag.uniform and tag.align >= 7):
         dims = tag.dims
         if tag.coefficients:
@@ -202,7 +202,7 @@ def _decide_address(m: Machine, place: Value) -> None:
         m.boxes.pin(np.unique(m.view_blocks()), dims)
 
 
-def _extended(instruction: Instruction, values: Sequence[Value]) -> Sequence[Value]:
+def _extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
     """Extend the sign of a loaded byte or half word."""
     bits = 8 if instruction.has("S8") else 16 if instruction.has("S16") else 32
     if bits == 32:
@@ -217,40 +217,40 @@ def _extended(instruction: Instruction, values: Sequence[Value]) -> Sequence[Val
 class _LoadLocal(_Access):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
-        place = operands.address(self.memory)(m)
-        self.finish(m, _extended(self.instruction, load_local(m, place, selected, self.width)), condition)
+        address = operands.address(self.memory)(m)
+        self.finish(m, _extended(self.instruction, load_local(m, address, selected, self.width)), condition)
 
 
 class _StoreLocal(_Access):
     def step(self, m: Machine) -> None:
         selected, doubtful, _ = self.lanes(m)
-        place = operands.address(self.memory)(m)
-        store_local(m, place, selected, doubtful, self.stored(m), self.width)
+        address = operands.address(self.memory)(m)
+        store_local(m, address, selected, doubtful, self.stored(m), self.width)
 
 
 class _LoadGlobal(_Access):
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: SassInstruction) -> None:
         super().__init__(instruction)
         self.address = operands.wide_address(self.memory)
 
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
-        place = self.address(m)
-        if place.bits.shape[1] == 1 and not m.memory:
+        address = self.address(m)
+        if address.bits.shape[1] == 1 and not m.memory:
             self.nothing(m, condition, uniform=True)
             return
-        if m.memory and place.known is not False:
-            values = load_global(m, place, selected, self.width)
+        if m.memory and address.known is not False:
+            values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
                 self.finish(m, _extended(self.instruction, values), condition)
                 return
-        self.nothing(m, condition, uniform=same_address(place, selected), origin=m.now)
+        self.nothing(m, condition, uniform=same_address(address, selected), origin=m.now)
 
 
 class _StoreGlobal(_Access):
-    """What a store overwrites in a known array is unknown from then on: other blocks may write it before or after."""
+    """A store makes what it overwrites in a known array unknown: other blocks may write it before or after."""
 
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: SassInstruction) -> None:
         super().__init__(instruction)
         self.address = operands.wide_address(self.memory)
 
@@ -262,7 +262,7 @@ class _StoreGlobal(_Access):
 
 
 class _AtomicGlobal(_StoreGlobal):
-    """An atomic operation: as a store, and what it returns is unknown."""
+    """An atomic: like a store, with an unknown result."""
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
@@ -271,13 +271,13 @@ class _AtomicGlobal(_StoreGlobal):
             m.put(register, unknown(m.now, bool if register >= BASES[PRED] else np.uint32), condition)
 
 
-def same_address(place: Value, selected: Bools) -> bool:
-    """Say whether all lanes of each warp are sure to have the same address."""
-    if place.bits.shape[1] == 1:
+def same_address(address: Value, selected: Bools) -> bool:
+    """Say whether all lanes of each warp certainly have the same address."""
+    if address.bits.shape[1] == 1:
         return True
-    if place.known is not True:
+    if address.known is not True:
         return False
-    lanes = np.broadcast_to(place.bits, selected.shape)
+    lanes = np.broadcast_to(address.bits, selected.shape)
     highest = np.where(selected, lanes, 0).max(axis=1, keepdims=True)
     return bool(((lanes == highest) | ~selected).all())
 
@@ -286,9 +286,9 @@ def same_address(place: Value, selected: Bools) -> bool:
 
 
 class _Generic(_Access):
-    """LD and ST: shared, local or global memory, as the upper half of the address says."""
+    """LD and ST: shared, local or global memory, selected by the upper half of the address."""
 
-    def __init__(self, instruction: Instruction, index: int, needed: bool, contents: bool) -> None:
+    def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
         super().__init__(instruction)
         self.index, self.needed, self.contents = index, needed, contents
         self.address = operands.wide_address(self.memory)
@@ -296,11 +296,13 @@ class _Generic(_Access):
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
-        place = self.address(m)
-        high = (place.bits >> np.uint64(32)).astype(np.uint32)
-        low = Value((place.bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), place.known, place.origin, place.tag)
-        if doubtful.any() or not bool((np.asarray(place.known) | ~selected).all()):
-            origin = place.origin if place.known is not True else condition.origin if condition else None
+        address = self.address(m)
+        high = (address.bits >> np.uint64(32)).astype(np.uint32)
+        low = Value(
+            (address.bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), address.known, address.origin, address.tag
+        )
+        if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
+            origin = address.origin if address.known is not True else condition.origin if condition else None
             m.log.miss(self.index, "which memory its address is in", origin)
             if not self.load:
                 forget_local(m, m.now)
@@ -309,9 +311,9 @@ class _Generic(_Access):
             return
         in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
         if in_shared.any():
-            _decide_address(m, place)
+            _decide_address(m, address)
             m.log.record(m, self.index, low.bits, in_shared)
-        self._move(m, in_shared, in_local, selected, condition, low, place)
+        self._move(m, in_shared, in_local, selected, condition, low, address)
 
     def _unknown(self, m: Machine, condition: Value | None) -> None:
         if self.load and self.needed:
@@ -325,7 +327,7 @@ class _Generic(_Access):
         selected: Bools,
         condition: Value | None,
         low: Value,
-        place: Value,
+        address: Value,
     ) -> None:
         follow_shared = bool(m.shared.shape[1])
         if self.load:
@@ -336,7 +338,7 @@ class _Generic(_Access):
             elif bool((in_local | ~selected).all()):
                 values = load_local(m, low, selected, self.width)
             elif not in_shared.any() and not in_local.any():
-                values = load_global(m, place, selected, self.width)
+                values = load_global(m, address, selected, self.width)
             else:
                 self.nothing(m, condition)
                 return
@@ -344,7 +346,7 @@ class _Generic(_Access):
             return
         data = self.stored(m)
         if m.memory:
-            store_global(m, place, selected & ~in_shared & ~in_local, self.width)
+            store_global(m, address, selected & ~in_shared & ~in_local, self.width)
         if in_shared.any() and follow_shared:
             store_shared(m, low, in_shared, data, self.width)
         if in_local.any():

@@ -1,4 +1,4 @@
-"""Reading operands: registers, immediates and constant banks, with the modifiers that SASS writes at them."""
+"""Read operands: registers, immediates and constant banks, with their SASS modifiers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reader = Callable[[Machine], Value]
 
 
 def integer(operand: Operand) -> Reader:
-    """Return what reads an operand as a number of 32 bits, modulo 2^32."""
+    """Return a reader of an operand as a 32-bit number."""
     read = raw(operand)
     if operand.inverted:
         return lambda m: _inverted(read(m))
@@ -28,14 +28,14 @@ def integer(operand: Operand) -> Reader:
 
 
 def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
-    """Return what reads the operand's bits, of `plus` registers further on; immediates of `single` precision."""
+    """Return a reader of the operand's bits, `plus` registers further on; float immediates are `single` or double."""
     if operand.kind in (REG, UREG, PRED, UPRED):
         register = number(operand)
         if register is None:
             zero = constant(0)
             return lambda m: zero
-        place = register + plus
-        return lambda m: m.get(place)
+        source = register + plus
+        return lambda m: m.get(source)
     if operand.kind == INTEGER:
         bits = constant(operand.number >> (32 * plus))
         return lambda m: bits
@@ -55,7 +55,7 @@ def _float_bits(operand: Operand, plus: int, single: bool) -> Value:
 
 
 def predicate(operand: Operand) -> Reader:
-    """Return what reads a predicate, with its !."""
+    """Return a reader of a predicate, with its negation."""
     register = number(operand)
     if register is None:
         fixed = truth(not operand.negated)
@@ -66,12 +66,12 @@ def predicate(operand: Operand) -> Reader:
 
 
 def guard(operand: Operand | None) -> Reader | None:
-    """Return what reads an instruction's guard, None where it has none."""
+    """Return a reader of an instruction's guard; None without a guard."""
     return None if operand is None or (operand.number == TRUE and not operand.negated) else predicate(operand)
 
 
 def pair(operand: Operand) -> Callable[[Machine], tuple[Value, Value]]:
-    """Return what reads an operand of 64 bits: its lower and its upper half; a minus is carried out."""
+    """Return a reader of the lower and upper half of a 64-bit operand, negated if it has a minus."""
     low, high = raw(operand), raw(operand, 1)
     if not operand.negated or operand.kind == FLOAT:
         return lambda m: (low(m), high(m))
@@ -105,7 +105,7 @@ def _not(value: Value) -> Value:
 
 
 def address(operand: Operand) -> Reader:
-    """Return what reads the lower 32 bits of an address."""
+    """Return a reader of the lower 32 bits of an address."""
     terms = [_term(term) for term in operand.terms]
     offset = constant(operand.offset)
     if len(terms) == 1:
@@ -141,7 +141,7 @@ def _sum(m: Machine, terms: list[Reader], offset: Value) -> Value:
 
 
 def wide_address(operand: Operand) -> Callable[[Machine], Value]:
-    """Return what reads an address of 64 bits; its bits are uint64. Raises nothing: a missing part is unknown."""
+    """Return a reader of a 64-bit address, as uint64."""
     assert operand.kind == MEMORY
     readers = []
     for term in operand.terms:
@@ -184,24 +184,24 @@ def _wide_sum(m: Machine, readers: list[Reader], offset: int) -> Value:
 
 
 def constant_bank(m: Machine, operand: Operand, plus: int = 0, size: int = 4) -> Value:
-    """Return what a constant bank holds, `size` bytes, zero-extended; unknown where nobody said."""
+    """Return what a constant bank holds, `size` bytes, zero-extended; unknown if the bank was not given."""
     content = m.constants.get(operand.number)
     if content is None:
         return unknown(m.now, uniform=not operand.terms)
     given = m.known_constants.get(operand.number)
-    place = address(operand)(m)
+    start = address(operand)(m)
     data = np.frombuffer(content, np.uint8)
-    # A negative offset comes with a register that makes the sum positive.
-    at = place.bits.astype(np.int64)[..., None] + plus + np.arange(size)
+    # An offset may be negative if a register makes the sum positive.
+    at = start.bits.astype(np.int64)[..., None] + plus + np.arange(size)
     inside = (at >= 0) & (at < len(data))
     at = np.where(inside, at, 0)
-    found = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
-    bits = (found << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
+    loaded = np.where(inside, data[at] if len(data) else 0, 0).astype(np.uint32)
+    bits = (loaded << (8 * np.arange(size, dtype=np.uint32))).sum(axis=-1, dtype=np.uint32)
     sure = inside.all(axis=-1)
     if given is not None and len(data):
         sure = sure & given[at].all(axis=-1)
-    value = computed(bits, place)
-    if place.known is not True:
-        return Value(bits, np.asarray(sure & np.asarray(place.known)), place.origin, value.tag)
+    value = computed(bits, start)
+    if start.known is not True:
+        return Value(bits, np.asarray(sure & np.asarray(start.known)), start.origin, value.tag)
     everything: Known = True if np.all(sure) else np.asarray(sure)
     return Value(bits, everything, None if everything is True else m.now, value.tag)

@@ -1,4 +1,4 @@
-"""SASS text to opcode, modifiers, guard and operands."""
+"""Parse SASS text into opcode, modifiers, guard and operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.code import Sass
 REG, UREG, PRED, UPRED, BARRIER = "R", "UR", "P", "UP", "B"
 INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 
-ZERO = 255  # RZ: register number of the one that is always 0
+ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
 TRUE = 7  # PT and UPT
 
@@ -39,8 +39,8 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """One instruction, taken apart."""
+class SassInstruction:
+    """One parsed instruction."""
 
     offset: int
     text: str
@@ -57,7 +57,7 @@ class Instruction:
 
     @cached_property
     def never(self) -> bool:
-        """Say whether no thread ever carries it out: its guard is !PT."""
+        """Whether it is always predicated off: its guard is !PT."""
         guard = self.guard
         return guard is not None and guard.number == TRUE and guard.negated
 
@@ -66,8 +66,8 @@ class Instruction:
         return any(modifier in self.modifiers for modifier in modifiers)
 
 
-def parse(sass: Sass) -> Instruction:
-    """Take an instruction apart; what is not understood becomes a SPECIAL operand."""
+def parse_instruction(sass: Sass) -> SassInstruction:
+    """Parse an instruction; unrecognized operands become SPECIAL."""
     text = sass.text.strip().rstrip(";").strip()
     guard, rest = None, text
     if rest.startswith("@"):
@@ -77,7 +77,7 @@ def parse(sass: Sass) -> Instruction:
     opcode, *modifiers = mnemonic.split(".")
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
-    return Instruction(
+    return SassInstruction(
         offset=sass.offset,
         text=" ".join(text.split()),
         opcode=opcode,

@@ -1,4 +1,4 @@
-"""A kernel made ready to run: its control flow, and for each instruction whose result matters what carries it out."""
+"""A kernel prepared to run: its control flow, and a step for each instruction whose result matters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import BARRIER, PRED, Instruction, parse
+from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.values import Value, unknown
 
-# Results that no rule is needed for: data, or what the hardware alone knows.
+# Opcodes whose results need no emulation: data, or values that only the hardware knows.
 _DATA = """
     ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA FMNMX
     FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F I2FP I2I I2IP
@@ -31,31 +31,31 @@ _ORIGINS = {
     "LD": "data loaded through a generic address",
     "LDS": "what shared memory holds",
     "LDL": "what local memory holds",
-    "SYNCS": "the time that a barrier in shared memory takes",
+    "SYNCS": "how long a barrier in shared memory takes",
     "ATOM": "what an atomic operation returns",
     "ATOMS": "what an atomic operation returns",
     "ATOMG": "what an atomic operation returns",
-    "LDC": "a constant that nobody gave",
-    "ULDC": "a constant that nobody gave",
+    "LDC": "a constant that was not given",
+    "ULDC": "a constant that was not given",
     "LDGSTS": "data copied from global memory",
-    "MUFU": "an approximation of the hardware",
+    "MUFU": "a hardware approximation",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """Instructions by number, and from each leader of a basic block the steps that matter up to its end."""
+class PreparedCode:
+    """Instructions by index, and for each basic block the steps that matter."""
 
-    instructions: Sequence[Instruction]
+    instructions: Sequence[SassInstruction]
     flow: Flow
     effects: Sequence[Effects]
     steps: Sequence[Step | None]
     runs: dict[int, tuple[tuple[int, Step], ...]]
     contents: bool
-    unsupported: frozenset[int]  # numbers of instructions whose results matter and that are not emulated
+    unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
 
     def source_of(self, origin: int | None) -> str:
-        """Say in words what an unknown value came from."""
+        """Return in words where an unknown value came from."""
         if origin is None:
             return "something unknown"
         instruction = self.instructions[origin]
@@ -63,49 +63,48 @@ class Program:
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
 
-def prepare(code: Code, everything: bool = False, arrays: bool = False) -> Program:
-    """Return the program.
+def prepare(code: Code, everything: bool = False, arrays: bool = False) -> PreparedCode:
+    """Return the prepared code.
 
-    `everything` leaves out no instruction, which must not change a count; `arrays` says that contents of global
-    memory are known.
+    `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known.
     """
     table.load()
-    instructions = [parse(sass) for sass in code.instructions]
+    instructions = [parse_instruction(sass) for sass in code.instructions]
     flow = Flow(instructions)
     part = needed(flow, everything, arrays)
     steps: list[Step | None] = []
     unsupported = set()
-    for place, instruction in enumerate(instructions):
-        step, emulated = _step(instruction, place, part.needed[place], part.shared)
+    for index, instruction in enumerate(instructions):
+        step, emulated = _step(instruction, index, part.needed[index], part.shared)
         steps.append(step)
         if not emulated:
-            unsupported.add(place)
+            unsupported.add(index)
     runs = {
         leader: tuple(
-            (place, step) for place in range(leader, flow.last[leader] + 1) if (step := steps[place]) is not None
+            (index, step) for index in range(leader, flow.last[leader] + 1) if (step := steps[index]) is not None
         )
         for leader in flow.leaders
     }
-    return Program(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
+    return PreparedCode(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
 
 
-def _step(instruction: Instruction, place: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
-    """Return what carries the instruction out, if that matters, and whether its results are emulated."""
+def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
+    """Return the step of an instruction, if it matters, and whether its results are emulated."""
     if instruction.opcode in CONTROL or instruction.never:
         return None, True
     if instruction.opcode == "BMOV":
         return _barrier_move(instruction), True
-    access = memory.compiled(instruction, place, matters, contents)
+    access = memory.compiled(instruction, index, matters, contents)
     if access is not None or not matters:
         return access, True
     step = registry.compiled(instruction)
     if step is not None:
         return step, True
-    return _forgetting(instruction, place), instruction.opcode in DATA
+    return _forgetting(instruction, index), instruction.opcode in DATA
 
 
-def _barrier_move(instruction: Instruction) -> Step:
-    """Return what saves a convergence barrier in a register, or restores it from there."""
+def _barrier_move(instruction: SassInstruction) -> Step:
+    """Return the step that saves a convergence barrier to a register or restores it."""
     target, source = instruction.operands[:2]
     if source.kind == BARRIER:
 
@@ -125,8 +124,8 @@ def _barrier_move(instruction: Instruction) -> Step:
     return restore
 
 
-def _forgetting(instruction: Instruction, place: int) -> Step:
-    """Return what makes the results unknown."""
+def _forgetting(instruction: SassInstruction, index: int) -> Step:
+    """Return the step that makes the results unknown."""
     writes = effects(instruction).writes
     written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
     guard = operands.guard(instruction.guard)
@@ -137,13 +136,13 @@ def _forgetting(instruction: Instruction, place: int) -> Step:
         uniform = sources is not None and all(_same(m, read) for read in sources)
         for register in written:
             like = bool if register >= BASES[PRED] else np.uint32
-            m.put(register, unknown(place, like, uniform=uniform), condition)
+            m.put(register, unknown(index, like, uniform=uniform), condition)
 
     return step
 
 
-def _uniform_sources(instruction: Instruction) -> list[operands.Reader] | None:
-    """Return what has to be the same in all lanes for the result to be, None where nothing makes it so."""
+def _uniform_sources(instruction: SassInstruction) -> list[operands.Reader] | None:
+    """Return readers of the operands that must be uniform for the result to be; None if it never is."""
     if instruction.opcode != "SYNCS":
         return None
     readers = []

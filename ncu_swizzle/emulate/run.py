@@ -1,4 +1,4 @@
-"""Emulate one launch of a kernel: the counts that ncu would give, or why they cannot be known."""
+"""Emulate one launch of a kernel: the counts that ncu would report, or why they are unknown."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import Result, Unknown
+from ncu_swizzle.emulate.accesses import AccessCounts, Unknown
 from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.machine import STACK_TOP
-from ncu_swizzle.emulate.program import Program, prepare
+from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LINE
 
-LIMIT = 20_000_000  # instructions, summed over the groups of warps that run together
+LIMIT = 20_000_000  # instructions, summed over the groups of warps that execute together
 
 STACK_AT = 0x28  # in constant bank 0
-MOST_THREADS = 1024
-MOST_SHARED = 228 * 1024
-_ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others where they touch shared memory
+MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
+_ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
 
 Dim3 = tuple[int, int, int]
 Progress = Callable[[int, int], None]
@@ -31,20 +31,20 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched, and what is known of the memory that it works on."""
+    """A launch configuration, and what is known of the memory that the kernel uses."""
 
     grid: Dim3
     block: Dim3
     shared_dynamic: int = 0  # bytes
-    parameters: bytes = b""  # as the cubin lays them out, from Code.parameter_offset on
-    memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays whose values are known
+    parameters: bytes = b""  # in the layout of the cubin, from Code.parameter_offset on
+    memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays with known values
     cluster: Dim3 = (1, 1, 1)
-    constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the program fills before the launch
+    constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
-    """The different requests that one instruction makes, each with the number of times that it is made."""
+class AccessRequests:
+    """The distinct requests of one instruction, and how often each is made."""
 
     op: str  # of smem.operations
     addresses: Ints  # (N, 32) byte addresses in shared memory
@@ -54,35 +54,35 @@ class Requests:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One instruction's counts over the whole launch; None where they are unknown, for the `reason`."""
+class InstructionCounts:
+    """One instruction's counts over the whole launch; None if unknown, with a `reason`."""
 
     offset: int  # bytes from the function's start
     sass: str
     opcode: str
-    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty where it does not touch shared memory
+    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty if it does not access shared memory
     executed: int | None
-    wavefronts: int | None = None  # None as well where `access` is empty
+    wavefronts: int | None = None  # also None if `access` is empty
     ideal: int | None = None
     reason: str = ""
-    origin: int | None = None  # the offset of the instruction that the unknown came from
+    origin: int | None = None  # the offset of the instruction that caused the unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What a launch does: one row per instruction in order of address, and how it was found out."""
+    """The counts of a launch: one row per instruction by address, and how they were obtained."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[InstructionCounts, ...]
     blocks: int  # in the grid
-    blocks_run: int  # emulated; the others do the same as one of these
-    classes: int  # groups of blocks that do the same
-    checked: int  # further blocks, picked at random, that were emulated to check the classes
+    blocks_run: int  # emulated; every other block behaves like one of these
+    classes: int  # groups of blocks that behave alike
+    checked: int  # random further blocks, emulated to check the classes
     notes: tuple[str, ...] = ()
-    requests: Mapping[int, Requests] = field(default_factory=dict)  # by offset, of the blocks run
+    requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
 
     @property
-    def unknown(self) -> tuple[Row, ...]:
-        """The rows on shared memory of which something is unknown."""
+    def unknown(self) -> tuple[InstructionCounts, ...]:
+        """The shared-memory rows with something unknown."""
         return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
 
 
@@ -96,16 +96,15 @@ def emulate(
 ) -> Counts:
     """Return the counts of one launch.
 
-    One block of each class that can differ is run, and a few more as a check; `exhaustive` runs all. `on_progress` is
-    called with the blocks accounted for and all blocks. Raises Unsupported, MemoryFault, Stuck or Endless (see
-    `faults`), and UsageError where code and launch do not fit.
+    One block of each class runs, and a few more as a check; `exhaustive` runs all blocks. `on_progress` is
+    called with the blocks accounted for and the total. Raises Unsupported, MemoryFault, Stuck or Endless (see
+    `faults`), and UsageError if code and launch do not match.
     """
     _check_launch(code, launch)
     program = prepare(code, arrays=bool(launch.memory))
     constants, known = _constants(code, launch)
     setting = Setting(
         program=program,
-        code=code,
         grid=launch.grid,
         block=launch.block,
         cluster=launch.cluster,
@@ -123,27 +122,27 @@ def emulate(
         classes=totals.classes,
         checked=totals.checked,
         notes=tuple(_notes(program, totals)),
-        requests={program.instructions[n].offset: _requests(found) for n, found in totals.requests.items()},
+        requests={program.instructions[n].offset: _requests(results) for n, results in totals.requests.items()},
     )
 
 
 def _check_launch(code: Code, launch: Launch) -> None:
     if min(launch.grid) < 1 or min(launch.block) < 1:
-        raise UsageError(f"a grid of {launch.grid} and a block of {launch.block}", "each size is at least 1")
+        raise UsageError(f"a grid of {launch.grid} and a block of {launch.block}", "each size must be at least 1")
     threads = math.prod(launch.block)
-    if threads > MOST_THREADS:
-        raise UsageError(f"{threads} threads in a block", f"at most {MOST_THREADS}")
+    if threads > capacity.MOST_THREADS:
+        raise UsageError(f"{threads} threads in a block", f"at most {capacity.MOST_THREADS}")
     if launch.shared_dynamic < 0 or code.shared_bytes + launch.shared_dynamic > MOST_SHARED:
         raise UsageError(f"{launch.shared_dynamic} bytes of dynamic shared memory", f"at most {MOST_SHARED} in all")
     if code.parameter_bytes and len(launch.parameters) != code.parameter_bytes:
         raise UsageError(
-            f"{len(launch.parameters)} bytes of parameters, and {code.name} takes {code.parameter_bytes}",
+            f"{len(launch.parameters)} bytes of parameters, but {code.name} takes {code.parameter_bytes}",
             "give one argument per parameter of the kernel",
         )
 
 
 def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, Bools]]:
-    """Return all constant banks, and of bank 0 which bytes are known."""
+    """Return all constant banks, and which bytes of bank 0 are known."""
     size = max(code.parameter_offset + len(launch.parameters), 0x210)
     bank, known = bytearray(size), np.zeros(size, bool)
     words = [*launch.block, *launch.grid]
@@ -156,7 +155,7 @@ def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, 
     return {**code.constants, **launch.constants, 0: bytes(bank)}, {0: known}
 
 
-def _row(program: Program, totals: Totals, number: int) -> Row:
+def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCounts:
     instruction = program.instructions[number]
     waves = totals.wavefronts.get(number)
     missed, unknown = totals.missed.get(number), totals.unknown.get(number)
@@ -164,7 +163,7 @@ def _row(program: Program, totals: Totals, number: int) -> Row:
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None
-    return Row(
+    return InstructionCounts(
         offset=instruction.offset,
         sass=instruction.text,
         opcode=instruction.mnemonic,
@@ -177,27 +176,27 @@ def _row(program: Program, totals: Totals, number: int) -> Row:
     )
 
 
-def _in_words(program: Program, unknown: Unknown) -> str:
+def _in_words(program: PreparedCode, unknown: Unknown) -> str:
     if unknown.origin is None:
         return unknown.reason
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
 
 
-def _notes(program: Program, totals: Totals) -> Iterator[str]:
+def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     yield from totals.notes
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"
-        yield f"{instruction.mnemonic} is not emulated, its result is unknown: {where}"
+        yield f"{instruction.mnemonic} is not emulated; its result is unknown: {where}"
 
 
-def _requests(found: list[Result]) -> Requests:
-    """Return the requests of all runs, those that some block made."""
-    source = [result.source for result in found if result.source is not None]
-    return Requests(
-        op=found[0].op,
-        addresses=np.concatenate([result.addresses for result in found]),
-        active=np.concatenate([result.active for result in found]),
-        times=np.concatenate([result.times.sum(axis=1) for result in found]),
+def _requests(results: list[AccessCounts]) -> AccessRequests:
+    """Return the requests of all batches."""
+    source = [result.source for result in results if result.source is not None]
+    return AccessRequests(
+        op=results[0].op,
+        addresses=np.concatenate([result.addresses for result in results]),
+        active=np.concatenate([result.active for result in results]),
+        times=np.concatenate([result.times.sum(axis=1) for result in results]),
         source=np.concatenate(source) if source else None,
     )

@@ -1,9 +1,9 @@
-"""Which threads run next, as the hardware decides it: divergence, convergence barriers, barriers of a block.
+"""Which threads run next, as on the hardware: divergence, convergence barriers, block barriers.
 
-Threads of one warp that are at different places are apart until a BSYNC or a WARPSYNC brings them together again;
-each part issues its instructions by itself. The part at the lowest address runs first. That order decides no count, as
-long as threads of a warp wait for each other only where the code says so. Different warps that are at the same place
-run together here, which only saves time.
+Diverged threads of a warp reconverge at a BSYNC or a WARPSYNC; until then each part issues its instructions
+separately. The part at the lowest address runs first. The order changes no count, as long as threads of a warp wait
+for each other only at barriers in the code. Different warps at the same instruction execute together, which only saves
+time.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ncu_swizzle.emulate.faults import Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
 from ncu_swizzle.emulate.machine import Machine, View
-from ncu_swizzle.emulate.parse import Instruction
-from ncu_swizzle.emulate.program import Program
+from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.banks import Bools, Ints
 
-Handler = Callable[["Schedule", Group, int, Instruction], None]
+Handler = Callable[["Schedule", Group, int, SassInstruction], None]
 
 
 @dataclass
 class Schedule:
     """One run of a program on a machine."""
 
-    program: Program
+    program: PreparedCode
     machine: Machine
     limit: int
-    handlers: Mapping[str, Handler]  # what executes control instructions, by opcode: `control.HANDLERS`
+    handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
     ready: list[Group] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     steps: int = 0
     tokens: int = 0
-    meeting_places: dict[int, int] = field(default_factory=dict)  # by token, where its threads go on together
-    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # of BAR.ARV, by barrier and block
+    reconvergence: dict[int, int] = field(default_factory=dict)  # by token: where its threads reconverge
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
     collective: dict[int, int] = field(default_factory=dict)
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
     synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
-    wanted: Bools = field(init=False)  # (W, 32): lanes that such a wait is for
+    wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
     waits_at: Ints = field(init=False)  # (W, 32): the instruction that a waiting lane is at
 
     def __post_init__(self) -> None:
@@ -56,34 +56,34 @@ class Schedule:
         self.waits_at = np.zeros((warps, 32), np.int64)
 
     def run(self) -> Ints:
-        """Run until all threads have ended; return how often each instruction was issued, by block: (n + 1, B)."""
+        """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
         m, program = self.machine, self.program
         issued = np.zeros((len(program.instructions) + 1, len(m.blocks)), np.int64)
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
-            last = program.flow.last[group.place]
+            last = program.flow.last[group.pc]
             per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
-            issued[group.place] += per_block
+            issued[group.pc] += per_block
             issued[last + 1] -= per_block
-            self._count_steps(last, group.place)
+            self._count_steps(last, group.pc)
             self.enter(group)
-            for place, step in program.runs[group.place]:
-                m.now = place
+            for pc, step in program.runs[group.pc]:
+                m.now = pc
                 step(m)
             self._leave(group, last)
         return np.cumsum(issued, axis=0)[:-1]
 
-    def add(self, place: int, warps: Ints, mask: Bools) -> None:
-        """Let the threads of the mask go on at the instruction, those of them that there are."""
+    def add(self, pc: int, warps: Ints, mask: Bools) -> None:
+        """Continue the threads of the mask, if any, at an instruction."""
         used = mask.any(axis=1)
         if not used.any():
             return
         if not used.all():
             warps, mask = warps[used], mask[used]
-        if place == EXIT:
+        if pc == EXIT:
             self._end(warps, mask)
             return
-        self.ready.append(Group(place, warps, mask))
+        self.ready.append(Group(pc, warps, mask))
 
     def _count_steps(self, last: int, first: int) -> None:
         self.steps += last - first + 1
@@ -99,18 +99,18 @@ class Schedule:
     # ------------------------------------------------------------------------------------------ who is next
 
     def _next(self) -> Group | None:
-        """Return the threads at the lowest address, of all warps that have such."""
+        """Return the threads at the lowest address, over all warps."""
         while not self.ready:
             if not self._release():
                 return None
         if len(self.ready) == 1:
             return self.ready.pop()
-        place = min(group.place for group in self.ready)
+        pc = min(group.pc for group in self.ready)
         chosen: list[Group] = []
         taken = np.zeros(self.machine.warps, bool)
         rest = []
         for group in self.ready:
-            if group.place == place and not taken[group.warps].any():
+            if group.pc == pc and not taken[group.warps].any():
                 taken[group.warps] = True
                 chosen.append(group)
             else:
@@ -121,10 +121,10 @@ class Schedule:
         warps = np.concatenate([group.warps for group in chosen])
         mask = np.concatenate([group.mask for group in chosen])
         order = np.argsort(warps)
-        return Group(place, warps[order], mask[order])
+        return Group(pc, warps[order], mask[order])
 
     def _release(self) -> bool:
-        """Let go what waits for threads that have ended or all wait; say whether anything was waiting."""
+        """Release barriers that are complete, also because threads have exited; say whether anything was waiting."""
         self._recheck_convergence()
         if self.ready:
             return True
@@ -135,8 +135,8 @@ class Schedule:
         self._release_barriers()
         if not self.ready:
             waiting = self.waiting[0].group
-            instruction = self.program.instructions[waiting.place]
-            raise Stuck(instruction.offset, instruction.text, "not all threads of the block come to this barrier")
+            instruction = self.program.instructions[waiting.pc]
+            raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
         return True
 
     def _stuck_in_warp(self) -> None:
@@ -144,13 +144,13 @@ class Schedule:
         number = int(self.machine.thread[warp, lane])
         instruction = self.program.instructions[int(self.waits_at[warp, lane])]
         raise Stuck(
-            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never come"
+            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never arrive"
         )
 
     # ------------------------------------------------------------------------------------------ the end of a block
 
     def _leave(self, group: Group, last: int) -> None:
-        """Carry out the control instruction at the block's end, if there is one."""
+        """Execute the control instruction at the end of the basic block, if there is one."""
         instruction = self.program.instructions[last]
         self.machine.now = last
         handler = self.handlers.get(instruction.opcode)
@@ -161,10 +161,10 @@ class Schedule:
             raise Unsupported(instruction.offset, instruction.text)
         self.add(self.program.flow.following(last), group.warps, group.mask)
 
-    def known_lanes(self, group: Group, place: int, condition: Value | None) -> tuple[Group, Bools]:
-        """Return the group less the warps in which the condition is unknown, and its lanes for which it is true.
+    def known_lanes(self, group: Group, pc: int, condition: Value | None) -> tuple[Group, Bools]:
+        """Return the group without the warps in which the condition is unknown, and its lanes for which it is true.
 
-        What the warps left out do is unknown from here on, until they are sure to be together again.
+        What the other warps do is unknown until they certainly reconverge.
         """
         m = self.machine
         if condition is None:
@@ -173,16 +173,16 @@ class Schedule:
         if not doubtful.any():
             return group, selected
         unsure = doubtful.any(axis=1)
-        lost = Group(group.place, group.warps[unsure], group.mask[unsure])
-        self.lose_track(lost, place, condition.bits.shape[1] == 1, condition.origin)
-        kept = Group(group.place, group.warps[~unsure], group.mask[~unsure])
+        lost = Group(group.pc, group.warps[unsure], group.mask[unsure])
+        self.lose_track(lost, pc, condition.bits.shape[1] == 1, condition.origin)
+        kept = Group(group.pc, group.warps[~unsure], group.mask[~unsure])
         return kept, selected[~unsure]
 
-    def lose_track(self, group: Group, place: int, uniform: bool, origin: int | None) -> None:
-        """Follow threads past a branch that nobody can know: to where all its ways meet."""
+    def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None) -> None:
+        """Move threads past a branch on an unknown condition, to where all its paths reconverge."""
         flow, m = self.program.flow, self.machine
-        stop = flow.post_dominators[place] if uniform else self._meeting_point(group, place)
-        region = set(flow.region(place, stop, whole=stop == EXIT))
+        stop = flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
+        region = set(flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
         for number in region | ({stop} if meets else set()):
             self.unknown.setdefault(number, Unknown("how often it runs", origin))
@@ -209,10 +209,10 @@ class Schedule:
         if written >> LOCAL & 1:
             forget_local(self.machine, origin)
 
-    def _meeting_point(self, group: Group, place: int) -> int:
-        """Return the next BSYNC or WARPSYNC that brings all of the group's threads together again, or EXIT."""
+    def _reconvergence_point(self, group: Group, pc: int) -> int:
+        """Return the next BSYNC or WARPSYNC at which all of the group's threads reconverge, or EXIT."""
         flow, m = self.program.flow, self.machine
-        stop = flow.post_dominators[place]
+        stop = flow.post_dominators[pc]
         while stop != EXIT:
             instruction = self.program.instructions[stop]
             if instruction.opcode == "BSYNC":
@@ -224,13 +224,13 @@ class Schedule:
             stop = flow.post_dominators[stop]
         return EXIT
 
-    # ------------------------------------------------------------------------------------------ ends and meetings
+    # ------------------------------------------------------------------------------------------ exit and reconvergence
 
     def _end(self, warps: Ints, mask: Bools) -> None:
         self.machine.live[warps] &= ~mask
 
-    def meet(self, warps: Ints, mask: Bools, barrier: int, place: int) -> None:
-        """Let threads wait at a convergence barrier, and go on where all of its threads are there."""
+    def reconverge(self, warps: Ints, mask: Bools, barrier: int, pc: int) -> None:
+        """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
         m = self.machine
         tokens = m.tokens[barrier][warps]
         mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
@@ -238,11 +238,11 @@ class Schedule:
         self.arrived[barrier][warps] |= mask
         there = self.arrived[barrier][warps] & ((tokens == mine) | mask)
         complete = ~(expected & ~there).any(axis=1)
-        self.waits_at[warps] = np.where(mask, place, self.waits_at[warps])
+        self.waits_at[warps] = np.where(mask, pc, self.waits_at[warps])
         if complete.any():
             done, lanes = warps[complete], there[complete]
             self._cleared(barrier, done, lanes)
-            onward = np.array([self.meeting_places.get(int(token), self.after(place)) for token in mine[complete, 0]])
+            onward = np.array([self.reconvergence.get(int(token), self.after(pc)) for token in mine[complete, 0]])
             for target in np.unique(onward):
                 self.add(int(target), done[onward == target], lanes[onward == target])
 
@@ -250,12 +250,12 @@ class Schedule:
         self.arrived[barrier][warps] &= ~lanes
         self.machine.tokens[barrier][warps] = np.where(lanes, 0, self.machine.tokens[barrier][warps])
 
-    def after(self, place: int) -> int:
+    def after(self, pc: int) -> int:
         """Return the next instruction."""
-        return self.program.flow.following(place)
+        return self.program.flow.following(pc)
 
     def _recheck_convergence(self) -> None:
-        """Look again at all convergence barriers: threads that they waited for may have ended or left."""
+        """Check all convergence barriers again: threads that they wait for may have exited or left."""
         m = self.machine
         for barrier in np.flatnonzero(self.arrived.any(axis=(1, 2))):
             for warp in np.flatnonzero(self.arrived[barrier].any(axis=1)):
@@ -265,7 +265,7 @@ class Schedule:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(self.waits_at[warp][there][0]))
                         self._cleared(int(barrier), np.array([warp]), there[None])
-                        self.add(self.meeting_places.get(int(token), after), np.array([warp]), there[None])
+                        self.add(self.reconvergence.get(int(token), after), np.array([warp]), there[None])
         self._recheck_warps()
 
     def _recheck_warps(self) -> None:
@@ -276,23 +276,23 @@ class Schedule:
 
     def _go_on(self, warp: int, lanes: Bools) -> None:
         self.synced[warp] &= ~lanes
-        for place in np.unique(self.waits_at[warp][lanes]):
-            part = lanes & (self.waits_at[warp] == place)
-            self.add(self.after(int(place)), np.array([warp]), part[None])
+        for pc in np.unique(self.waits_at[warp][lanes]):
+            part = lanes & (self.waits_at[warp] == pc)
+            self.add(self.after(int(pc)), np.array([warp]), part[None])
 
-    def sync_warp(self, group: Group, place: int, wanted: Bools) -> None:
-        """Let threads wait for those of their warp that the mask, (G, 32), names."""
+    def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
+        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
         m = self.machine
         self.wanted[group.warps] = wanted
         self.synced[group.warps] |= group.mask
-        self.waits_at[group.warps] = np.where(group.mask, place, self.waits_at[group.warps])
+        self.waits_at[group.warps] = np.where(group.mask, pc, self.waits_at[group.warps])
         there = self.synced[group.warps]
         complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
         alone = (there == group.mask).all(axis=1)
         together = complete & alone
         if together.any():
             self.synced[group.warps[together]] = False
-            self.add(self.after(place), group.warps[together], group.mask[together])
+            self.add(self.after(pc), group.warps[together], group.mask[together])
         for row in np.flatnonzero(complete & ~alone):
             warp = int(group.warps[row])
             self._go_on(warp, self.synced[warp].copy())
@@ -328,10 +328,10 @@ class Schedule:
             inside = m.block_of[group.warps] == block
             self.waiting.remove(waiting)
             if not inside.all():
-                rest = Group(group.place, group.warps[~inside], group.mask[~inside])
+                rest = Group(group.pc, group.warps[~inside], group.mask[~inside])
                 kept = None if waiting.vote is None else rows(waiting.vote, ~inside)
                 self.waiting.append(Waiting(rest, waiting.barrier, waiting.count, kept, waiting.mode))
             if voted is not None:
-                self.enter(Group(group.place, group.warps[inside], group.mask[inside]))
+                self.enter(Group(group.pc, group.warps[inside], group.mask[inside]))
                 remember_vote(m, voted)
-            self.add(self.after(group.place), group.warps[inside], group.mask[inside])
+            self.add(self.after(group.pc), group.warps[inside], group.mask[inside])

@@ -1,6 +1,6 @@
-"""Which instructions' results matter: those that feed shared-memory addresses, predicates and control flow.
+"""The instructions whose results matter: those that feed shared-memory addresses, predicates and control flow.
 
-Live-variable analysis backwards from them over the control flow. What is left out has no part in any count.
+Found by live-variable analysis, backwards over the control flow. What is left out affects no count.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, REGISTERS, SHARED, Effects, effects
 from ncu_swizzle.emulate.flow import EXIT, Flow
 
-# Of these it is the address that tells what they do to others; their results are unknown whatever is read.
+# Only their addresses matter: their results are unknown whatever they read.
 OPAQUE_PREFIXES = ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "QGMMA", "IGMMA", "LDSM", "TEX", "TLD", "TXQ", "SULD")
 
 
 @dataclass(frozen=True)
 class Slice:
-    """By instruction: whether its result is needed; and whether contents of shared and local memory are at all."""
+    """Which results are needed, by instruction, and whether contents of shared and local memory are needed at all."""
 
     needed: tuple[bool, ...]
     effects: tuple[Effects, ...]
@@ -25,35 +25,35 @@ class Slice:
 
 
 def needed(flow: Flow, everything: bool = False, arrays: bool = False) -> Slice:
-    """Return the slice; `everything` leaves nothing out, which must not change a count.
+    """Return the slice; `everything` keeps all instructions, which must not change a count.
 
-    `arrays` says that contents of global memory are known, so that stores to it matter.
+    `arrays`: contents of global memory are known, so stores to it matter.
     """
-    found = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
+    all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
     if everything:
-        return Slice((True,) * len(found), found, True, True)
-    alive_after = _liveness(flow, found)
-    useful = tuple(bool(effect.writes & alive) for effect, alive in zip(found, alive_after, strict=True))
+        return Slice((True,) * len(all_effects), all_effects, True, True)
+    alive_after = _liveness(flow, all_effects)
+    useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
     anywhere = 0
     for alive in alive_after:
         anywhere |= alive
-    return Slice(useful, found, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
+    return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
 
 
 def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
-    found = effects(flow.instructions[number])
+    effect = effects(flow.instructions[number])
     if not arrays:
-        found = replace(found, reads=found.reads & ~(1 << GLOBAL))
+        effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
     if flow.instructions[number].opcode in OPAQUE_PREFIXES:
-        return Effects(found.roots, found.roots, found.writes & ((1 << REGISTERS) - 1), found.kills)
-    return found
+        return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)
+    return effect
 
 
-def _liveness(flow: Flow, found: tuple[Effects, ...]) -> list[int]:
-    """Return for every instruction what is still needed after it, as a bit set."""
+def _liveness(flow: Flow, all_effects: tuple[Effects, ...]) -> list[int]:
+    """Return for every instruction what is live after it, as a bit set."""
     leaders = flow.leaders
     before = dict.fromkeys(leaders, 0)
-    after = [0] * len(found)
+    after = [0] * len(all_effects)
     onward = {leader: flow.successors(flow.last[leader]) for leader in leaders}
     changed = True
     while changed:
@@ -64,7 +64,7 @@ def _liveness(flow: Flow, found: tuple[Effects, ...]) -> list[int]:
                 alive |= before[successor] if successor != EXIT else 0
             for number in range(flow.last[leader], leader - 1, -1):
                 after[number] = alive
-                effect = found[number]
+                effect = all_effects[number]
                 used = effect.reads if effect.writes & alive else effect.roots
                 alive = alive & ~effect.kills | used
             if alive != before[leader]:

@@ -1,4 +1,4 @@
-"""Values of 32 bits, or truth values, of all lanes of some warps at once; each lane's is known or not."""
+"""32-bit or boolean values of all lanes of some warps at once, each lane known or unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.emulate.dependence import Tag
 
-Bits = NDArray[Any]  # uint32 of numbers, bool of predicates; (warps, 32), or with 1 for what is the same for all
+Bits = NDArray[Any]  # uint32 for numbers, bool for predicates; (warps, 32), either can be 1 if uniform
 Known = bool | NDArray[np.bool_]
 
 U32, I32, U64, I64 = np.uint32, np.int32, np.uint64, np.int64
@@ -17,7 +17,7 @@ MASK = np.uint64(0xFFFFFFFF)
 
 
 class Value:
-    """`bits` where `known`; what is unknown came from the instruction at `origin`. `tag`: see dependence."""
+    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence."""
 
     __slots__ = ("bits", "known", "origin", "tag")
 
@@ -29,27 +29,27 @@ class Value:
 
     @property
     def certain(self) -> bool:
-        """Say whether it is known in all lanes."""
+        """Whether it is known in all lanes."""
         return self.known is True or (self.known is not False and bool(np.all(self.known)))
 
 
 def constant(number: int) -> Value:
-    """Return a number that all lanes have, modulo 2^32."""
+    """Return a number, modulo 2^32, in all lanes."""
     return Value(np.array([[number & 0xFFFFFFFF]], U32))
 
 
 def truth(value: bool) -> Value:
-    """Return a truth value that all lanes have."""
+    """Return a boolean in all lanes."""
     return Value(np.array([[value]], bool))
 
 
 def unknown(origin: int, like: type = np.uint32, uniform: bool = False) -> Value:
-    """Return a value of which nothing is known; `uniform` where all lanes of a warp are sure to have the same."""
+    """Return an unknown value; `uniform` if all lanes of a warp certainly have the same."""
     return Value(np.zeros((1, 1 if uniform else 32), like), False, origin)
 
 
 def joint(*sources: Value) -> Known:
-    """Return where all of the values are known."""
+    """Return where all values are known."""
     result: Known = True
     for source in sources:
         if source.known is False:
@@ -60,7 +60,7 @@ def joint(*sources: Value) -> Known:
 
 
 def first_origin(*sources: Value) -> int | None:
-    """Return where the first of the values that are not known came from."""
+    """Return the origin of the first unknown value."""
     for source in sources:
         if source.known is not True and source.origin is not None:
             return source.origin
@@ -68,18 +68,18 @@ def first_origin(*sources: Value) -> int | None:
 
 
 def derived(bits: Bits, *sources: Value, tag: Tag | None = None) -> Value:
-    """Return what was computed of the sources: known where all of them are."""
+    """Return a result computed from the sources: known where all of them are."""
     known = joint(*sources)
     return Value(bits, known, None if known is True else first_origin(*sources), tag)
 
 
 def computed(bits: Bits, *sources: Value) -> Value:
-    """Return what was computed of the sources; it may depend on the block in any way."""
+    """Return a result computed from the sources that may depend on the block in any way."""
     return derived(bits, *sources, tag=dependent(*sources))
 
 
 def dependent(*sources: Value) -> Tag | None:
-    """Return the tag of any function of the sources: what is computed of uniform values is uniform."""
+    """Return the tag of any function of the sources: a result of uniform values is uniform."""
     dims = 0
     for source in sources:
         dims |= source.tag.dims if source.tag else 0
@@ -89,12 +89,12 @@ def dependent(*sources: Value) -> Tag | None:
 
 
 def signed(bits: Bits) -> Bits:
-    """Return the numbers as int64, read as two's complement of 32 bits."""
+    """Return the numbers as int64, read as 32-bit two's complement."""
     return bits.view(I32).astype(I64)
 
 
 def wide(low: Bits, high: Bits) -> Bits:
-    """Return 64-bit numbers, uint64, of their halves."""
+    """Return uint64 numbers from their halves."""
     return low.astype(U64) | high.astype(U64) << np.uint64(32)
 
 
@@ -109,6 +109,6 @@ def high_half(bits: Bits) -> Bits:
 
 
 def same_for_all(bits: Bits) -> int | None:
-    """Return the one number that all lanes of all warps have, if they do."""
+    """Return the number in all lanes of all warps; None if they differ."""
     first = bits.flat[0]
     return int(first) if bits.size == 1 or bool((bits == first).all()) else None

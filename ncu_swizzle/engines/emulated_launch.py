@@ -20,9 +20,10 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import parameters
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
-from ncu_swizzle.emulate.code import RESERVED_SHARED, Code
+from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
+from ncu_swizzle.smem import capacity
 
 HEAP = 0x7F00_0000_0000  # where buffers begin
 GLOBALS = 0x7E00_0000_0000  # where the module's own variables begin
@@ -31,7 +32,7 @@ APART = 2 << 20  # bytes between the starts of two buffers at least: one is not 
 GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 CONSTANT = "3"  # the bank of __constant__ variables
 POINTER = 8  # bytes
-MOST_THREADS, MOST_SHARED = 1024, 227 * 1024  # of a block, on sm_90
+MOST_SHARED = capacity.block_bytes("sm_90")
 ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57})  # R_CUDA_64, _32 and halves
 
 
@@ -61,14 +62,13 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
         shared_bytes=_static_shared(cubin, known),
         parameter_offset=known.parameter_offset,
         parameter_bytes=known.parameter_bytes,
-        registers=known.registers,
         symbols={name: place for name, (place, _) in _globals(cubin).items()},
     )
 
 
 def _static_shared(cubin: Cubin, known: Attributes) -> int:
     """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
-    return known.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
+    return known.static_shared + (capacity.RESERVED_BYTES if cubin.sm >= 90 else 0)
 
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
@@ -207,7 +207,7 @@ def _check(known: Attributes, name: str, grid: Sequence[int], block: Sequence[in
             raise UsageError(f"a {what} of {_by(sizes)}", f"--{what} with one to three sizes, at most {_by(most)}")
     if known.required_block and _three(block) != _three(known.required_block):
         raise UsageError(f"{name} was compiled for blocks of {_by(known.required_block)}", "launch it so")
-    threads = known.max_threads or MOST_THREADS
+    threads = known.max_threads or capacity.MOST_THREADS
     launch_limits.refuse(name, block, shared, launch_limits.Limits(threads, MOST_SHARED, known.static_shared))
 
 

@@ -26,7 +26,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import LineTable, line_table
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import faults
-from ncu_swizzle.emulate.run import Counts, Launch, Row, emulate
+from ncu_swizzle.emulate.run import Counts, InstructionCounts, Launch, emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes, slug, write_atomically
@@ -204,7 +204,7 @@ def _totals(profile: Profile) -> dict[str, Metric]:
     return {name: Metric(value, unit) for name, (value, unit) in found.items() if value is not None}
 
 
-def _instructions(binary: Binary, rows: Sequence[Row]) -> Iterator[Instruction]:
+def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator[Instruction]:
     table = line_table(binary.cubin.data, binary.symbol)
     for row in rows:
         yield Instruction(

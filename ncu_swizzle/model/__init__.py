@@ -1,1 +1,3 @@
-"""The commands `banks`, `predict` and `suggest`: from what was asked to what is answered, by the model of `smem`."""
+"""Answers the commands `banks`, `predict` and `suggest`: each query becomes an answer, printed or as JSON.
+The model itself is `smem`; the shipped kernels' accesses come from `tiles`.
+"""

@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle banks`` draws: bank maps and pictures, on a terminal, as data, or as HTML and SVG."""
+"""What ``ncu-swizzle banks`` shows: bank maps and pictures, on a terminal, as JSON, HTML or SVG."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE = "none"
 
 
 @dataclass(frozen=True)
-class Asked:
+class BanksQuery:
     """The command line of ``ncu-swizzle banks``."""
 
     what: str
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Subject:
-    """What the maps are of: before and after (the same where nothing moves), and an access to both."""
+    """The mappings before and after (equal if nothing moves), and an access to both."""
 
     before: Mapping
     after: Mapping
@@ -50,20 +50,22 @@ class Subject:
     title: str = ""
 
     def maps(self, banks: int = BANKS) -> tuple[BankMap, ...]:
-        """Return the map before, and the one after where it is another."""
+        """Return the maps before and after, or one map if they are equal."""
         return bankmap.before_and_after(self.before, self.after, self.access, banks)
 
 
-def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False) -> None:
-    """Print what was asked for; write it as a page or as a picture where a file is named."""
-    picture = PICTURES.get(asked.what)
+def show(
+    query: BanksQuery, console: Console, html: Path | None = None, svg: Path | None = None, data: bool = False
+) -> None:
+    """Print the answer; write it as HTML or SVG if a file is named."""
+    picture = PICTURES.get(query.what)
     if picture:
         if html or svg or data:
-            raise UsageError(f"{asked.what} is drawn on the terminal only", "leave --html, --svg and --json away")
+            raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
         picture(console)
         return
-    subject = read(asked)
-    maps = subject.maps(asked.banks)
+    subject = subject_of(query)
+    maps = subject.maps(query.banks)
     if html or svg:
         from ncu_swizzle.render import page
 
@@ -72,42 +74,42 @@ def show(asked: Asked, console: Console, html: Path | None = None, svg: Path | N
                 write_atomically(path, render(maps, subject.title).encode())
     if data:
         sys.stdout.write(json.dumps(to_data(maps), indent=1) + "\n")
-    elif asked.show == "map":
+    elif query.show == "map":
         _show_maps(subject, maps, console)
     else:
-        _show_detail(asked, subject, console)
+        _show_detail(query, subject, console)
 
 
-def read(asked: Asked) -> Subject:
-    """Return the mapping and the access that the command line names: a layout's, or a catalogue kernel's."""
-    if ":" in asked.what or asked.what.startswith("("):
-        after = mapping.parse(asked.what, asked.element_bytes, asked.swizzle, asked.pad)
-        name = asked.access or "row"
+def subject_of(query: BanksQuery) -> Subject:
+    """Return the mapping and the access of the layout or catalogue kernel on the command line."""
+    if ":" in query.what or query.what.startswith("("):
+        after = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
+        name = query.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
         return Subject(after.plain, after, access, str(after))
-    if asked.what not in [kernel.name for _, kernel in collection.shipped()] and not asked.what.isidentifier():
+    if query.what not in [kernel.name for _, kernel in collection.shipped()] and not query.what.isidentifier():
         raise UsageError(
-            f"{asked.what!r} is no layout, no kernel and no picture",
+            f"{query.what!r} is not a layout, a kernel or a picture",
             f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
         )
-    return of_kernel(asked.what, asked.access)
+    return kernel_subject(query.what, query.access)
 
 
-def of_kernel(name: str, access: str | None = None) -> Subject:
-    """Return the tile of a catalogue kernel, its baseline's mapping first, and the worst access to it."""
+def kernel_subject(name: str, access: str | None = None) -> Subject:
+    """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it."""
     catalog = collection.shipped()
     target = catalog.target(name)
     baseline = target.kernel.baseline
     mine = lookup.tiles_of(target)
     before = lookup.tiles_of(catalog.target(baseline)) if baseline else mine
-    pairs = [(old, new, one) for old, new in zip(before, mine, strict=True) for one in new.accesses]
+    pairs = [(old, new, candidate) for old, new in zip(before, mine, strict=True) for candidate in new.accesses]
     named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
     if not named:
         names = ", ".join(repr(pair[2].name) for pair in pairs)
         raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
-    old, new, one = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
+    old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
     title = f"{baseline} → {name}" if baseline else name
-    return Subject(old.mapping, new.mapping, replace(one, times=1), f"{title}, {new.name}: {one.name}")
+    return Subject(old.mapping, new.mapping, replace(candidate, times=1), f"{title}, {new.name}: {candidate.name}")
 
 
 def _excess(mapping: Mapping, access: Access) -> int:
@@ -118,72 +120,76 @@ def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> N
     if subject.title and subject.title != str(subject.after):
         console.print(Text(subject.title, style="bold"))
         console.print()
-    for number, one in enumerate(maps):
+    for number, bank_map in enumerate(maps):
         if number:
             console.print()
-        terminal.show(one, console)
-        terminal.facts(one.mapping, console)
+        terminal.show(bank_map, console)
+        terminal.facts(bank_map.mapping, console)
 
 
-def _show_detail(asked: Asked, subject: Subject, console: Console) -> None:
-    if asked.show == "bits":
-        bits = pictures.bits(subject.after, asked.row)
+def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
+    if query.show == "bits":
+        bits = pictures.bits(subject.after, query.row)
         console.print(Text(str(subject.after), style="bold"))
         terminal.show_bits(bits, console)
-    elif asked.show == "places":
+    elif query.show == "places":
         before, after = pictures.places(subject.before), pictures.places(subject.after)
-        console.print(Text(f"{subject.after}: which column lies where in memory", style="bold"))
+        console.print(Text(f"{subject.after}: where each column lies in memory", style="bold"))
         terminal.show_places(before, after, console)
     elif subject.access is None:
-        raise UsageError("phases are of an access", "--access row, column or ldmatrix")
+        raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
     else:
-        for one in dict.fromkeys((subject.before, subject.after)):
-            number, phases = bankmap.phases(subject.access, one, asked.request)
-            console.print(Text(str(one), style="bold"))
+        for variant in dict.fromkeys((subject.before, subject.after)):
+            number, phases = bankmap.phases(subject.access, variant, query.request)
+            console.print(Text(str(variant), style="bold"))
             terminal.show_phases(subject.access.op, number, phases, console)
 
 
 def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
-    """Return maps as JSON takes them."""
+    """Return the maps as JSON-serializable data."""
     return [
         {
-            "layout": str(one.mapping.layout),
-            "transform": str(one.mapping.transform),
-            "element_bytes": one.mapping.element_bytes,
-            "bytes": one.mapping.bytes,
-            "bijection": one.mapping.collision() is None,
-            "vector_bytes": one.mapping.vector_bytes(),
-            "tma": mapping.tma_mode(one.mapping),
-            "cell_bytes": one.cell_bytes,
-            "bank_count": one.bank_count,
-            "banks": one.banks.tolist(),
-            "ways": one.ways.tolist(),
-            "access": one.access.name if one.access else None,
-            "op": one.access.op if one.access else None,
-            "counts": _counts(one),
+            "layout": str(bank_map.mapping.layout),
+            "transform": str(bank_map.mapping.transform),
+            "element_bytes": bank_map.mapping.element_bytes,
+            "bytes": bank_map.mapping.bytes,
+            "bijection": bank_map.mapping.collision() is None,
+            "vector_bytes": bank_map.mapping.vector_bytes(),
+            "tma": mapping.tma_mode(bank_map.mapping),
+            "cell_bytes": bank_map.cell_bytes,
+            "bank_count": bank_map.bank_count,
+            "banks": bank_map.banks.tolist(),
+            "ways": bank_map.ways.tolist(),
+            "access": bank_map.access.name if bank_map.access else None,
+            "op": bank_map.access.op if bank_map.access else None,
+            "counts": _counts(bank_map),
         }
-        for one in maps
+        for bank_map in maps
     ]
 
 
-def _counts(one: BankMap) -> dict[str, object] | None:
-    if one.counts is None:
+def _counts(bank_map: BankMap) -> dict[str, object] | None:
+    if bank_map.counts is None:
         return None
-    counts = one.counts
-    known = {"actual": counts.actual, "ideal": counts.ideal, "excessive": counts.excessive}
-    return {"requests": counts.requests, "known": counts.known, **(known if counts.known else dict.fromkeys(known))}
+    counts = bank_map.counts
+    wavefronts = {"actual": counts.actual, "ideal": counts.ideal, "excessive": counts.excessive}
+    return {
+        "requests": counts.requests,
+        "known": counts.known,
+        **(wavefronts if counts.known else dict.fromkeys(wavefronts)),
+    }
 
 
 def _squares(console: Console) -> None:
-    console.print("Which column lies at each place, row XOR column. Each square is four of the one")
-    console.print("before; in its lower half they change sides.\n")
+    console.print("The column at each position: row XOR column. Each square is four copies of the")
+    console.print("previous one; in the lower half they swap sides.\n")
     sizes = ((f"{len(square)}x{len(square)}", square) for square in pictures.xor_squares())
     terminal.show_squares(sizes, console)
 
 
 def _sudoku(console: Console) -> None:
-    console.print("Which column lies at each place. Any square will do that has each number once in")
-    console.print("every row and every column: no row loses anything, a column meets every bank.\n")
+    console.print("The column at each position. Any square with each number once in every row and")
+    console.print("every column works: no element is lost, and a column touches every bank.\n")
     terminal.show_squares(pictures.sudoku().items(), console)
 
 

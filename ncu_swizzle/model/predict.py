@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle predict`` answers: for a kernel, a layout and its accesses, a CSV file, or an expression."""
+"""What ``ncu-swizzle predict`` answers for a kernel, a layout with accesses, a CSV file, or an expression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.jobs.entries import gather
 from ncu_swizzle.model import prediction
-from ncu_swizzle.model.prediction import Check, Prediction
+from ncu_swizzle.model.prediction import CheckedPrediction, Prediction
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.engine import RECORDED, Engine
 from ncu_swizzle.profiles.model import Profile
@@ -37,7 +37,7 @@ WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv fil
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictQuery:
     """The command line of ``ncu-swizzle predict``."""
 
     what: str
@@ -55,84 +55,86 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Predictions, and where something was counted or measured, what became of the comparison."""
+class PredictAnswer:
+    """Predictions, and their comparison with counts or measurements if there are any."""
 
     title: str
     predictions: tuple[Prediction, ...]
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckedPrediction, ...] = ()
     origin: str = ""
     unknown: int = 0  # requests that no rule covers
-    off: int | None = None  # requests that were measured otherwise; None where none was measured
+    off: int | None = None  # requests that differ from their measurement; None if none was measured
     note: str = ""
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing that was counted differs."""
+        """Whether every prediction equals its count."""
         return all(check.equal for check in self.checks) and not self.off
 
 
-def answer(asked: Asked) -> Answer:
-    """Return the predictions for what was asked; raise UsageError where it makes no sense."""
-    names = [kernel.name for _, kernel in asked.known]
-    if asked.what in names:
-        return _kernel(asked)
-    if asked.what.endswith((".csv", ".csv.gz")):
-        return _requests(asked.what, lanes.read(Path(asked.what), asked.op))
-    if ":" in asked.what or (asked.what.startswith("(") and not asked.op):
-        return _layout(asked)
-    if asked.op:
-        addresses = evaluate(asked.what, asked.threads).reshape(-1, WARP)
-        active = evaluate(asked.active or "1", asked.threads).reshape(-1, WARP) != 0
-        group = Requests(operations.find(asked.op).name, addresses, active)
-        return replace(_requests(asked.what, (group,)), note=_linear(group))
-    if asked.what.replace("-", "_").isidentifier() and "tid" not in asked.what:
-        asked.known.find(asked.what)  # says which kernel may have been meant
-    raise UsageError(f"{asked.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
+def answer(query: PredictQuery) -> PredictAnswer:
+    """Return the predictions for a query; raise UsageError if it is invalid."""
+    names = [kernel.name for _, kernel in query.known]
+    if query.what in names:
+        return _kernel(query)
+    if query.what.endswith((".csv", ".csv.gz")):
+        return _requests(query.what, lanes.read(Path(query.what), query.op))
+    if ":" in query.what or (query.what.startswith("(") and not query.op):
+        return _layout(query)
+    if query.op:
+        addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
+        active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
+        group = Requests(operations.find(query.op).name, addresses, active)
+        return replace(_requests(query.what, (group,)), note=_linear(group))
+    if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
+        query.known.find(query.what)  # raises with the closest name
+    raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
 
 
-def _kernel(asked: Asked) -> Answer:
-    target = asked.known.target(asked.what, asked.problem)
-    predictions = prediction.of_target(target)
+def _kernel(query: PredictQuery) -> PredictAnswer:
+    target = query.known.target(query.what, query.problem)
+    predictions = prediction.target_predictions(target)
     title = f"{target.name}, {in_words(target.problem)}"
-    profile, origin = _counted(asked, target)
+    profile, origin = _counted(query, target)
     if profile is None:
-        return Answer(title, predictions, origin=origin)
+        return PredictAnswer(title, predictions, origin=origin)
     if profile.problem and dict(profile.problem) != target.problem:
-        return Answer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
-    return Answer(title, predictions, prediction.against(predictions, profile), origin)
+        return PredictAnswer(title, predictions, origin=f"{origin}, but with {in_words(profile.problem)}: not compared")
+    return PredictAnswer(title, predictions, prediction.checked_against(predictions, profile), origin)
 
 
-def _counted(asked: Asked, target: Target) -> tuple[Profile | None, str]:
-    """Return the profile to hold a prediction against, and where it is from: a named file, else the recording."""
-    if asked.profile:
-        found = gather(asked.known, [asked.profile], Request(RECORDED), Engine(RECORDED))
-        matching = [profile for profile in found if profile.kernel.name in ("", target.name)] or found
+def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
+    """Return the profile to compare with and its origin: a named file, else the recording."""
+    if query.profile:
+        profiles = gather(query.known, [query.profile], Request(RECORDED), Engine(RECORDED))
+        matching = [profile for profile in profiles if profile.kernel.name in ("", target.name)] or profiles
         if len(matching) != 1:
-            raise BadFile(f"{asked.profile} has {len(matching)} kernels", f"name a file with {target.name} alone")
-        return matching[0], asked.profile
+            raise BadFile(f"{query.profile} has {len(matching)} kernels", f"name a file that has only {target.name}")
+        return matching[0], query.profile
     report = paths.recording(target.family.name, target.name)
     if report is None:
-        return None, "nothing is recorded"
+        return None, "there is no recording"
     (profile,) = reader.read(report)
     return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
 
 
-def _layout(asked: Asked) -> Answer:
-    tile = mapping.parse(asked.what, asked.element_bytes, asked.swizzle, asked.pad)
-    found = [
-        accesses.parse(text, tile.layout, tile.element_bytes, write, asked.threads)
-        for write, texts in ((True, asked.writes), (False, asked.reads))
+def _layout(query: PredictQuery) -> PredictAnswer:
+    tile = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
+    requested = [
+        accesses.parse(text, tile.layout, tile.element_bytes, write, query.threads)
+        for write, texts in ((True, query.writes), (False, query.reads))
         for text in texts
     ]
-    if not found:
-        raise UsageError("a layout alone makes no wavefronts", "name accesses: --write rows:16 --read column")
-    unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in found)
-    return Answer(str(tile), tuple(prediction.one(access, tile) for access in found), unknown=unknown)
+    if not requested:
+        raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
+    unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
+    return PredictAnswer(
+        str(tile), tuple(prediction.prediction_of(access, tile) for access in requested), unknown=unknown
+    )
 
 
 def _linear(group: Requests) -> str:
-    """Return why a single request of all lanes conflicts as it does, where its addresses are linear over GF(2)."""
+    """Return why a single full-warp request conflicts as it does, if its addresses are linear over GF(2)."""
     operation = operations.find(group.op)
     vectors = gf2.basis(group.addresses[0])
     if len(group.addresses) > 1 or not group.active.all() or vectors is None or operation.kind not in (LOAD, STORE):
@@ -146,63 +148,64 @@ def _linear(group: Requests) -> str:
     )
 
 
-def _requests(title: str, groups: Sequence[Requests]) -> Answer:
+def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
     predictions, unknown, off = [], 0, None
     for group in groups:
-        found = wavefronts(group.op, group.addresses, group.active, group.source)
-        unknown += int((~found.known).sum())
+        counted = wavefronts(group.op, group.addresses, group.active, group.source)
+        unknown += int((~counted.known).sum())
         if group.measured is not None:
-            pair = np.stack([found.actual, found.ideal], axis=1)
-            off = (off or 0) + int(((pair != group.measured).any(axis=1) & found.known).sum())
-        known = found.known.all()
+            pair = np.stack([counted.actual, counted.ideal], axis=1)
+            off = (off or 0) + int(((pair != group.measured).any(axis=1) & counted.known).sum())
+        known = counted.known.all()
         predictions.append(
             Prediction(
                 prediction.SASS[operations.find(group.op).kind],
                 "",
                 group.op,
                 len(group.addresses),
-                int(found.actual.sum()) if known else None,
-                int(found.ideal.sum()) if known else None,
+                int(counted.actual.sum()) if known else None,
+                int(counted.ideal.sum()) if known else None,
             )
         )
-    return Answer(title, tuple(predictions), unknown=unknown, off=off)
+    return PredictAnswer(title, tuple(predictions), unknown=unknown, off=off)
 
 
 # ------------------------------------------------------------------------------------------------ printing
 
 
-def show(asked: Asked, console: Console, data: bool = False) -> None:
-    """Print an answer as tables or as data."""
-    found = answer(asked)
+def show(query: PredictQuery, console: Console, data: bool = False) -> None:
+    """Print the answer as tables or as JSON."""
+    result = answer(query)
     if data:
-        sys.stdout.write(json.dumps(to_data(found), indent=1) + "\n")
+        sys.stdout.write(json.dumps(to_data(result), indent=1) + "\n")
         return
-    console.print(Text(found.title, style="bold"))
-    console.print(_table(found.predictions))
-    if found.note:
-        console.print(found.note, highlight=False)
-    if found.unknown:
-        console.print(f"{found.unknown:,} requests are unknown: no rule for them was found by measuring.")
-    if found.off is not None:
-        console.print(f"{found.off:,} requests were measured otherwise." if found.off else "As measured.")
-    if found.checks:
-        console.print(Text(f"\nBeside what was counted ({found.origin})", style="bold"))
-        console.print(_checks(found.checks))
-    elif found.origin:
-        console.print(f"Not compared: {found.origin}.", highlight=False)
+    console.print(Text(result.title, style="bold"))
+    console.print(_table(result.predictions))
+    if result.note:
+        console.print(result.note, highlight=False)
+    if result.unknown:
+        console.print(f"{result.unknown:,} requests are unknown: no measured rule covers them.")
+    if result.off is not None:
+        verdict = f"{result.off:,} requests differ from" if result.off else "All requests match"
+        console.print(f"{verdict} the measurement.")
+    if result.checks:
+        console.print(Text(f"\nCompared with the counts ({result.origin})", style="bold"))
+        console.print(_checks(result.checks))
+    elif result.origin:
+        console.print(f"Not compared: {result.origin}.", highlight=False)
 
 
 def _table(predictions: Iterable[Prediction]) -> Table:
     table = _columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
-    for one in predictions:
-        degree = f"{one.degree:.2f}" if one.degree is not None else "-"
-        conflicts = "*" if one.excessive else " "
-        table.add_row(one.name or one.access, one.op, *map(_count, (one.executed, one.wavefronts, one.ideal)),
-                      degree + conflicts)  # fmt: skip
+    for predicted in predictions:
+        degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
+        conflicts = "*" if predicted.excessive else " "
+        counts = map(_count, (predicted.executed, predicted.wavefronts, predicted.ideal))
+        table.add_row(predicted.name or predicted.access, predicted.op, *counts, degree + conflicts)
     return table
 
 
-def _checks(checks: Iterable[Check]) -> Table:
+def _checks(checks: Iterable[CheckedPrediction]) -> Table:
     table = _columns("access", right=("predicted", "counted"))
     table.add_column("", overflow="fold")
     for check in checks:
@@ -224,11 +227,13 @@ def _count(count: int | None) -> str:
     return "unknown" if count is None else f"{count:,}"
 
 
-def to_data(found: Answer) -> dict[str, object]:
-    """Return an answer as JSON takes it."""
+def to_data(result: PredictAnswer) -> dict[str, object]:
+    """Return an answer as JSON-serializable data."""
     return {
-        "title": found.title,
-        "accesses": [{"name": one.name, "op": one.op, **_counts(one)} for one in found.predictions],
+        "title": result.title,
+        "accesses": [
+            {"name": predicted.name, "op": predicted.op, **_counts(predicted)} for predicted in result.predictions
+        ],
         "counted": [
             {
                 **_counts(check.predicted),
@@ -236,21 +241,21 @@ def to_data(found: Answer) -> dict[str, object]:
                 "equal": check.equal,
                 "verdict": check.verdict,
             }
-            for check in found.checks
+            for check in result.checks
         ],
-        "origin": found.origin,
-        "unknown": found.unknown,
-        "off": found.off,
-        "agrees": found.agrees,
-        "note": found.note,
+        "origin": result.origin,
+        "unknown": result.unknown,
+        "off": result.off,
+        "agrees": result.agrees,
+        "note": result.note,
     }
 
 
-def _counts(one: Prediction) -> dict[str, object]:
+def _counts(predicted: Prediction) -> dict[str, object]:
     return {
-        "access": one.access,
-        "executed": one.executed,
-        "wavefronts": one.wavefronts,
-        "ideal": one.ideal,
-        "excessive": one.excessive,
+        "access": predicted.access,
+        "executed": predicted.executed,
+        "wavefronts": predicted.wavefronts,
+        "ideal": predicted.ideal,
+        "excessive": predicted.excessive,
     }

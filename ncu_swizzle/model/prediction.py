@@ -1,4 +1,4 @@
-"""Predictions: the wavefronts that a kernel's declared accesses have to take, beside the ones that ncu counted."""
+"""Predictions: the wavefronts of a kernel's declared accesses, and how they compare with ncu's counts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "
 
 @dataclass(frozen=True)
 class Prediction(Ratios):
-    """One access, or all of one kind: warp instructions, wavefronts, ideal ones. None: no rule is known."""
+    """One access, or all of one kind: warp instructions, actual and ideal wavefronts. None: no rule gives them."""
 
-    access: str  # SASS's name for it: LDS, STSM …
+    access: str  # the SASS opcode: LDS, STSM …
     name: str
     op: str
     executed: int | None
@@ -29,8 +29,8 @@ class Prediction(Ratios):
 
 
 @dataclass(frozen=True)
-class Check:
-    """A prediction of one kind of access beside what was counted, and what the difference is, in words."""
+class CheckedPrediction:
+    """The prediction for one kind of access, its count, and a verdict in words."""
 
     predicted: Prediction
     counted: Ratios | None
@@ -38,31 +38,33 @@ class Check:
 
     @property
     def equal(self) -> bool:
-        """Whether wavefronts and ideal ones are as predicted."""
+        """Whether actual and ideal wavefronts are as predicted."""
         return self.counted is not None and _pair(self.predicted) == _pair(self.counted)
 
 
-def of_target(target: Target) -> tuple[Prediction, ...]:
-    """Return a prediction for each declared access of a launch. Raises UsageError where none are declared."""
-    return tuple(one(access, tile.mapping, access.name) for tile in lookup.tiles_of(target) for access in tile.accesses)
+def target_predictions(target: Target) -> tuple[Prediction, ...]:
+    """Return a prediction for each declared access of a launch. Raises UsageError if none are declared."""
+    return tuple(
+        prediction_of(access, tile.mapping, access.name) for tile in lookup.tiles_of(target) for access in tile.accesses
+    )
 
 
-def one(access: Access, mapping: Mapping, name: str = "") -> Prediction:
-    """Return what an access takes under a mapping, as often as it is executed."""
-    found = access.wavefronts(mapping)
-    known = bool(found.known.all())
+def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Prediction:
+    """Return the totals over all executions of an access under a mapping."""
+    counted = access.wavefronts(mapping)
+    known = bool(counted.known.all())
     return Prediction(
         access=SASS[access.operation.kind],
         name=name or access.name,
         op=access.op,
         executed=access.requests * access.times,
-        wavefronts=int(found.actual.sum()) * access.times if known else None,
-        ideal=int(found.ideal.sum()) * access.times if known else None,
+        wavefronts=int(counted.actual.sum()) * access.times if known else None,
+        ideal=int(counted.ideal.sum()) * access.times if known else None,
     )
 
 
 def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
-    """Return the sums over each kind of access."""
+    """Return the totals for each kind of access."""
     kinds: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         kinds.setdefault(prediction.access, []).append(prediction)
@@ -79,16 +81,16 @@ def by_kind(predictions: Sequence[Prediction]) -> tuple[Prediction, ...]:
     )
 
 
-def against(predictions: Sequence[Prediction], profile: Profile) -> tuple[Check, ...]:
-    """Return each kind of access beside the profile's counts, kinds that were not predicted included."""
+def checked_against(predictions: Sequence[Prediction], profile: Profile) -> tuple[CheckedPrediction, ...]:
+    """Return each kind of access with the profile's counts, including kinds that were not predicted."""
     counted = profile.accesses
     checks = [
-        Check(prediction, counted.get(prediction.access), _verdict(prediction, profile))
+        CheckedPrediction(prediction, counted.get(prediction.access), _verdict(prediction, profile))
         for prediction in by_kind(predictions)
     ]
     for access in counted.keys() - {prediction.access for prediction in predictions}:
         nothing = Prediction(access, "", "", 0, 0, 0)
-        checks.append(Check(nothing, counted[access], _verdict(nothing, profile)))
+        checks.append(CheckedPrediction(nothing, counted[access], _verdict(nothing, profile)))
     return tuple(checks)
 
 
@@ -97,11 +99,11 @@ def _verdict(predicted: Prediction, profile: Profile) -> str:
     if counted is None:
         return "not executed"
     if predicted.wavefronts is None:
-        return "unknown: no rule for this pattern was found by measuring"
+        return "unknown: no measured rule covers this pattern"
     if _pair(predicted) != _pair(counted):
         return "differs: the compiler may have fused, split or dropped accesses; see the instructions in the report"
     same = predicted.executed == counted.executed
-    return "equal" if same else "equal wavefronts, but another number of instructions"
+    return "equal" if same else "equal wavefronts, but a different number of instructions"
 
 
 def _pair(counts: Ratios) -> tuple[int | None, int | None]:
@@ -109,5 +111,5 @@ def _pair(counts: Ratios) -> tuple[int | None, int | None]:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    found = list(counts)
-    return None if None in found else sum(count for count in found if count is not None)
+    values = list(counts)
+    return None if None in values else sum(count for count in values if count is not None)

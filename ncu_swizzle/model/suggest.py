@@ -1,4 +1,4 @@
-"""What ``ncu-swizzle suggest`` answers: for a tile of the user's, or for the tiles of a catalogue kernel."""
+"""What ``ncu-swizzle suggest`` answers for a user's tile or for the tiles of a catalogue kernel."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
 from ncu_swizzle.tiles import lookup
 
-SHOWN = 5  # candidates of a table
+SHOWN = 5  # candidates in a table
 CODE = ("both", "cuda", "cute", "none")
 
 
 @dataclass(frozen=True)
-class Asked:
+class SuggestQuery:
     """The command line of ``ncu-swizzle suggest``."""
 
     what: str
@@ -37,14 +37,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A tile, its accesses, what was found, and which access to leave away where nothing was."""
+class SuggestAnswer:
+    """A tile, its accesses, the suggestion, and which access to drop if there is no solution."""
 
     title: str
     accesses: tuple[Access, ...]
     suggestion: Suggestion
-    unit: int | None = None  # elements that a catalogue kernel's layout policy counts
-    today: str = ""  # what the catalogue kernel has now
+    unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
+    today: str = ""  # the mapping that the catalogue kernel uses now
     without: tuple[tuple[str, Candidate], ...] = ()
 
     @property
@@ -52,48 +52,48 @@ class Answer:
         return self.suggestion.best or self.suggestion.closest
 
 
-def answers(asked: Asked) -> Iterator[Answer]:
-    """Yield an answer for the tile, or for each tile of the kernel. Raises UsageError."""
-    if ":" in asked.what or asked.what.startswith("("):
-        plain = mapping.parse(asked.what, asked.element_bytes)
-        named = [accesses.parse(text, plain.layout, asked.element_bytes, True, asked.threads) for text in asked.writes]
-        named += [accesses.parse(text, plain.layout, asked.element_bytes, False, asked.threads) for text in asked.reads]
-        yield _answer(Answer(f"{plain}, {asked.element_bytes} bytes an element", tuple(named),
-                             suggest(plain, named, asked.constraints)), asked.constraints)  # fmt: skip
+def answers(query: SuggestQuery) -> Iterator[SuggestAnswer]:
+    """Yield an answer for the tile, or one per tile of the kernel. Raises UsageError."""
+    if ":" in query.what or query.what.startswith("("):
+        plain = mapping.parse(query.what, query.element_bytes)
+        named = [accesses.parse(text, plain.layout, query.element_bytes, True, query.threads) for text in query.writes]
+        named += [accesses.parse(text, plain.layout, query.element_bytes, False, query.threads) for text in query.reads]
+        yield _answer(SuggestAnswer(f"{plain}, {query.element_bytes} bytes per element", tuple(named),
+                             suggest(plain, named, query.constraints)), query.constraints)  # fmt: skip
         return
-    if asked.writes or asked.reads:
-        raise UsageError(f"{asked.what}'s accesses are declared", "leave --write and --read away, or name a layout")
-    target = collection.shipped().target(asked.what, asked.problem)
+    if query.writes or query.reads:
+        raise UsageError(f"{query.what}'s accesses are already declared", "omit --write and --read, or name a layout")
+    target = collection.shipped().target(query.what, query.problem)
     for tile in lookup.tiles_of(target):
         plain = tile.mapping.plain
-        limits = replace(asked.constraints, copies=tile.copies)
-        title = f"{target.name}, {tile.name}: {plain}, {plain.element_bytes} bytes an element"
-        found = suggest(plain, tile.accesses, limits)
-        yield _answer(Answer(title, tile.accesses, found, tile.unit, str(tile.mapping.transform)), limits)
+        limits = replace(query.constraints, copies=tile.copies)
+        title = f"{target.name}, {tile.name}: {plain}, {plain.element_bytes} bytes per element"
+        suggestion = suggest(plain, tile.accesses, limits)
+        yield _answer(SuggestAnswer(title, tile.accesses, suggestion, tile.unit, str(tile.mapping.transform)), limits)
 
 
-def _answer(answer: Answer, limits: Constraints) -> Answer:
-    """Return the answer, and where nothing is clean, which single access stands in the way."""
+def _answer(answer: SuggestAnswer, limits: Constraints) -> SuggestAnswer:
+    """Return the answer; if nothing is clean, with each single access whose removal makes it solvable."""
     if answer.suggestion.best or len(answer.accesses) < 2:
         return answer
-    found = []
+    alternatives = []
     for number, left_out in enumerate(answer.accesses):
         rest = [*answer.accesses[:number], *answer.accesses[number + 1 :]]
         best = suggest(answer.suggestion.plain.mapping, rest, limits).best
         if best:
-            found.append((left_out.name, best))
-    return replace(answer, without=tuple(found))
+            alternatives.append((left_out.name, best))
+    return replace(answer, without=tuple(alternatives))
 
 
-def show(asked: Asked, console: Console, source: str = "both", data: bool = False) -> None:
-    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none), or as data."""
+def show(query: SuggestQuery, console: Console, source: str = "both", data: bool = False) -> None:
+    """Print the answers with code to paste (`source`: CUDA, CuTe, both or none), or as JSON."""
     if source not in CODE:
-        raise UsageError(f"there is no code {source!r}", f"--code {', '.join(CODE)}")
-    found = list(answers(asked))
+        raise UsageError(f"unknown code {source!r}", f"--code {', '.join(CODE)}")
+    results = list(answers(query))
     if data:
-        sys.stdout.write(json.dumps([to_data(answer) for answer in found], indent=1) + "\n")
+        sys.stdout.write(json.dumps([to_data(answer) for answer in results], indent=1) + "\n")
         return
-    for answer in found:
+    for answer in results:
         _show(answer, console)
         for title, text in code_of(answer).items():
             if source in ("both", title.lower()):
@@ -101,8 +101,8 @@ def show(asked: Asked, console: Console, source: str = "both", data: bool = Fals
                 console.out(text.rstrip(), highlight=False)
 
 
-def code_of(answer: Answer) -> dict[str, str]:
-    """Return the code of the chosen mapping, by language; CuTe is missing where it has no word for it."""
+def code_of(answer: SuggestAnswer) -> dict[str, str]:
+    """Return the code of the chosen mapping, by language; CuTe is missing if it cannot express the mapping."""
     chosen = answer.chosen.mapping
     unit = answer.unit
     cuda = code.cuda(chosen, answer.accesses) if unit is None else code.policy(chosen, unit)
@@ -110,34 +110,34 @@ def code_of(answer: Answer) -> dict[str, str]:
     return {"CUDA": cuda, **({"CuTe": cute} if cute else {})}
 
 
-def _show(answer: Answer, console: Console) -> None:
-    found = answer.suggestion
+def _show(answer: SuggestAnswer, console: Console) -> None:
+    suggestion = answer.suggestion
     console.print(Text(answer.title, style="bold"))
     console.print(_accesses(answer))
     console.print()
-    if found.best is None:
-        what = "Impossible within these constraints" if found.complete else "Nothing was found"
-        none = "no XOR and no padding keeps all of these accesses free of conflicts."
+    if suggestion.best is None:
+        what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
+        none = "no XOR or padding makes all of these accesses conflict-free."
         console.print(Text(f"{what}: {none}", style="bold"))
     else:
-        console.print(Text(f"Take {found.best.mapping.transform}.", style="bold"))
+        console.print(Text(f"Use {suggestion.best.mapping.transform}.", style="bold"))
     if answer.today:
-        console.print(f"The kernel has now: {answer.today}.", highlight=False)
-    console.print(_candidates(found.clean or (found.closest,)))
-    if len(found.clean) > SHOWN:
-        console.print(Text(f"{len(found.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
-    for note in found.notes:
+        console.print(f"The kernel currently uses {answer.today}.", highlight=False)
+    console.print(_candidates(suggestion.clean or (suggestion.closest,)))
+    if len(suggestion.clean) > SHOWN:
+        console.print(Text(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
+    for note in suggestion.notes:
         console.print(Text(note, style="dim"))
-    if found.unjudged:
-        names = ", ".join(found.unjudged)
-        console.print(Text(f"Not judged: {names}. No rule is known for its wavefronts.", style="bold"))
+    if suggestion.unjudged:
+        names = ", ".join(suggestion.unjudged)
+        console.print(Text(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(f"Without {name} it is possible: {best.mapping.transform}.", highlight=False)
+        console.print(f"Without {name}, {best.mapping.transform} works.", highlight=False)
 
 
-def _accesses(answer: Answer) -> Table:
+def _accesses(answer: SuggestAnswer) -> Table:
     table = _table("access", "instruction")
-    for title in ("ideal", "as it is", str(answer.chosen.mapping.transform)):
+    for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
         table.add_column(title, justify="right", overflow="fold")
     plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
     for access in answer.accesses:
@@ -179,19 +179,19 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def to_data(answer: Answer) -> dict[str, object]:
-    """Return an answer as JSON takes it."""
-    found = answer.suggestion
+def to_data(answer: SuggestAnswer) -> dict[str, object]:
+    """Return an answer as JSON-serializable data."""
+    suggestion = answer.suggestion
     return {
         "title": answer.title,
-        "possible": found.best is not None,
+        "possible": suggestion.best is not None,
         "accesses": [{"name": a.name, "op": a.op, "writes": a.writes} for a in answer.accesses],
-        "plain": _candidate(found.plain),
-        "clean": [_candidate(candidate) for candidate in found.clean],
-        "closest": _candidate(found.closest),
-        "notes": list(found.notes),
-        "unjudged": list(found.unjudged),
-        "complete": found.complete,
+        "plain": _candidate(suggestion.plain),
+        "clean": [_candidate(candidate) for candidate in suggestion.clean],
+        "closest": _candidate(suggestion.closest),
+        "notes": list(suggestion.notes),
+        "unjudged": list(suggestion.unjudged),
+        "complete": suggestion.complete,
         "without": {name: str(best.mapping.transform) for name, best in answer.without},
         "code": code_of(answer),
     }

@@ -1,4 +1,4 @@
-"""Bank maps and the pictures around them, on a terminal of 80 columns. A mark stands beside every colour."""
+"""Bank maps and related pictures on an 80-column terminal. No information is in colour alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle.smem.bankmap import BANKS, BankMap, Counts, Phase
+from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.fragments import Fragment
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping, tma_alignment, tma_mode
@@ -17,13 +17,13 @@ from ncu_swizzle.smem.pictures import Bits, Places
 
 WIDTH = 80
 ROWS_SHOWN = 32
-DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUV"  # one for each of 32 banks, where cells are narrow
-CONFLICT, CLEAN, QUIET = "black on color(214)", "color(32)", "dim"  # orange and blue: apart for every eye
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUV"  # one per bank, for narrow cells
+CONFLICT, CLEAN, QUIET = "black on color(214)", "color(32)", "dim"  # orange and blue: safe for colour-blind readers
 SOURCE, TARGET = "bold color(32)", "bold underline color(208)"
 
 
 def show(bank_map: BankMap, console: Console) -> None:
-    """Print a map, what its cells are, and what its access costs."""
+    """Print a map, what its cells are, and the cost of its access."""
     console.print(Text(bank_map.title, style="bold"))
     console.print(Text(_cells_are(bank_map), style=QUIET))
     console.print()
@@ -36,26 +36,26 @@ def show(bank_map: BankMap, console: Console) -> None:
         console.print(Text(counted(bank_map.access.name, bank_map.access.op, bank_map.counts)))
 
 
-def counted(name: str, op: str, counts: Counts) -> str:
-    """Return what an access costs, in one sentence."""
+def counted(name: str, op: str, counts: MapCounts) -> str:
+    """Return the cost of an access in one sentence."""
     head = f"{name}: {counts.requests:,} {'request' if counts.requests == 1 else 'requests'}"
     head += f" of {op}" if name != op else ""
     if not counts.known:
-        return f"{head}, wavefronts unknown: no rule for this pattern was found by measuring."
-    excess = f"{counts.excessive:,} excessive" if counts.excessive else "free of conflicts"
-    taken = f" ({counts.collisions:,} lanes find their bank taken)" if counts.excessive and counts.collisions else ""
+        return f"{head}, wavefronts unknown: no measured rule covers this pattern."
+    excess = f"{counts.excessive:,} excessive" if counts.excessive else "conflict-free"
+    taken = f" ({counts.collisions:,} lanes find their bank busy)" if counts.excessive and counts.collisions else ""
     return f"{head}, {counts.actual:,} wavefronts, {counts.ideal:,} ideal: {excess}{taken}."
 
 
 def facts(mapping: Mapping, console: Console) -> None:
-    """Print what a mapping costs and allows, and whether it loses elements."""
+    """Print the size, access width and TMA mode of a mapping, or that it loses elements."""
     lost = mapping.collision()
     if lost:
-        console.print(Text(f"Not a bijection: {lost}. What is written second destroys the first.", style="bold red"))
+        console.print(Text(f"Not a bijection: {lost}. The second write overwrites the first.", style="bold red"))
         return
     mode = tma_mode(mapping)
     parts = [f"{mapping.bytes:,} bytes", f"accesses of up to {mapping.vector_bytes()} bytes stay whole"]
-    aligned = f"TMA writes it in mode {mode}, at multiples of {tma_alignment(mapping):,} bytes"
+    aligned = f"TMA writes it in mode {mode}, aligned to {tma_alignment(mapping):,} bytes"
     parts.append({None: "TMA cannot write it", "none": "TMA writes it without a swizzle"}.get(mode, aligned))
     console.print(Text(f"A bijection; {'; '.join(parts)}."))
 
@@ -116,7 +116,7 @@ def _cell(bank: int, ways: int, width: int) -> Text:
 
 
 def show_phases(name: str, request: int, phases: tuple[Phase, ...], console: Console) -> None:
-    """Print the phases of one request: who is served together, in which banks, and in how many turns."""
+    """Print the phases of one request: the lanes served together, their banks, and the number of passes."""
     console.print(Text(f"{name}, request {request}", style="bold"))
     console.print(
         Text(f"{'phase':<7}{'lanes':<9}{'from cell':<12}{'to cell':<12}{'banks':<26}{'turns':>6}", style=QUIET)
@@ -135,7 +135,7 @@ def show_phases(name: str, request: int, phases: tuple[Phase, ...], console: Con
 
 def show_widths(console: Console) -> None:
     """Print how the lanes of a request are split into phases, for every instruction."""
-    console.print(Text("Lanes that are served together, and so can conflict", style="bold"))
+    console.print(Text("Lanes that are served together and can conflict", style="bold"))
     groups: dict[tuple[int, int, tuple[range, ...]], list[str]] = {}
     for operation in map(find, NAMES):
         groups.setdefault((operation.width_bytes, operation.lanes, operation.phases), []).append(operation.name)
@@ -144,13 +144,13 @@ def show_widths(console: Console) -> None:
         console.print()
         console.print(Text(", ".join(names)))
         banked = f"{banks} banks of {max(width, 4)} bytes"
-        console.print(Text(f"  {width} bytes a lane: {len(phases)} x {lanes} lanes on {banked}", style="bold"))
+        console.print(Text(f"  {width} bytes per lane: {len(phases)} x {lanes} lanes on {banked}", style="bold"))
         for number, phase in enumerate(phases):
             console.print(f"  phase {number}: lanes {phase[0]}-{phase[-1]}", highlight=False)
 
 
 def _ranges(banks: list[int]) -> str:
-    """Return ``0-3, 8-11``; shortened where it is long."""
+    """Return ``0-3, 8-11``; shortened if it is long."""
     runs: list[list[int]] = []
     for bank in banks:
         if runs and bank == runs[-1][1] + 1:
@@ -165,7 +165,7 @@ def _ranges(banks: list[int]) -> str:
 
 
 def show_bits(bits: Bits, console: Console) -> None:
-    """Print byte addresses in binary, source and target bits marked above and in colour."""
+    """Print byte addresses in binary, with source and target bits marked above them and in colour."""
     marked = Text.assemble(*((letter, _bit_style(letter)) for letter in bits.legend))
     head = Text(" " * 23).append_text(marked).append(" " * 10).append_text(marked) if bits.source else Text("")
     console.print(head)
@@ -190,7 +190,7 @@ def _bit_style(letter: str) -> str:
 
 
 def show_places(before: Places, after: Places, console: Console) -> None:
-    """Print memory before and after, a line per row: which column (or row.column) lies at each place."""
+    """Print memory before and after, one line per row: the column (or row.column) at each position."""
     wide = max(_places_width(before), _places_width(after))
     drawings = [list(_places(places, wide)) for places in (before, after)]
     left = max(map(len, drawings[0]))
@@ -206,7 +206,7 @@ def show_places(before: Places, after: Places, console: Console) -> None:
 
 
 def _places_width(places: Places) -> int:
-    """Return the width of a place: its name and a blank, one letter where names of one letter are enough."""
+    """Return the width of a position: its label and a blank; one letter if one-letter labels are enough."""
     longest = len(str(places.columns.max())) + (0 if places.stays_in_row else 1 + len(str(places.rows.max())))
     fits = 6 + (1 + longest) * places.columns.shape[1] <= WIDTH
     return 1 + longest if fits or not places.stays_in_row or places.columns.max() >= len(DIGITS) else 2
@@ -227,7 +227,7 @@ def _place(row: int, column: int, alone: bool, width: int) -> str:
 
 
 def show_squares(squares: Iterable[tuple[str, Ints]], console: Console) -> None:
-    """Print square maps, their quarters apart."""
+    """Print square maps with their quarters separated."""
     for title, square in squares:
         console.print(Text(title, style="bold"))
         half = len(square) // 2
@@ -241,12 +241,12 @@ def show_squares(squares: Iterable[tuple[str, Ints]], console: Console) -> None:
 
 
 def show_fragments(shape: str, fragments: Iterable[Fragment], console: Console) -> None:
-    """Print who holds what: lane and elements of each operand."""
-    console.print(Text(f"mma.{shape}, 16-bit operands: LANE:ELEMENTS that hold each place"))
+    """Print the lane and the elements that hold each cell of each operand."""
+    console.print(Text(f"mma.{shape}, 16-bit operands: LANE:ELEMENTS that hold each cell"))
     for fragment in fragments:
         rows, columns = fragment.shape
         letter = fragment.name.lower()
-        title = f"\n{fragment.name}, {rows}x{columns}: {fragment.elements} elements a lane"
+        title = f"\n{fragment.name}, {rows}x{columns}: {fragment.elements} elements per lane"
         console.print(Text(title, style="bold"))
         paired = bool((fragment.lane[:, ::2] == fragment.lane[:, 1::2]).all())
         step, width = (2, 9) if paired else (1, 7)

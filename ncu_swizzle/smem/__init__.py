@@ -1,4 +1,6 @@
-"""Shared memory as the hardware sees it: banks, phases, wavefronts. NumPy only, no GPU."""
+"""Models shared memory: which banks an access touches, how many wavefronts it takes, which layouts avoid conflicts.
+It needs only NumPy and no GPU; it imports no other room.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An access: which cells of a tile the lanes of each request touch, and with which instruction.
+"""Accesses: which cells of a tile the lanes of each request touch, and with which instruction.
 
-A short text names the usual ones (see `parse`); anything else is an expression in ``tid``.
+Common patterns have names (see `parse`); any other is an expression in ``tid``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ EXAMPLE = "row, row:16, rows:16, column, column:16, cp.async, ldmatrix, mma, or 
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """N requests of 32 lanes: the cell that each lane starts at; `times` is how often all of them are executed.
+    """N requests of 32 lanes: each lane's first cell. `times` is how often all of them are executed.
 
-    `source` are the global byte addresses that cp.async reads, relative to a line's start.
+    `source` holds the global byte addresses that cp.async reads, relative to the start of a line.
     """
 
     name: str
@@ -58,13 +58,13 @@ class Access:
         return wavefronts(self.op, self.addresses(mapping), self.active, self.source)
 
     def granule(self, element_bytes: int) -> int:
-        """Return how many elements a lane needs to lie together."""
+        """Return how many contiguous elements a lane needs."""
         return max(1, self.operation.width_bytes // element_bytes)
 
 
 @dataclass(frozen=True)
 class Surface:
-    """A tile as accesses see it: rows and columns of elements, and along which of them memory is contiguous."""
+    """A tile as accesses see it: its rows and columns, and which of the two is contiguous in memory."""
 
     layout: Layout
     element_bytes: int
@@ -75,47 +75,47 @@ class Surface:
 
     @property
     def column_major(self) -> bool:
-        """Whether neighbours in a column are neighbours in memory."""
+        """Whether columns are contiguous in memory."""
         rows, columns = self.layout.modes
         return bool(rows.leaves[0][1] == 1 and rows.size > 1 and (columns.leaves[0][1] != 1 or columns.size == 1))
 
     def units(self, width_bytes: int) -> tuple[int, int, int]:
-        """Return how many units of so many bytes the tile has down and across, and the elements of one."""
+        """Return how many units of `width_bytes` the tile has down and across, and the elements per unit."""
         length = max(1, width_bytes // self.element_bytes)
         down, across = self.shape[::-1] if self.column_major else self.shape
         if across % length:
             raise UsageError(
-                f"{self.layout} has runs of {across} elements: {width_bytes} bytes a lane do not divide them", EXAMPLE
+                f"{self.layout} has runs of {across} elements, not a multiple of {width_bytes} bytes per lane", EXAMPLE
             )
         units = (down, across // length)
         return (*(units[::-1] if self.column_major else units), length)
 
     def cells(self, down: Ints, across: Ints, length: int) -> tuple[Ints, Ints]:
-        """Return the first cells, row and column, of units."""
+        """Return the row and the column of each unit's first element."""
         return (down * length, across) if self.column_major else (down, across * length)
 
 
 def parse(text: str, layout: Layout, element_bytes: int, write: bool = False, threads: int = WARP) -> Access:
-    """Return the access that a text names, over a whole tile. Raises UsageError.
+    """Return the access with this name, over a whole tile. Raises UsageError.
 
-    ``row``, ``column``      a request per row or column, one element a lane; ``row:16``: 16 bytes a lane
-    ``rows``, ``columns``    the same, 32 lanes at a time: a request goes on in the next row
-    ``cp.async``             ``rows:16`` from contiguous global rows, past L1; ``cp.async:4``, ``:8`` through it
-    ``ldmatrix``             8x8 matrices of 16-byte rows, as many at once as fit; ``.x1 .x2 .x4``, ``.trans``
-    ``stmatrix``             the same, written
-    ``mma``                  the accumulators of mma.m16n8: two elements a lane, four lanes a row
+    ``row``, ``column``      one request per row or column, one element per lane; ``row:16``: 16 bytes per lane
+    ``rows``, ``columns``    the same in full warps: a request may continue in the next row
+    ``cp.async``             ``rows:16`` from contiguous global rows, bypassing L1; ``cp.async:4``, ``:8`` through L1
+    ``ldmatrix``             8x8 matrices of 16-byte rows, as many per instruction as fit; ``.x1 .x2 .x4``, ``.trans``
+    ``stmatrix``             the same for stores
+    ``mma``                  the accumulators of mma.m16n8: two elements per lane, four lanes per row
     ``OP@ROW,COLUMN``        any instruction; two expressions in tid, lane and warp
     """
     surface = Surface(layout, element_bytes)
     if "@" in text:
         return _expression(text, threads, surface)
-    found = re.fullmatch(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d+))?", text)
-    if not found:
-        raise UsageError(f"{text!r} is no access", EXAMPLE)
-    name, width = found[1], int(found[2] or 0)
+    match = re.fullmatch(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d+))?", text)
+    if not match:
+        raise UsageError(f"{text!r} is not a valid access", EXAMPLE)
+    name, width = match[1], int(match[2] or 0)
     if "matrix" in name:
         if width:
-            raise UsageError(f"{text!r}: a row of {name} always has 16 bytes", EXAMPLE)
+            raise UsageError(f"{text!r}: a row of {name} is always 16 bytes", EXAMPLE)
         return _matrices(name, surface)
     if name == "mma":
         return _accumulators(surface, width or 2 * element_bytes, write)
@@ -126,37 +126,37 @@ def parse(text: str, layout: Layout, element_bytes: int, write: bool = False, th
 
 def _named(width: int, write: bool) -> str:
     if width not in TYPES:
-        raise UsageError(f"no lane accesses {width} bytes", f"one of {', '.join(map(str, TYPES))} bytes; {EXAMPLE}")
+        raise UsageError(f"a lane cannot access {width} bytes", f"one of {', '.join(map(str, TYPES))} bytes; {EXAMPLE}")
     return f"{'st' if write else 'ld'}.shared.{TYPES[width]}"
 
 
 def _lines(name: str, surface: Surface, width: int, write: bool) -> Access:
     op = _named(width, write)
     down, across, length = surface.units(width)
-    lines, places = (down, across) if name.startswith("row") else (across, down)
-    # Lines that go on in the next one, or each line alone in requests of up to 32 lanes.
-    run = lines * places if name.endswith("s") else places
-    starts = range(0, lines * places, run)
+    lines, cells = (down, across) if name.startswith("row") else (across, down)
+    # Either all lines in one run, or each line by itself in requests of up to 32 lanes.
+    run = lines * cells if name.endswith("s") else cells
+    starts = range(0, lines * cells, run)
     number = np.concatenate([_whole_warps(np.arange(i, i + run)) for i in starts]).reshape(-1, WARP)
     active = number >= 0
-    line, place = np.divmod(np.maximum(number, 0), places)
-    rows, columns = surface.cells(*((line, place) if name.startswith("row") else (place, line)), length)
+    line, cell = np.divmod(np.maximum(number, 0), cells)
+    rows, columns = surface.cells(*((line, cell) if name.startswith("row") else (cell, line)), length)
     suffix = f":{width}" if width != surface.element_bytes else ""
     return Access(f"{name}{suffix}", op, rows, columns, None if active.all() else active)
 
 
 def _whole_warps(numbers: Ints) -> Ints:
-    """Return the numbers with -1 after them, up to a multiple of 32."""
+    """Return the numbers padded with -1 to a multiple of 32."""
     return np.concatenate([numbers, np.full(-len(numbers) % WARP, -1)])
 
 
 def _copy(surface: Surface, width: int) -> Access:
     if width not in (4, 8, 16):
-        raise UsageError(f"cp.async cannot copy {width} bytes a lane", "cp.async, cp.async:8 or cp.async:4")
+        raise UsageError(f"cp.async cannot copy {width} bytes per lane", "cp.async, cp.async:8 or cp.async:4")
     lines = _lines("columns" if surface.column_major else "rows", surface, width, True)
     run = surface.shape[0 if surface.column_major else 1]
-    line, place = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)
-    source = (line * run + place) * surface.element_bytes
+    line, cell = (lines.columns, lines.rows) if surface.column_major else (lines.rows, lines.columns)
+    source = (line * run + cell) * surface.element_bytes
     op = "cp.async.cg.16" if width == ROW else f"cp.async.ca.{width}"
     return Access(
         "cp.async" if width == ROW else f"cp.async:{width}", op, lines.rows, lines.columns, lines.active, source
@@ -166,8 +166,8 @@ def _copy(surface: Surface, width: int) -> Access:
 def _matrices(name: str, surface: Surface) -> Access:
     units_down, units_across, length = surface.units(ROW)
     rows, units = (units_across, units_down) if surface.column_major else (units_down, units_across)
-    found = re.search(r"\.x([124])", name)
-    wanted = [int(found[1])] if found else [4, 2, 1]
+    match = re.search(r"\.x([124])", name)
+    wanted = [int(match[1])] if match else [4, 2, 1]
     for count in wanted:
         for tall in (2, 1, 4) if count == 4 else (2, 1) if count == 2 else (1,):
             wide = count // tall
@@ -182,7 +182,7 @@ def _matrices(name: str, surface: Surface) -> Access:
 
 
 def _blocks(down: int, across: int, tall: int, wide: int) -> tuple[Ints, Ints]:
-    """Return the row and the unit of each lane in blocks of `tall` rows and `wide` units, lanes down the rows first."""
+    """Return the row and unit of each lane in blocks of `tall` rows by `wide` units; lanes run down rows first."""
     block = np.arange(down * across)[:, None]
     lane = np.arange(WARP)[None, :] % (tall * wide)
     return block // across * tall + lane % tall, block % across * wide + lane // tall
@@ -191,9 +191,11 @@ def _blocks(down: int, across: int, tall: int, wide: int) -> tuple[Ints, Ints]:
 def _accumulators(surface: Surface, width: int, write: bool) -> Access:
     rows, columns = surface.shape
     if surface.column_major or rows % 8 or columns % 8:
-        raise UsageError(f"mma's accumulators need rows of memory, 8x8 at a time, not {surface.layout}", EXAMPLE)
+        raise UsageError(f"mma accumulators need a row-major tile of 8x8 blocks, not {surface.layout}", EXAMPLE)
     if width != 2 * surface.element_bytes:
-        raise UsageError("a lane holds two neighbouring accumulators", f"mma alone: {2 * surface.element_bytes} bytes")
+        raise UsageError(
+            "a lane holds two adjacent accumulators", f"mma without a width: {2 * surface.element_bytes} bytes"
+        )
     lane = np.arange(WARP)[None, :]
     block = np.arange(rows // 8 * (columns // 8))[:, None]
     return Access(
@@ -209,14 +211,14 @@ def _expression(text: str, threads: int, surface: Surface) -> Access:
     parts = split(cells)
     operations.find(op)
     if len(parts) != 2:
-        raise UsageError(f"{cells!r} has to be a row and a column, with a comma between them", EXAMPLE)
+        raise UsageError(f"{cells!r} must be a row and a column, separated by a comma", EXAMPLE)
     rows, columns = (evaluate(part, threads).reshape(-1, WARP) for part in parts)
-    for what, found, size in (("row", rows, surface.shape[0]), ("column", columns, surface.shape[1])):
-        outside = np.argwhere((found < 0) | (found >= size))
+    for what, values, size in (("row", rows, surface.shape[0]), ("column", columns, surface.shape[1])):
+        outside = np.argwhere((values < 0) | (values >= size))
         if len(outside):
-            request, lane = (int(place) for place in outside[0])
+            request, lane = (int(index) for index in outside[0])
             raise UsageError(
-                f"{text!r} puts thread {request * WARP + lane} into {what} {found[request, lane]} of {size}",
-                f"keep the {what} between 0 and {size - 1}, such as with % {size}",
+                f"{text!r} puts thread {request * WARP + lane} in {what} {values[request, lane]} of {size}",
+                f"keep the {what} between 0 and {size - 1}, e.g. with % {size}",
             )
     return Access(text, op, rows, columns)

@@ -1,7 +1,4 @@
-"""Bank maps: in which bank each cell of a tile lies, and which cells an access finds contended. Plain data.
-
-What a terminal or a page shows is laid out elsewhere.
-"""
+"""Bank maps: the bank of each cell of a tile, and the cells that conflict under an access. Plain data, no rendering."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ from ncu_swizzle.smem.wavefronts import Bools
 BANKS = 32
 WORD = 4  # bytes of a bank
 LEAST_PERIOD = 8  # rows: those of an 8x8 matrix
-CHUNK = 1 << 12  # requests looked at together
+CHUNK = 1 << 12  # requests processed together
 
 
 @dataclass(frozen=True)
-class Counts:
+class MapCounts:
     """The wavefronts of an access under one mapping; `collisions` counts the lanes beyond the first of each bank."""
 
     requests: int
@@ -40,7 +37,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Phase:
-    """Lanes that are served together: the cell and the banks of each active lane, and the ways of their conflict."""
+    """Lanes served together: the cell and the first bank of each active lane, and how many ways they conflict."""
 
     lanes: tuple[int, ...]
     cells: tuple[tuple[int, int], ...]
@@ -51,7 +48,7 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class BankMap:
-    """A tile as cells of `cell_bytes`: the first bank of each, and how many words its access wants of that bank."""
+    """A tile in cells of `cell_bytes`: the first bank of each, and how many words of that bank its phase accesses."""
 
     mapping: Mapping
     access: Access | None
@@ -59,19 +56,19 @@ class BankMap:
     ways: Ints  # 0: not accessed, 1: alone
     cell_bytes: int
     bank_count: int
-    counts: Counts | None
-    lines: tuple[tuple[int, int], ...] = ()  # actual and ideal wavefronts of each row of cells, for access by rows
+    counts: MapCounts | None
+    lines: tuple[
+        tuple[int, int], ...
+    ] = ()  # actual and ideal wavefronts of each row of cells, if the access is by rows
 
     @property
     def title(self) -> str:
         swizzled = not isinstance(self.mapping.transform, Identity)
-        return (
-            f"{self.mapping.layout} with {self.mapping.transform}" if swizzled else f"{self.mapping.layout}, as it is"
-        )
+        return f"{self.mapping.layout} with {self.mapping.transform}" if swizzled else f"{self.mapping.layout}, plain"
 
     @property
     def period(self) -> int:
-        """After how many rows, 8 or more, the map repeats itself."""
+        """The number of rows, 8 or more, after which the map repeats."""
         rows = len(self.banks)
         both = np.stack([self.banks, self.ways])
         sizes = (size for size in range(min(LEAST_PERIOD, rows), rows) if rows % size == 0)
@@ -83,9 +80,9 @@ class BankMap:
 
 
 def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, cell_bytes: int | None = None) -> BankMap:
-    """Return the bank map of a tile. A cell is an element, or the bytes that a lane accesses, if that is more.
+    """Return the bank map of a tile. A cell is an element, or the bytes that a lane accesses if that is more.
 
-    `banks` other than 32 is for toys: the whole request is one phase there, and ideal is 1.
+    `banks` other than 32 is a toy memory: the whole request is one phase, and ideal is 1.
     """
     if banks < 1:
         raise UsageError(f"shared memory cannot have {banks} banks", "--banks 32, or 4 for a toy")
@@ -95,10 +92,10 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     down, across, length = surface.units(width)
     rows, columns = np.indices((down, across))
     first = surface.cells(rows, columns, length)
-    places = mapping.addresses(*first) // WORD % banks
+    first_banks = mapping.addresses(*first) // WORD % banks
     ways = np.zeros((down, across), dtype=np.int64)
     if access is None:
-        return BankMap(mapping, None, places, ways, width, banks, None)
+        return BankMap(mapping, None, first_banks, ways, width, banks, None)
     contended = contention(access, mapping, banks)
     active = np.ones(access.rows.shape, bool) if access.active is None else access.active
     active = active & (np.arange(active.shape[1]) < access.operation.addressed)
@@ -106,20 +103,20 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     cell = (row // length, column) if surface.column_major else (row, column // length)
     np.maximum.at(ways, cell, contended[active])
     counts, per_request = _count(access, mapping, contended, active, banks)
-    return BankMap(mapping, access, places, ways, width, banks, counts, _by_row(access, per_request, down))
+    return BankMap(mapping, access, first_banks, ways, width, banks, counts, _by_row(access, per_request, down))
 
 
 def before_and_after(
     before: Mapping, after: Mapping, access: Access | None = None, banks: int = BANKS
 ) -> tuple[BankMap, ...]:
-    """Return the map of one mapping, and that of the other if it is another."""
-    return tuple(build(one, access, banks) for one in dict.fromkeys((before, after)))
+    """Return the maps of both mappings, or one map if they are equal."""
+    return tuple(build(mapping, access, banks) for mapping in dict.fromkeys((before, after)))
 
 
 def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
-    """Return, for each lane of each request, how many words (or units) its phase wants of the lane's bank.
+    """Return, for each lane of each request, how many units its phase accesses in the lane's bank.
 
-    A unit is what a lane accesses, at least a word; an atomic counts every lane, other accesses every unit once.
+    A unit is what a lane accesses, at least a word; atomics count every lane, other accesses each unit once.
     """
     operation = access.operation
     unit = max(operation.width_bytes, WORD)
@@ -127,42 +124,42 @@ def contention(access: Access, mapping: Mapping, banks: int = BANKS) -> Ints:
     active = np.ones(units.shape, bool) if access.active is None else access.active
     active = active & (np.arange(units.shape[1]) < operation.addressed)
     lanes = operation.lanes if banks == BANKS else units.shape[1]
-    wide = max(1, banks * WORD // unit)  # how many units lie side by side
+    wide = max(1, banks * WORD // unit)  # units side by side
     shape = (-1, lanes)
-    found = [
+    ways = [
         _contended(u.reshape(shape), a.reshape(shape), wide, operation.kind == ATOMIC).reshape(u.shape)
         for u, a in ((units[i : i + CHUNK], active[i : i + CHUNK]) for i in range(0, len(units), CHUNK))
     ]
-    return np.concatenate(found)
+    return np.concatenate(ways)
 
 
 def _contended(units: Ints, active: Bools, wide: int, every_lane: bool) -> Ints:
-    """Return (G, L): of the active lanes of the group in the same bank, how many want different units."""
+    """Return (G, L): how many different units the active lanes of the group access in the same bank."""
     bank = units % wide
     together = (bank[:, :, None] == bank[:, None, :]) & active[:, None, :]
     if not every_lane:
         same = (units[:, :, None] == units[:, None, :]) & active[:, None, :] & active[:, :, None]
-        first = ~(np.tril(same, -1).any(axis=2))  # no lane before it wants the same unit
+        first = ~(np.tril(same, -1).any(axis=2))  # no lane before it accesses the same unit
         together &= first[:, None, :]
     return np.where(active, together.sum(axis=2), 0)
 
 
-def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, banks: int) -> tuple[Counts, Ints]:
+def _count(access: Access, mapping: Mapping, contended: Ints, active: Bools, banks: int) -> tuple[MapCounts, Ints]:
     if banks == BANKS:
-        found = access.wavefronts(mapping)
-        actual, ideal, known = found.actual, found.ideal, bool(found.known.all())
+        counted = access.wavefronts(mapping)
+        actual, ideal, known = counted.actual, counted.ideal, bool(counted.known.all())
     else:
         actual, ideal, known = contended.max(axis=1), np.ones(len(contended), np.int64), True
     unit = max(access.operation.width_bytes, WORD)
     units = access.addresses(mapping) // unit
     lanes = access.operation.lanes if banks == BANKS else units.shape[1]
     collisions = _collisions(units.reshape(-1, lanes), active.reshape(-1, lanes), max(1, banks * WORD // unit))
-    counts = Counts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
+    counts = MapCounts(access.requests, int(actual.sum()), int(ideal.sum()), collisions, known)
     return counts, np.stack([actual, ideal], axis=1)
 
 
 def _collisions(units: Ints, active: Bools, wide: int) -> int:
-    """Return how many different units find their bank taken, over all groups."""
+    """Return how many different units hit a bank that is already busy, over all groups."""
     total = 0
     for group, lanes in zip(units, active, strict=True):
         distinct = np.unique(group[lanes])
@@ -171,7 +168,7 @@ def _collisions(units: Ints, active: Bools, wide: int) -> int:
 
 
 def _by_row(access: Access, per_request: Ints, rows: int) -> tuple[tuple[int, int], ...]:
-    """Return actual and ideal wavefronts of each row, where every request stays in a row."""
+    """Return actual and ideal wavefronts of each row if every request stays within one row."""
     if access.name.partition(":")[0] != "row":
         return ()
     sums = np.zeros((rows, 2), dtype=np.int64)
@@ -189,10 +186,10 @@ def phases(access: Access, mapping: Mapping, request: int | None = None) -> tupl
     addresses = access.addresses(mapping)[number]
     active = np.ones(len(addresses), bool) if access.active is None else access.active[number]
     width = max(1, access.operation.width_bytes // WORD)
-    found = []
+    result = []
     for phase in access.operation.phases:
         lanes = tuple(lane for lane in phase if active[lane])
         cells = tuple((int(access.rows[number, lane]), int(access.columns[number, lane])) for lane in lanes)
         banks = tuple(int(addresses[lane]) // WORD % BANKS for lane in lanes)
-        found.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
-    return number, tuple(found)
+        result.append(Phase(lanes, cells, banks, width, int(contended[number, list(lanes)].max()) if lanes else 0))
+    return number, tuple(result)

@@ -1,4 +1,4 @@
-"""Counting what each of the 32 banks has to serve."""
+"""Count how many words or lanes each of the 32 banks serves."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ WORD = 4  # bytes of a bank's word
 
 
 def phase_degrees(operation: Operation, lanes: Ints, mask: Bools) -> Ints:
-    """Return (N, phases): the degree of each phase, 0 where none of its lanes is active."""
+    """Return (N, phases): the degree of each phase, 0 if none of its lanes is active."""
     used = slice(operation.addressed)
     shape = (len(lanes) * len(operation.phases), operation.lanes)
-    found = degrees(lanes[:, used].reshape(shape), mask[:, used].reshape(shape), operation.width_bytes)
-    return found.reshape(len(lanes), len(operation.phases))
+    per_phase = degrees(lanes[:, used].reshape(shape), mask[:, used].reshape(shape), operation.width_bytes)
+    return per_phase.reshape(len(lanes), len(operation.phases))
 
 
 def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
-    """Return (N,): how many different words of one bank the active lanes touch, for the busiest bank.
+    """Return (N,): how many different words the active lanes touch in the busiest bank.
 
-    A wide access touches neighbouring words of neighbouring banks: each such run of banks counts as one.
+    A wide access touches adjacent words in adjacent banks; each such run of banks counts as one.
     """
     unit = max(width, WORD)
     banks = LINE // unit
     ordered = np.sort(np.where(mask, lanes // unit, -1), axis=1)
-    request, place = np.nonzero(new_values(ordered))
-    return _busiest(request, ordered[request, place] % banks, len(lanes), banks)
+    request, position = np.nonzero(new_values(ordered))
+    return _busiest(request, ordered[request, position] % banks, len(lanes), banks)
 
 
 def new_values(ordered: Ints) -> Bools:
-    """Say where each ascending row has a value of 0 or more for the first time."""
+    """Mark the first occurrence of each value of 0 or more in ascending rows."""
     new: Bools = ordered >= 0
     new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return new
 
 
 def most_lanes(lanes: Ints, mask: Bools, width: int = WORD) -> Ints:
-    """Return (N,): how many active lanes the busiest bank serves, one after the other even at the same address."""
+    """Return (N,): how many active lanes the busiest bank serves, serialized even at the same address."""
     banks = LINE // width
     request, lane = np.nonzero(mask)
     return _busiest(request, lanes[request, lane] // width % banks, len(lanes), banks)
@@ -54,21 +54,21 @@ def _busiest(request: Ints, bank: Ints, requests: int, banks: int) -> Ints:
 
 
 def paired(lanes: Ints, mask: Bools, strictly: bool = False) -> Bools:
-    """Say of which requests every lane i has the address of lane i^1, or every lane that of lane i^2.
+    """Mark the requests in which every lane i has the address of lane i^1, or every lane that of lane i^2.
 
-    Inactive lanes match anything, or, strictly, inactive ones only.
+    Inactive lanes match any lane; with `strictly`, only inactive ones.
     """
-    found = np.zeros(len(lanes), bool)
+    pairs = np.zeros(len(lanes), bool)
     for distance in (1, 2):
         partner = np.arange(lanes.shape[1]) ^ distance
         both = mask & mask[:, partner]
         alone = (mask != mask[:, partner]) & strictly
-        found |= ((lanes == lanes[:, partner]) | ~both).all(axis=1) & ~alone.any(axis=1)
-    return found
+        pairs |= ((lanes == lanes[:, partner]) | ~both).all(axis=1) & ~alone.any(axis=1)
+    return pairs
 
 
 def one_address(lanes: Ints, mask: Bools) -> Bools:
-    """Say of which requests all active lanes have the same address."""
+    """Mark the requests in which all active lanes have the same address."""
     highest = np.where(mask, lanes, -1).max(axis=1, keepdims=True)
     same: Bools = ((lanes == highest) | ~mask).all(axis=1)
     return same

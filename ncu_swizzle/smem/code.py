@@ -1,4 +1,4 @@
-"""A mapping as source code to paste: CUDA C++, and CuTe; one function for writers and readers alike."""
+"""A mapping as source code to paste, in CUDA C++ and CuTe: one function for writers and readers alike."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def cuda(mapping: Mapping, accesses: Sequence[Access] = (), name: str = "Tile") 
 
 
 def policy(mapping: Mapping, unit: int, name: str = "Suggested") -> str:
-    """Return a layout policy as ``kernels/common/layout.cuh`` has them; it takes units of so many elements."""
+    """Return a layout policy in the style of ``kernels/common/layout.cuh``; it takes units of `unit` elements."""
     index = _index(_padded(mapping), "row", _times("unit", unit))
     rows, columns = mapping.shape
     row_bytes = mapping.bytes // rows
-    return f"""// {mapping}, {mapping.element_bytes} bytes an element: {rows} rows of {columns}.
+    return f"""// {mapping}, {mapping.element_bytes} bytes per element: {rows} rows of {columns}.
 struct {name} {{
     static __device__ constexpr int bytes(int rows) {{ return rows * {row_bytes}; }}
     static __device__ __forceinline__ constexpr int at(int row, int unit) {{
@@ -37,7 +37,7 @@ struct {name} {{
 
 
 def cute(mapping: Mapping, name: str = "Tile") -> str | None:
-    """Return the mapping as a CuTe layout with its writer and reader; None where CuTe has no word for it."""
+    """Return the mapping as a CuTe layout with its writer and reader; None if CuTe cannot express it."""
     layout = _cute_layout(mapping)
     if layout is None:
         return None
@@ -45,8 +45,8 @@ def cute(mapping: Mapping, name: str = "Tile") -> str | None:
     element = f"cute::uint{8 * bytes_}_t" if bytes_ <= 8 else "cute::uint128_t"
     return f"""#include <cute/tensor.hpp>
 
-// {mapping}, {bytes_} bytes an element.
-// A tensor over it takes logical coordinates, for writing and for reading.
+// {mapping}, {bytes_} bytes per element.
+// A tensor over it takes logical coordinates, for writes and reads alike.
 using Plain = {_cute_plain(_padded(mapping))};
 using {name} = decltype({layout});
 
@@ -66,8 +66,8 @@ def _struct(mapping: Mapping, name: str) -> str:
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
     return f"""#include <cstdint>
 
-// {mapping}, {mapping.element_bytes} bytes an element.
-// Whatever touches the tile, to write or to read, asks `at`.
+// {mapping}, {mapping.element_bytes} bytes per element.
+// Every access to the tile, write or read, goes through `at`.
 struct {name} {{
     static constexpr int kBytes = {mapping.bytes};
     // The byte offset of an element.
@@ -89,7 +89,7 @@ def _moved(mapping: Mapping) -> str:
 
 
 def _padded(mapping: Mapping) -> Layout:
-    """Return the layout, its strides stretched where padding stands after every so many elements."""
+    """Return the layout with padding folded into its strides."""
     padding = mapping.transform
     if not isinstance(padding, Padding):
         return mapping.layout
@@ -103,7 +103,7 @@ def _padded(mapping: Mapping) -> Layout:
 
 
 def _index(layout: Layout, *names: str) -> str:
-    """Return the CUDA expression of a layout's offset, without what is divided by or multiplied with 1."""
+    """Return the CUDA expression of a layout's offset, without divisions by 1 and factors of 1."""
     terms: list[str] = []
     for mode, name in zip(layout.modes, names, strict=True):
         before, leaves = 1, [leaf for leaf in mode.leaves if leaf[0] > 1]
@@ -153,7 +153,7 @@ def _static(kind: str, value: IntTuple) -> str:
 
 
 def _runs(matrix: XorMatrix) -> Iterable[Swizzle]:
-    """Yield swizzles that make up the matrix one after the other: none changes what a later one reads."""
+    """Yield swizzles whose composition is the matrix: none changes bits that a later one reads."""
     for shift, mask in matrix.terms:
         base = 0
         while mask >> base:
@@ -198,8 +198,8 @@ def _function(operation: Operation, name: str) -> str:
 
 def _atomic_function(operation: Operation, name: str, head: str, suffix: str) -> str:
     word = "int" if operation.name.endswith(".s32") else "unsigned"
-    found = re.search(r"\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", operation.name)
-    verb = found[1] if found and ".popc." not in operation.name else "add"
+    match = re.search(r"\.(add|min|max|and|or|xor|exch|inc|dec|cas)\b", operation.name)
+    verb = match[1] if match and ".popc." not in operation.name else "add"
     function = {"cas": "atomicCAS"}.get(verb, f"atomic{verb.capitalize()}")
     compare = f"{word} compare, " if verb == "cas" else ""
     passed = "compare, value" if verb == "cas" else "1" if ".popc." in operation.name else "value"
@@ -221,7 +221,7 @@ def _matrix_function(operation: Operation, name: str, head: str, suffix: str) ->
     operands = f"{{{registers}}}, {address}" if load else f"{address}, {{{registers}}}"
     outputs = f': {listed} : "r"(address)' if load else f':: "r"(address), {listed}'
     registers_in, tile = ("", "const char") if load else ("const ", "char")
-    return f"""// Each lane names the row of a matrix: lanes 0-7 of the first, 8-15 of the second …
+    return f"""// Each lane addresses one matrix row: lanes 0-7 of the first matrix, 8-15 of the second …
 {head} void {suffix}({registers_in}uint32_t (&r)[{count}], {tile} *tile, int row, int column) {{
     const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tile + {name}::at(row, column)));
     asm volatile("{opcode} {operands};"

@@ -1,4 +1,4 @@
-"""cp.async: what it takes to write into shared memory what the lanes read from global memory."""
+"""cp.async: the wavefronts of writing to shared memory what the lanes read from global memory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _slice(phase: range) -> slice:
 def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> Ints:
     """Return (N,): the wavefronts of one phase of copies through L1.
 
-    L1 and shared memory are one memory: lanes conflict that read the same bank or write the same bank, whatever the
-    address. The lane with most conflicts decides.
+    L1 and shared memory are one memory: lanes that read the same bank, or write the same bank, conflict even at the
+    same address. The lane with the most conflicts decides.
     """
     width = operation.width_bytes
     read, write = ((array % LINE // width).astype(np.uint8) for array in (source, lanes))
@@ -42,30 +42,29 @@ def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) ->
 
 
 def _lines(mask: Bools, width: int) -> Ints:
-    """Return (N,): the bytes that the lanes of the mask write, in lines of 128."""
+    """Return (N,): how many 128-byte lines the bytes that the mask's lanes write fill."""
     lines: Ints = -(-mask.sum(axis=1) * width // LINE)
     return lines
 
 
 def _first_writers(lanes: Ints, mask: Bools) -> Bools:
-    """Return (N, 32): the lowest active lane of each address that is written."""
+    """Return (N, 32): the lowest active lane of each written address."""
     ordered = np.sort(np.where(mask, lanes << 5 | _LANE, -1), axis=1)
-    request, place = np.nonzero(new_values(ordered >> 5))
+    request, position = np.nonzero(new_values(ordered >> 5))
     writers = np.zeros(mask.shape, bool)
-    writers[request, ordered[request, place] & 31] = True
+    writers[request, ordered[request, position] & 31] = True
     return writers
 
 
 def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
-    """Return the wavefronts of copies of 16 bytes past L1, and whether they are known, (N,) each.
+    """Return the wavefronts of 16-byte copies that bypass L1, and whether they are known, (N,) each.
 
-    One wavefront takes chunks from one line to one line, and either whole sectors of 32 bytes or only their even, or
-    only their odd halves; all of them moved alike as far as the lower two bits of the chunk's number go, and no chunk
-    to two places.
+    One wavefront moves chunks from one line to one line: either whole 32-byte sectors, or only even halves, or only odd
+    halves. All of them move alike in the lower two bits of the chunk number, and no chunk goes to two targets.
     """
-    chunk, place = source // ROW % 8, lanes // ROW % 8
+    chunk, target = source // ROW % 8, lanes // ROW % 8
     lines = _from_the_lowest(source, writers, 32) << 24 | _from_the_lowest(lanes, writers, 24)
-    sectors = ((lines << 2 | chunk >> 1) << 2 | place >> 1) << 1 | (chunk ^ place) & 1
+    sectors = ((lines << 2 | chunk >> 1) << 2 | target >> 1) << 1 | (chunk ^ target) & 1
     ordered = np.sort(np.where(writers, sectors << 1 | chunk & 1, -1), axis=1)
     kinds = np.sort(_kinds(ordered), axis=1)
     counts: Ints = new_values(kinds >> 3).sum(axis=1)
@@ -77,30 +76,30 @@ def _bypass(lanes: Ints, writers: Bools, source: Ints) -> tuple[Ints, Bools]:
 
 
 def _read_twice_beside_another(writers: Bools, source: Ints) -> Bools:
-    """Say of which requests some chunk is read twice, and the other one of its sector as well."""
-    found = np.zeros(len(source), bool)
+    """Mark the requests in which some chunk is read twice, and the other chunk of its sector as well."""
+    affected = np.zeros(len(source), bool)
     rows = np.flatnonzero((source[:, 1:] <= source[:, :-1]).any(axis=1))
     chunk = source[rows] // ROW
     both = writers[rows, :, None] & writers[rows, None, :]
     twice = (both & (chunk[:, :, None] == chunk[:, None, :])).sum(axis=2) > 1
     beside = (both & (chunk[:, :, None] == (chunk ^ 1)[:, None, :])).any(axis=2)
-    found[rows] = (twice & beside).any(axis=1)
-    return found
+    affected[rows] = (twice & beside).any(axis=1)
+    return affected
 
 
 def _kinds(ordered: Ints) -> Ints:
-    """Return lines, half (0 even, 1 odd, 2 whole sector), move and chunk as one number, of each ordered sector."""
+    """Return, for each ordered sector, lines, half (0 even, 1 odd, 2 whole), move and chunk packed into one number."""
     mates = np.zeros(ordered.shape, bool)
     mates[:, 1:] = ordered[:, 1:] >> 1 == ordered[:, :-1] >> 1
     mates[:, :-1] |= mates[:, 1:].copy()
     half = np.where(mates, 2, ordered & 1)
-    chunk, place = ordered >> 3 & 6, ordered >> 1 & 6
-    chunk, moved = chunk | ordered & 1, (chunk ^ place) & 2 | ordered >> 1 & 1
+    chunk, target = ordered >> 3 & 6, ordered >> 1 & 6
+    chunk, moved = chunk | ordered & 1, (chunk ^ target) & 2 | ordered >> 1 & 1
     return np.where(ordered < 0, -1, ((ordered >> 6 << 2 | half) << 2 | moved) << 3 | chunk)
 
 
 def _from_the_lowest(addresses: Ints, mask: Bools, bits: int) -> Ints:
-    """Return the lines of the addresses, counted from the lowest; raise UsageError if `bits` do not hold them."""
+    """Return the lines of the addresses relative to the lowest; raise UsageError if they need more than `bits` bits."""
     lines = addresses // LINE
     lowest: Ints = np.where(mask, lines, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
     if ((lines - lowest)[mask] >> bits).any():

@@ -9,18 +9,18 @@ from collections.abc import Callable
 import numpy as np
 
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem.capacity import MOST_THREADS
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.operations import WARP
 
-MOST_THREADS = 1024
-LARGEST = 1 << 40  # products of two such do not fit 64 bits; shared memory needs 18
+LARGEST = 1 << 40  # larger products could overflow 64 bits; shared memory needs 18
 HINT = "use tid, lane, warp, integers, + - * / % << >> & | ^ ~, comparisons and parentheses: (tid % 32) * 128"
 
 _BINARY: dict[type[ast.operator], Callable[[Ints, Ints], Ints]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,  # as in CUDA, where both are integers
+    ast.Div: operator.floordiv,  # integer division, as in CUDA
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.LShift: operator.lshift,
@@ -40,9 +40,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Ints, Ints], Ints]] = {
 
 
 def evaluate(expression: str, threads: int = WARP) -> Ints:
-    """Return the value for each of so many threads; a comparison is 1 or 0. Raises UsageError."""
+    """Return the value for each thread; a comparison is 1 or 0. Raises UsageError."""
     if threads % WARP or not 0 < threads <= MOST_THREADS:
-        raise UsageError(f"{threads} threads are no whole warps of one block", "a multiple of 32, up to 1024")
+        raise UsageError(f"{threads} threads are not whole warps of one block", "a multiple of 32, up to 1024")
     tid = np.arange(threads, dtype=np.int64)
     names = {"tid": tid, "lane": tid % WARP, "warp": tid // WARP}
     try:
@@ -54,13 +54,13 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
 
 
 def split(text: str) -> list[str]:
-    """Return the parts between the commas that stand in no parentheses."""
+    """Split at the commas outside parentheses."""
     parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:position])
+            start = position + 1
     return [*parts, text[start:]]
 
 
@@ -71,7 +71,7 @@ def _value(node: ast.expr, names: dict[str, Ints]) -> Ints:
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.Name(id=name):
-            raise ValueError(f"{name} is not known")
+            raise ValueError(f"{name} is not a variable")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
@@ -85,7 +85,7 @@ def _value(node: ast.expr, names: dict[str, Ints]) -> Ints:
 
 def _binary(op: ast.operator, left: Ints, right: Ints) -> Ints:
     if isinstance(op, ast.Div | ast.FloorDiv | ast.Mod) and (right == 0).any():
-        raise ValueError("a division by zero")
+        raise ValueError("division by zero")
     if isinstance(op, ast.LShift | ast.RShift) and ((right < 0) | (right > 40)).any():
         raise ValueError("a shift by fewer than 0 or more than 40 bits")
     value = _BINARY[type(op)](left, right)

@@ -1,4 +1,4 @@
-"""Who holds what: the fragments of mma.m16n8k8 and mma.m16n8k16 for 16-bit operands.
+"""The fragments of mma.m16n8k8 and mma.m16n8k16 with 16-bit operands: which lane holds which element.
 
 Source: PTX ISA, "Matrix Fragments for mma.m16n8k8" and "… for mma.m16n8k16" with .f16 and .bf16.
 """
@@ -11,13 +11,12 @@ import numpy as np
 
 from ncu_swizzle.smem.layout import Ints
 
-SHAPES = ("m16n8k8", "m16n8k16")
 LANES = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Fragment:
-    """One operand: which lane holds the element (row, column), and as which of its elements."""
+    """One operand: the lane that holds element (row, column), and its index within the lane."""
 
     name: str  # A, B or C
     lane: Ints  # (rows, columns)
@@ -30,14 +29,8 @@ class Fragment:
 
     @property
     def elements(self) -> int:
-        """How many elements a lane holds."""
+        """The number of elements per lane."""
         return self.lane.size // LANES
-
-    def held_by(self, lane: int) -> tuple[tuple[int, int], ...]:
-        """Return the cells of a lane, its first element first."""
-        rows, columns = np.nonzero(self.lane == lane)
-        order = np.argsort(self.element[rows, columns])
-        return tuple((int(rows[i]), int(columns[i])) for i in order)
 
 
 def fragments(depth: int) -> tuple[Fragment, ...]:
@@ -46,13 +39,13 @@ def fragments(depth: int) -> tuple[Fragment, ...]:
     b_row, b_column = np.indices((depth, 8))
     return (
         _by_pairs("A", a_row, a_column),
-        _by_pairs("B", b_column, b_row),  # as A, along its columns
+        _by_pairs("B", b_column, b_row),  # like A, along its columns
         _by_pairs("C", *np.indices((16, 8))),
     )
 
 
 def _by_pairs(name: str, row: Ints, column: Ints) -> Fragment:
-    """Lane 4 r + c / 2 holds two neighbours of a row; 8 rows further down and 8 columns on it holds its next two."""
+    """Lane 4 r + c / 2 holds two adjacent elements of a row; the next two are 8 rows down, then 8 columns on."""
     lane = row % 8 * 4 + column % 8 // 2
     element = column % 2 + row // 8 * 2 + column // 8 * 2 * (1 + int(row.max() >= 8))
     return Fragment(name, lane, element)

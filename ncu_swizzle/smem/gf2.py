@@ -1,4 +1,4 @@
-"""Linear algebra over GF(2), where XOR adds: bank conflicts of linear patterns as ranks.
+"""Linear algebra over GF(2), where XOR adds: bank conflicts of linear patterns follow from ranks.
 
 Vectors are integers, one bit per coordinate.
 """
@@ -28,33 +28,24 @@ def rank(vectors: Iterable[int]) -> int:
 
 
 def basis(addresses: Ints) -> tuple[int, ...] | None:
-    """Return what each bit of the lane's number XORs into the address; None where the pattern is not linear.
+    """Return what each bit of the lane number XORs into the address; None if that is not linear.
 
-    `addresses` are those of 2^k lanes. Linear, or affine: ``address(lane) = address(0) ^ b0 lane0 ^ b1 lane1 …``.
+    `addresses` are those of 2^k lanes. Affine patterns count: ``address(lane) = address(0) ^ b0 lane0 ^ b1 lane1 …``.
     """
     lanes = len(addresses)
-    found = [int(addresses[1 << bit] ^ addresses[0]) for bit in range(lanes.bit_length() - 1)]
+    vectors = [int(addresses[1 << bit] ^ addresses[0]) for bit in range(lanes.bit_length() - 1)]
     image = np.full(lanes, addresses[0])
-    for bit, vector in enumerate(found):
+    for bit, vector in enumerate(vectors):
         image = image ^ np.where(np.arange(lanes) >> bit & 1, vector, 0)
-    return tuple(found) if (image == addresses).all() else None
+    return tuple(vectors) if (image == addresses).all() else None
 
 
 def ranks(vectors: Iterable[int], width_bytes: int = 4) -> tuple[int, int]:
-    """Return the ranks of the unit bits and of the bank bits of byte offsets, one per bit of the lane's number.
+    """Return the ranks of the unit bits and of the bank bits of byte offsets, one vector per bit of the lane number.
 
-    A unit is what a lane accesses, at least a word; an access of 8 or 16 bytes takes 2 or 4 banks as one.
+    A unit is what a lane accesses, at least a word; an access of 8 or 16 bytes spans 2 or 4 banks, counted as one.
     """
     unit_bits = max(width_bytes.bit_length() - 1, WORD_BITS)
     bank_mask = (1 << BANK_BITS + WORD_BITS) - 1
-    found = list(vectors)
-    return rank(v >> unit_bits for v in found), rank((v & bank_mask) >> unit_bits for v in found)
-
-
-def degree(vectors: Iterable[int], width_bytes: int = 4) -> int:
-    """Return how many wavefronts a phase of a linear pattern takes: the ways of its bank conflict.
-
-    The phase touches 2^rank(unit bits) units, evenly spread over 2^rank(bank bits) banks.
-    """
-    units, banks = ranks(vectors, width_bytes)
-    return 1 << (units - banks)
+    columns = list(vectors)
+    return rank(v >> unit_bits for v in columns), rank((v & bank_mask) >> unit_bits for v in columns)

@@ -1,4 +1,4 @@
-"""Lane addresses from a CSV file: requests as a tracer, a debugger or a spreadsheet wrote them."""
+"""Lane addresses from a CSV file, as written by a tracer, a debugger or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ncu_swizzle.smem.wavefronts import Bools
 
 HINT = (
     "a row is a request: 32 byte addresses, empty for an inactive lane; or name the columns "
-    "op, active_mask and lane_addresses (32 numbers with spaces between them)"
+    "op, active_mask and lane_addresses (32 numbers separated by spaces)"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """Requests of one operation, and the wavefronts and ideal ones that somebody measured, if the file has them."""
+    """Requests of one operation, with the measured actual and ideal wavefronts if the file has them."""
 
     op: str
     addresses: Ints  # (N, 32)
@@ -42,9 +42,9 @@ class _Row:
 
 
 def read(path: Path, op: str | None = None) -> tuple[Requests, ...]:
-    """Return the requests of a CSV file (.csv or .csv.gz) by operation; `op` is that of rows that name none.
+    """Return the requests of a CSV file (.csv or .csv.gz) by operation; `op` applies to rows without one.
 
-    Raises BadFile where the file cannot be used.
+    Raises BadFile if the file cannot be used.
     """
     try:
         text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
@@ -71,8 +71,8 @@ def _named(row: dict[str, str], op: str | None) -> _Row:
     addresses: list[int | None] = [_number(text) for text in row["lane_addresses"].split()]
     mask = int(row.get("active_mask") or "ffffffff", 16)
     active = [address if mask >> lane & 1 else None for lane, address in enumerate(addresses)]
-    known = row.get("wavefronts") and row.get("ideal")
-    measured = (int(row["wavefronts"]), int(row["ideal"])) if known else None
+    counted = row.get("wavefronts") and row.get("ideal")
+    measured = (int(row["wavefronts"]), int(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
     return _checked(_Row(row.get("op") or op or "", active, measured, source))
 
@@ -108,8 +108,8 @@ def _is_number(text: str) -> bool:
 
 def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
     if not rows:
-        raise BadFile(f"{path} holds no request", HINT)
-    found = []
+        raise BadFile(f"{path} has no requests", HINT)
+    groups = []
     for op in dict.fromkeys(row.op for row in rows):
         mine = [row for row in rows if row.op == op]
         addresses = np.array([[address or 0 for address in row.addresses] for row in mine], dtype=np.int64)
@@ -118,6 +118,6 @@ def _by_operation(path: Path, rows: Sequence[_Row]) -> tuple[Requests, ...]:
         whole = np.array(measured, dtype=np.int64) if len(measured) == len(mine) else None
         sources = [row.source for row in mine if row.source is not None]
         if sources and len(sources) < len(mine):
-            raise BadFile(f"{path}: some rows of {op} have source addresses, others none", HINT)
-        found.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
-    return tuple(found)
+            raise BadFile(f"{path}: some rows of {op} have source addresses, others do not", HINT)
+        groups.append(Requests(op, addresses, active, whole, np.array(sources, dtype=np.int64) if sources else None))
+    return tuple(groups)

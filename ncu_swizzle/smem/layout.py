@@ -1,7 +1,7 @@
-"""CuTe layouts, ``(shape):(stride)``: which offset a coordinate has, for whole arrays of coordinates at once.
+"""CuTe layouts, ``(shape):(stride)``: the offset of each coordinate, for whole arrays of coordinates at once.
 
 Coordinates and offsets count elements. Modes may be nested; an integer coordinate of a nested mode runs through it
-with its first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").
+first part fastest, as in CuTe (CUTLASS, "CuTe Layouts" and "CuTe Layout Algebra").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ncu_swizzle.errors import UsageError
 IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias has to be quoted
 Ints = npt.NDArray[np.int64]
 
-LARGEST = 1 << 20  # elements of a tile: 1 MB of bytes is more than any SM shares
+LARGEST = 1 << 20  # elements of a tile: even of 1 byte each, more than the shared memory of any SM
 EXAMPLE = '"(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
 
 
@@ -31,7 +31,7 @@ def product(shape: IntTuple) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """A function from coordinates to offsets: the shape's integers, each with its stride."""
+    """A function from coordinates to offsets: the integers of the shape, each with its stride."""
 
     shape: IntTuple
     stride: IntTuple
@@ -44,15 +44,15 @@ class Layout:
                 raise UsageError(f"the layout {self} needs sizes of at least 1 and strides of at least 0", EXAMPLE)
         largest = max(self.cosize, self.size)
         if largest > LARGEST:
-            raise UsageError(f"the layout {self} has {largest:,} elements, more than any shared memory", EXAMPLE)
+            raise UsageError(f"the layout {self} has {largest:,} elements, more than shared memory holds", EXAMPLE)
 
     def __str__(self) -> str:
         return f"{_text(self.shape)}:{_text(self.stride)}"
 
     def __call__(self, *coordinates: npt.ArrayLike) -> Ints:
-        """Return the offsets of coordinates, an integer array per mode, or one for the whole layout.
+        """Return the offsets of coordinates, one integer array per mode, or one for the whole layout.
 
-        Coordinates beyond the shape go on along the last part of their mode, as in CuTe.
+        Coordinates beyond the shape continue along the last part of their mode, as in CuTe.
         """
         if len(coordinates) == 1:
             return _offsets(np.asarray(coordinates[0], dtype=np.int64), self.shape, self.stride)
@@ -64,24 +64,24 @@ class Layout:
 
     @property
     def modes(self) -> tuple[Layout, ...]:
-        """The layout's parts at the top level; a layout of one integer is its own only mode."""
+        """The layout's top-level parts; a layout of one integer is its own single mode."""
         if isinstance(self.shape, int) or isinstance(self.stride, int):
             return (self,)
         return tuple(Layout(shape, stride) for shape, stride in zip(self.shape, self.stride, strict=True))
 
     @property
     def leaves(self) -> tuple[tuple[int, int], ...]:
-        """Size and stride of every integer in it, the fastest first."""
+        """Size and stride of every integer, fastest first."""
         return tuple(_leaves(self.shape, self.stride))
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return product(self.shape)
 
     @property
     def cosize(self) -> int:
-        """How many elements of memory it spans: its largest offset and one."""
+        """The number of elements of memory it spans: its largest offset plus one."""
         return 1 + sum((size - 1) * stride for size, stride in self.leaves)
 
     def offsets(self) -> Ints:
@@ -89,7 +89,7 @@ class Layout:
         return self(np.arange(self.size))
 
     def coalesce(self) -> Layout:
-        """Return the flat layout of the fewest parts that is the same function of one integer."""
+        """Return the flat layout with the fewest parts that is the same function of one integer."""
         parts: list[tuple[int, int]] = []
         for size, stride in self.leaves:
             if size == 1:
@@ -103,36 +103,38 @@ class Layout:
     def compose(self, inner: Layout) -> Layout:
         """Return the layout of ``self(inner(c))``, with the structure of `inner`.
 
-        Raises UsageError where it is no layout: a stride or a size of `inner` does not divide this one's.
+        Raises UsageError if that is not a layout: a stride or size of `inner` does not divide this one's.
         """
         if isinstance(inner.shape, tuple):
             modes = [self.compose(mode) for mode in inner.modes]
-            found = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
-            if (found.offsets() != self(inner.offsets())).any():  # one mode carries into what another one runs through
-                raise UsageError(f"{self} o {inner} is no layout", EXAMPLE)
-            return found
+            composed = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+            if (
+                composed.offsets() != self(inner.offsets())
+            ).any():  # one mode carries into what another one runs through
+                raise UsageError(f"{self} o {inner} is not a layout", EXAMPLE)
+            return composed
         ((size, stride),) = inner.leaves
         return _flat(list(_compose_leaf(self, size, stride)))
 
     def inverse(self) -> Layout:
-        """Return the layout that takes an offset back to the element's number; raise UsageError where it has gaps.
+        """Return the layout from offsets back to element numbers; raise UsageError if this one has gaps.
 
         The strides of a layout without gaps, sorted, are the products of the sizes before them.
         """
         leaves = self.coalesce().leaves
-        place = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
+        steps = {stride: (size, math.prod(s for s, _ in leaves[:i])) for i, (size, stride) in enumerate(leaves)}
         parts, reached = [], 1
-        for stride in sorted(place):
+        for stride in sorted(steps):
             if stride != reached and self.size > 1:
                 raise UsageError(f"the layout {self} has gaps or overlaps, so it has no inverse layout", EXAMPLE)
-            parts.append(place[stride])
-            reached *= place[stride][0]
+            parts.append(steps[stride])
+            reached *= steps[stride][0]
         if reached != self.size:
-            raise UsageError(f"the layout {self} gives two elements one place, so it has no inverse", EXAMPLE)
+            raise UsageError(f"the layout {self} maps two elements to one offset, so it has no inverse", EXAMPLE)
         return _flat(parts)
 
 
-def parse(text: str) -> Layout:
+def parse_layout(text: str) -> Layout:
     """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""
     parts = [_parse_one(part) for part in re.split(r"\s+o\s+|∘", text.strip())]
     layout = parts[-1]
@@ -144,7 +146,7 @@ def parse(text: str) -> Layout:
 def _parse_one(text: str) -> Layout:
     shape, colon, stride = text.partition(":")
     if not colon:
-        raise UsageError(f"{text!r} is no layout: shape and stride, with a colon between them", EXAMPLE)
+        raise UsageError(f"{text!r} is not a valid layout: write shape:stride", EXAMPLE)
     return Layout(_parse_ints(shape, text), _parse_ints(stride, text))
 
 
@@ -176,11 +178,11 @@ def _parse_value(tokens: Sequence[str], whole: str) -> tuple[IntTuple, Sequence[
 
 
 def _unreadable(text: str) -> UsageError:
-    return UsageError(f"{text!r} is no layout", EXAMPLE)
+    return UsageError(f"{text!r} is not a valid layout", EXAMPLE)
 
 
 def _offsets(index: Ints, shape: IntTuple, stride: IntTuple) -> Ints:
-    """Return the offsets of one integer coordinate of a mode, the last of its parts taking what is left over."""
+    """Return the offsets of integer coordinates of a mode; its last part takes the remainder."""
     offsets = np.zeros_like(index)
     leaves = list(_leaves(shape, stride))
     for position, (size, step) in enumerate(leaves):
@@ -215,7 +217,7 @@ def _flat(parts: Sequence[tuple[int, int]]) -> Layout:
 
 
 def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts that `size` elements of `outer`, `stride` apart, consist of."""
+    """Yield the parts that make up `size` elements of `outer`, `stride` apart."""
     *parts, (_, last) = outer.coalesce().leaves
     if stride == 0:
         yield size, 0
@@ -226,12 +228,12 @@ def _compose_leaf(outer: Layout, size: int, stride: int) -> Iterator[tuple[int, 
             break
         if stride >= length:
             if stride % length:
-                raise UsageError(f"{whole} is no layout: {length} does not divide {stride}", EXAMPLE)
+                raise UsageError(f"{whole} is not a layout: {length} does not divide {stride}", EXAMPLE)
             stride //= length
             continue
         take = min(length // stride, size)
         if length % stride or size % take:
-            raise UsageError(f"{whole} is no layout: {size}:{stride} does not fit {length}:{step}", EXAMPLE)
+            raise UsageError(f"{whole} is not a layout: {size}:{stride} does not fit {length}:{step}", EXAMPLE)
         yield take, step * stride
         size, stride = size // take, 1
     if size > 1:

@@ -1,4 +1,4 @@
-"""A mapping: where the cell (row, column) of a tile lies in shared memory, in bytes."""
+"""Mappings: the byte offset in shared memory of each cell (row, column) of a tile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ncu_swizzle.smem import swizzle as swizzles
 from ncu_swizzle.smem.layout import EXAMPLE, Ints, Layout, product
 from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Transform
 
-WIDEST = 16  # bytes that a lane accesses at once
+WIDEST = 16  # bytes of a lane's widest access
 ELEMENTS = (1, 2, 4, 8, 16)  # sizes, in bytes
 
 Cell = tuple[int, int]
@@ -21,7 +21,7 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class Collision:
-    """Two cells that a mapping puts into one place."""
+    """Two cells that a mapping puts at the same offset."""
 
     first: Cell
     second: Cell
@@ -33,7 +33,7 @@ class Collision:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A layout of rows and columns, what moves its offsets about, and the size of an element."""
+    """A layout of rows and columns, the transform of its offsets, and the element size."""
 
     layout: Layout
     transform: Transform = field(default_factory=Identity)
@@ -43,7 +43,7 @@ class Mapping:
         if self.element_bytes not in ELEMENTS:
             raise UsageError(f"an element cannot have {self.element_bytes} bytes", "--elem 1, 2, 4, 8 or 16")
         if len(self.layout.modes) != 2:
-            raise UsageError(f"the layout {self.layout} has to have rows and columns: two modes", EXAMPLE)
+            raise UsageError(f"the layout {self.layout} must have two modes, rows and columns", EXAMPLE)
 
     def __str__(self) -> str:
         plain = isinstance(self.transform, Identity)
@@ -57,7 +57,7 @@ class Mapping:
 
     @property
     def plain(self) -> Mapping:
-        """The same layout with nothing moved."""
+        """The same layout without a transform."""
         return replace(self, transform=Identity())
 
     def elements(self, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Ints:
@@ -75,16 +75,16 @@ class Mapping:
 
     @property
     def cosize(self) -> int:
-        """How many elements of memory it spans, gaps included."""
+        """The number of elements of memory it spans, gaps included."""
         return int(self.all_elements().max()) + 1
 
     @property
     def bytes(self) -> int:
-        """How many bytes of shared memory it takes, dead space after the last row included."""
+        """The bytes of shared memory it takes, including padding after the last row."""
         return self.element_bytes * max(self.cosize, _padded(self))
 
     def collision(self) -> Collision | None:
-        """Return two cells that share a place, or None: then no element is lost."""
+        """Return two cells that share an offset; None if the mapping is one-to-one."""
         offsets = self.all_elements().ravel()
         order = np.argsort(offsets, kind="stable")
         same = np.flatnonzero(np.diff(offsets[order]) == 0)
@@ -95,9 +95,9 @@ class Mapping:
         return Collision(divmod(first, columns), divmod(second, columns), int(offsets[first]))
 
     def inverse(self) -> Ints:
-        """Return which cell (row * columns + column) lies at each element of memory, -1 at gaps.
+        """Return the cell (row * columns + column) at each element of memory, -1 at gaps.
 
-        Raises UsageError where two cells share a place.
+        Raises UsageError if two cells share an offset.
         """
         lost = self.collision()
         if lost:
@@ -107,33 +107,36 @@ class Mapping:
         return cells
 
     def vector_bytes(self) -> int:
-        """Return the largest access, up to 16 bytes, that neighbouring cells allow: contiguous and aligned.
+        """Return the widest access, up to 16 bytes, for which adjacent cells are contiguous and aligned.
 
-        Neighbours in a row or in a column, whichever allows more.
+        Adjacent in a row or in a column, whichever allows more.
         """
         offsets = self.all_elements()
         return self.element_bytes * max(_vector(offsets, self.element_bytes), _vector(offsets.T, self.element_bytes))
 
 
 def parse(layout: str, element_bytes: int = 4, swizzle: str | None = None, pad: int = 0) -> Mapping:
-    """Read a layout, and either a swizzle (`swizzle.parse`) or elements of padding per row. Raises UsageError."""
-    plain = Mapping(layouts.parse(layout), element_bytes=element_bytes)
+    """Return a layout with a swizzle (see `swizzle.parse_swizzle`) or with `pad` elements after each row.
+
+    Raises UsageError.
+    """
+    plain = Mapping(layouts.parse_layout(layout), element_bytes=element_bytes)
     if swizzle and pad:
-        raise UsageError("a swizzle and padding at once", "either of them is enough: leave one away")
+        raise UsageError("a swizzle and padding together", "use only one of them")
     if swizzle:
-        return replace(plain, transform=swizzles.parse(swizzle, element_bytes, plain.shape[1]))
+        return replace(plain, transform=swizzles.parse_swizzle(swizzle, element_bytes, plain.shape[1]))
     return replace(plain, transform=Padding(pitch(plain.layout), pad)) if pad else plain
 
 
 def pitch(layout: Layout) -> int:
-    """Return after how many elements a row (or column) of memory ends: the largest stride."""
+    """Return the length in elements of a row (or column) of memory: the largest stride."""
     return max((stride for size, stride in layout.leaves if size > 1 and stride), default=1)
 
 
 def tma_mode(mapping: Mapping) -> str | None:
-    """Return the swizzle mode in which TMA can write this mapping itself; None where there is none.
+    """Return the swizzle mode with which TMA can write this mapping; None if there is none.
 
-    The rows of its box are contiguous, multiples of 16 bytes, and no longer than the mode's name says
+    The rows of its box must be contiguous, multiples of 16 bytes, and no longer than the mode's name says
     (CUDA driver API, cuTensorMapEncodeTiled).
     """
     run = mapping.element_bytes * max((size for size, stride in mapping.layout.leaves if stride == 1), default=0)
@@ -148,13 +151,13 @@ def tma_mode(mapping: Mapping) -> str | None:
 
 
 def tma_alignment(mapping: Mapping) -> int:
-    """Return the bytes to whose multiple TMA's swizzle ties the tile's start: its pattern's period; 0 for no mode."""
+    """Return the alignment in bytes that TMA's swizzle needs: the period of its pattern, 0 without a mode."""
     mode = tma_mode(mapping)
     return swizzles.TMA_MODES[mode].period if mode in swizzles.TMA_MODES else 0
 
 
 def _padded(mapping: Mapping) -> int:
-    """Return how many elements whole padded runs take; the last run is padded too, so that tiles can follow."""
+    """Return the elements of all padded runs, including the padding after the last."""
     padding = mapping.transform
     if not isinstance(padding, Padding):
         return 0
@@ -162,7 +165,7 @@ def _padded(mapping: Mapping) -> int:
 
 
 def _vector(offsets: Ints, element_bytes: int) -> int:
-    """Return how many elements along the second axis are always contiguous and aligned, a power of two."""
+    """Return how many elements, a power of two, are always contiguous and aligned along the second axis."""
     length = WIDEST // element_bytes
     while length > 1:
         if offsets.shape[1] % length == 0:

@@ -1,4 +1,4 @@
-"""The instructions that touch shared memory, named as PTX names them, less ``.sync.aligned.m8n8`` and the like."""
+"""The instructions that access shared memory, under their PTX names without ``.sync.aligned.m8n8`` and the like."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ncu_swizzle.errors import UsageError
 
 WARP = 32
-LINE = 128  # bytes that the 32 banks hold side by side: what one wavefront moves at most
-ROW = 16  # bytes of a matrix row, which is what a lane of ldmatrix or stmatrix points at
+LINE = 128  # bytes of a bank row, 32 banks of 4: the most that one wavefront moves
+ROW = 16  # bytes of a matrix row, which a lane of ldmatrix or stmatrix addresses
 
 LOAD, STORE, LDMATRIX, STMATRIX, ATOMIC, COPY = "load", "store", "ldmatrix", "stmatrix", "atomic", "copy"
 
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"(ld|st)\.shared\.(?:v([24])\.)?[bfsu](8|16|32|64)")
 _PLAIN_TYPES = {"u8": 1, "u16": 2, "b32": 4, "v2.b32": 8, "v4.b32": 16, "b64": 8}
 _REDUCTIONS = ("add.u32", "and.b32", "or.b32", "max.u32")
 _ATOMICS = (*_REDUCTIONS, "max.s32", "min.u32", "min.s32", "xor.b32", "inc.u32", "dec.u32", "exch.b32", "cas.b32")
-ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; PTX has no name for it
+ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; it has no PTX name
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Operation:
 
     @property
     def addressed(self) -> int:
-        """How many lanes, from lane 0 on, give an address: 8 per matrix, or the whole warp."""
+        """The number of lanes, from lane 0 on, that give an address: 8 per matrix, or the whole warp."""
         matrices = re.search(r"matrix\.x([124])", self.name)
         return 8 * int(matrices[1]) if matrices else WARP
 
@@ -43,7 +43,7 @@ class Operation:
 
 
 def find(name: str) -> Operation:
-    """Return the operation of that name; a type of the same size (f32 for b32) will do. Raise UsageError."""
+    """Return the operation with this name; a type of the same size (f32 for b32) also works. Raises UsageError."""
     if (operation := _BY_NAME.get(name) or _spelled_otherwise(name)) is not None:
         return operation
     near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Pictures of what swizzles do: address bits, places in memory, the XOR map in its squares. Plain data."""
+"""Pictures of what swizzles do: address bits, positions in memory, the XOR map as nested squares. Plain data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BitRow:
 
 @dataclass(frozen=True)
 class Bits:
-    """Byte addresses in binary; `source` and `target` are the masks of the bits that are read and that change."""
+    """Byte addresses in binary; `source` and `target` mask the bits that are read and the bits that change."""
 
     width: int
     source: int
@@ -42,14 +42,14 @@ class Bits:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Memory as it lies, a line of it per row of the tile: which cell is at each place (row, column; -1 at gaps)."""
+    """Memory, one line per row of the tile: the row and column of the cell at each position, -1 at gaps."""
 
     rows: Ints
     columns: Ints
 
     @property
     def stays_in_row(self) -> bool:
-        """Whether each line holds cells of its own row only, so that the columns say it all."""
+        """Whether each line holds only cells of its own row, so that column numbers are enough."""
         line = np.arange(len(self.rows))[:, None]
         return bool(((self.rows == line) | (self.rows < 0)).all())
 
@@ -70,7 +70,7 @@ def bits(mapping: Mapping, row: int | None = None) -> Bits:
 
 
 def masks(transform: Transform, element_bytes: int) -> tuple[int, int]:
-    """Return which bits of a byte address a swizzle reads and which it changes; 0 and 0 where it is none."""
+    """Return which bits of a byte address a swizzle reads and which it changes; 0 and 0 for other transforms."""
     shift = element_bytes.bit_length() - 1
     if isinstance(transform, Swizzle):
         return transform.source << shift, transform.target << shift
@@ -81,7 +81,7 @@ def masks(transform: Transform, element_bytes: int) -> tuple[int, int]:
 
 
 def places(mapping: Mapping) -> Places:
-    """Return memory in lines as long as the tile's rows (and their padding); raise UsageError if cells are lost."""
+    """Return memory in lines as long as the tile's rows with their padding; raise UsageError if cells are lost."""
     rows, columns = mapping.shape
     cells = mapping.inverse()
     length = columns + (mapping.transform.by if isinstance(mapping.transform, Padding) else 0)
@@ -92,10 +92,10 @@ def places(mapping: Mapping) -> Places:
 
 
 def xor_squares() -> tuple[Ints, ...]:
-    """Return the maps row ^ column of 1x1, 2x2, 4x4 and 8x8: each is made of four of the one before."""
+    """Return the maps row ^ column of 1x1, 2x2, 4x4 and 8x8: each consists of four copies of the previous one."""
     return tuple(np.arange(size)[:, None] ^ np.arange(size)[None, :] for size in NESTED)
 
 
 def sudoku() -> dict[str, Ints]:
-    """Return 4x4 maps, which column lies at each place: one that no XOR makes, and the XOR one."""
+    """Return 4x4 maps of the column at each position: one that no XOR produces, and the XOR one."""
     return {"not by XOR": np.array(contents(SQUARE_4)), "XOR": xor_squares()[2]}

@@ -1,4 +1,4 @@
-"""Why some accesses cannot be freed of conflicts by any mapping: more lanes than banks that they could go to."""
+"""Why no mapping can make some accesses conflict-free: more lanes than banks that they could use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ WORD = 4
 
 
 def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
-    """Return why no mapping that moves `granule` elements as one can free this access; None where one might.
+    """Return why no mapping that keeps `granule` elements together makes this access conflict-free; None if one might.
 
-    A word keeps its place within its granule, and a lap of 128 bytes has only so many granules: words at the same
-    place of more granules than that, wanted in one phase, have to share banks.
+    A word keeps its position within its granule, and a 128-byte bank row holds a fixed number of granules. If one phase
+    accesses words at the same position of more granules than that, they must share banks.
     """
     size = plain.element_bytes
     unit = max(access.operation.width_bytes, WORD, size) // size
@@ -27,14 +27,14 @@ def crowded(access: Access, plain: Mapping, granule: int) -> str | None:
     most = 0
     for phase in access.operation.phases:
         lanes, on = offsets[:, phase.start : phase.stop], active[:, phase.start : phase.stop]
-        for place in range(granule // unit):
-            block = np.where(on & (lanes % granule // unit == place), lanes // granule, -1)
+        for position in range(granule // unit):
+            block = np.where(on & (lanes % granule // unit == position), lanes // granule, -1)
             block.sort(axis=1)
             distinct = (np.diff(block, axis=1, prepend=-1) != 0) & (block >= 0)
             most = max(most, int(distinct.sum(axis=1).max()))
     if most <= slots:
         return None
     return (
-        f"{access.name}: {most} lanes of a phase want words at the same place of different {granule * size}-byte "
-        f"units, and 128 bytes have {slots} such units: nothing that keeps them whole can separate these lanes."
+        f"{access.name}: {most} lanes of a phase need words at the same position in different {granule * size}-byte "
+        f"units, but a bank row of 128 bytes holds only {slots}: no mapping that keeps units whole can separate them."
     )

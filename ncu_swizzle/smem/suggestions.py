@@ -1,7 +1,7 @@
-"""The cheapest mapping under which all accesses to a tile, writers and readers together, are free of conflicts.
+"""The cheapest mapping under which all accesses to a tile, writers and readers together, are conflict-free.
 
 Candidates are the plain layout, every ``Swizzle<B,M,S>`` that can matter, an XOR matrix, and padding. The swizzles
-and matrices are found by linear algebra: two lanes of a phase collide where a mapping that is linear over GF(2)
+and matrices are found by linear algebra: two lanes of a phase collide if a mapping that is linear over GF(2)
 sends the difference of their offsets to 0 in the bank bits. Every candidate is then verified by counting wavefronts.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping, tma_alignment, tma_mode
@@ -21,20 +22,15 @@ from ncu_swizzle.smem.pigeonhole import crowded
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
 from ncu_swizzle.smem.xor_search import Differences, find_matrix
 
-LAP = 128  # bytes, once around the banks
+BANK_ROW = 128  # bytes
 WORD = 4
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
-LARGEST_PADDING = 128  # bytes: a lap more brings no new bank
-
-# KB of shared memory of an SM, and what each block needs besides its own (CUDA programming guide).
-SM_KB = {"sm_80": 164, "sm_86": 100, "sm_89": 100, "sm_90": 228, "sm_100": 228, "sm_120": 100}
-RESERVED_KB = 1
-MOST_BLOCKS = 32  # that an SM holds at all; fewer on sm_86, sm_89 and sm_120
+LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the answer has to respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles."""
+    """What the mapping must respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles."""
 
     max_bytes: int | None = None
     tma: bool = False
@@ -42,22 +38,22 @@ class Constraints:
     arch: str = "sm_90"
 
     def __post_init__(self) -> None:
-        if self.arch not in SM_KB:
-            raise UsageError(f"{self.arch!r} is no architecture known here", f"one of {', '.join(SM_KB)}")
+        if self.arch not in capacity.KIB_PER_SM:
+            raise UsageError(f"{self.arch!r} is not a known architecture", f"one of {', '.join(capacity.KIB_PER_SM)}")
         if self.copies < 1:
             raise UsageError("a block has at least one tile", "--copies 1")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A mapping and what it costs. Wavefronts are of all accesses, as often as they are executed."""
+    """A mapping and its cost. Wavefronts are totals over all executions of all accesses."""
 
     mapping: Mapping
     actual: int
     ideal: int
-    avoidable: int  # excessive, and not because few active lanes are spread over several phases
+    avoidable: int  # excessive, except where a few active lanes are spread over several phases
     extra_bytes: int  # per tile, beyond the plain layout
-    blocks: int  # per SM, as far as shared memory allows
+    blocks: int  # resident per SM, as far as shared memory allows
     tma: str | None
     also: tuple[str, ...] = ()  # other names of the same mapping
 
@@ -67,30 +63,30 @@ class Candidate:
 
     @property
     def clean(self) -> bool:
-        """Whether no other mapping could do better."""
+        """Whether no mapping can do better."""
         return self.avoidable == 0
 
     @property
     def operations(self) -> int:
-        """Integer operations that an address takes beyond the plain layout's."""
+        """Integer operations per address beyond those of the plain layout."""
         return self.mapping.transform.operations
 
     @property
     def alignment(self) -> int:
-        """The bytes that the tile's start has to be a multiple of: TMA swizzles addresses, the code here offsets."""
-        return tma_alignment(self.mapping) or LAP
+        """The alignment of the tile's start in bytes: TMA swizzles addresses, the generated code offsets."""
+        return tma_alignment(self.mapping) or BANK_ROW
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The answer: clean candidates, the cheapest first, or none, with the best one that there is, and why."""
+    """Clean candidates, cheapest first, and the closest one if none is clean; `notes` say what was tried."""
 
     plain: Candidate
     clean: tuple[Candidate, ...]
     closest: Candidate
     notes: tuple[str, ...]
-    unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule covers
-    complete: bool = True  # whether the search for an XOR matrix went through all of them
+    unjudged: tuple[str, ...] = ()  # accesses whose wavefronts no rule gives
+    complete: bool = True  # whether the search for an XOR matrix was exhaustive
 
     @property
     def best(self) -> Candidate | None:
@@ -98,27 +94,27 @@ class Suggestion:
 
 
 def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints | None = None) -> Suggestion:
-    """Return the cheapest mappings of a tile that keep all its accesses free of conflicts.
+    """Return the cheapest mappings of a tile that make all its accesses conflict-free.
 
-    `plain` is the layout with nothing moved. Raises UsageError where an access cannot be, or cannot be counted.
+    `plain` is the layout without a transform. Raises UsageError if an access is impossible or cannot be counted.
     """
     limits = constraints or Constraints()
     if not accesses:
-        raise UsageError("nothing writes or reads the tile", "name them: --write rows:16 --read ldmatrix")
+        raise UsageError("no access to the tile is given", "name them: --write rows:16 --read ldmatrix")
     _check(plain, accesses)
-    known = tuple(access for access in accesses if access.wavefronts(plain).known.all())
-    if not known:
-        raise UsageError(f"no rule is known for the wavefronts of {accesses[0].op} here", "name another access too")
-    unjudged = tuple(access.name for access in accesses if access not in known)
+    countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
+    if not countable:
+        raise UsageError(f"no rule gives the wavefronts of {accesses[0].op} here", "add another access")
+    unjudged = tuple(access.name for access in accesses if access not in countable)
     granule = max(access.granule(plain.element_bytes) for access in accesses)
-    found = _search(_Judge(plain, known, limits, granule))
-    return replace(found, unjudged=unjudged)
+    suggestion = _search(_Judge(plain, countable, limits, granule))
+    return replace(suggestion, unjudged=unjudged)
 
 
 def _search(judge: _Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
-        return Suggestion(first, (first,), first, ("Every access is free of conflicts as it is.",))
+        return Suggestion(first, (first,), first, ("Every access is already conflict-free.",))
     swizzles, tried = _swizzles(judge)
     notes = [f"{tried} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
     matrices: list[Candidate] = []
@@ -135,7 +131,7 @@ def _search(judge: _Judge) -> Suggestion:
 
 
 def _cost(candidate: Candidate) -> tuple[int, ...]:
-    """What is scarce comes first: resident blocks, bytes, instructions; TMA's modes and small patterns break ties."""
+    """Rank by resident blocks, bytes, then instructions; TMA modes and small patterns break ties."""
     transform = candidate.mapping.transform
     small = (transform.bits, transform.shift) if isinstance(transform, Swizzle) else (0, 0)
     return (-candidate.blocks, candidate.extra_bytes, candidate.operations, candidate.tma is None, *small)
@@ -146,14 +142,14 @@ def _check(plain: Mapping, accesses: Sequence[Access]) -> None:
         width = access.operation.width_bytes
         if width > max(plain.vector_bytes(), plain.element_bytes):
             raise UsageError(
-                f"{access.name}: {width} bytes a lane, but {plain} keeps only {plain.vector_bytes()} together",
-                "take a layout whose rows are multiples of that, or narrower accesses",
+                f"{access.name}: {width} bytes per lane, but {plain} keeps only {plain.vector_bytes()} contiguous",
+                "use a layout whose rows are multiples of that, or narrower accesses",
             )
-        access.wavefronts(plain)  # refuses addresses that the instruction cannot use
+        access.wavefronts(plain)  # raises if the instruction cannot use the addresses
 
 
 class _Judge:
-    """Counts what a mapping costs all accesses, and keeps the candidates that were not clean."""
+    """Counts the cost of a mapping over all accesses, and keeps the candidates that were not clean."""
 
     def __init__(self, plain: Mapping, accesses: tuple[Access, ...], limits: Constraints, granule: int) -> None:
         self.plain = plain
@@ -165,19 +161,18 @@ class _Judge:
     def candidate(self, mapping: Mapping) -> Candidate:
         actual = ideal = avoidable = 0
         for access in self.accesses:
-            found = access.wavefronts(mapping)
-            # Where no rule covers what the mapping makes of an access, nothing may be promised.
-            counted = found.actual if found.known.all() else found.actual + UNKNOWN
-            least = _least(access, found.ideal)
+            wavefronts = access.wavefronts(mapping)
+            # If no rule gives the wavefronts under this mapping, it must not look clean.
+            counted = wavefronts.actual if wavefronts.known.all() else wavefronts.actual + UNKNOWN
+            least = _least(access, wavefronts.ideal)
             actual += int(counted.sum()) * access.times
-            ideal += int(found.ideal.sum()) * access.times
+            ideal += int(wavefronts.ideal.sum()) * access.times
             avoidable += int(np.maximum(counted - least, 0).sum()) * access.times
-        room = SM_KB[self.limits.arch] * 1024
-        blocks = min(room // (self.limits.copies * mapping.bytes + RESERVED_KB * 1024), MOST_BLOCKS)
+        blocks = capacity.resident_blocks(self.limits.arch, self.limits.copies * mapping.bytes)
         return Candidate(mapping, actual, ideal, avoidable, mapping.bytes - self.plain.bytes, blocks, tma_mode(mapping))
 
     def allowed(self, candidate: Candidate) -> bool:
-        """Whether it respects the constraints, and keeps together and apart what has to be."""
+        """Whether it respects the constraints and loses no element."""
         if self.limits.tma and candidate.tma is None:
             return False
         if self.limits.max_bytes is not None and candidate.extra_bytes > self.limits.max_bytes:
@@ -195,7 +190,7 @@ class _Judge:
         return candidate
 
     def differences(self) -> Differences:
-        """Return the differences of offsets that have to reach different banks, by the bits below a bank's."""
+        """Return the XORed offset differences that must map to different banks, by the number of bits below a bank."""
         by_bits: dict[int, list[Ints]] = {}
         for access in self.accesses:
             if access.operation.kind == ATOMIC:
@@ -203,14 +198,14 @@ class _Judge:
             width = max(access.operation.width_bytes, WORD, self.plain.element_bytes)
             low = (width // self.plain.element_bytes).bit_length() - 1
             by_bits.setdefault(low, []).append(_phase_differences(access, self.plain, low))
-        lap = (LAP // self.plain.element_bytes).bit_length() - 1
-        return Differences({low: np.unique(np.concatenate(found)) for low, found in by_bits.items()}, lap)
+        row_bits = (BANK_ROW // self.plain.element_bytes).bit_length() - 1
+        return Differences({low: np.unique(np.concatenate(parts)) for low, parts in by_bits.items()}, row_bits)
 
 
 def _least(access: Access, ideal: Ints) -> Ints:
-    """Return the fewest wavefronts that a mapping can make of each request.
+    """Return the fewest wavefronts that any mapping allows for each request.
 
-    That is ideal, but for a few active lanes spread over more phases than their bytes would fill.
+    That is ideal, unless a few active lanes are spread over more phases than their bytes would fill.
     """
     if access.active is None:
         return ideal
@@ -219,13 +214,13 @@ def _least(access: Access, ideal: Ints) -> Ints:
 
 
 def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
-    """Return what the offsets of any two lanes of a phase differ by, XORed; the bits below `low` do not count.
+    """Return the XORed offsets of all pairs of lanes in a phase, without the bits below `low`.
 
-    Wide loads whose lanes come in pairs of equal addresses can be served two phases at once; then both count as one.
+    Wide loads whose lanes come in pairs of equal addresses can merge two phases; these then count as one.
     """
     offsets = plain.elements(access.rows, access.columns) >> low << low
     active = np.ones(offsets.shape, bool) if access.active is None else access.active
-    found = []
+    differences = []
     phases = access.operation.phases
     merges = bool((access.wavefronts(plain).ideal < len(phases)).any()) and access.operation.kind == LOAD
     size = access.operation.lanes * (2 if merges and len(phases) > 1 and access.active is None else 1)
@@ -233,56 +228,56 @@ def _phase_differences(access: Access, plain: Mapping, low: int) -> Ints:
         lanes, on = offsets[:, first : first + size], active[:, first : first + size]
         for step in range(1, lanes.shape[1]):
             both = on[:, step:] & on[:, :-step]
-            found.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
-    every = np.unique(np.concatenate(found))
+            differences.append(np.unique((lanes[:, step:] ^ lanes[:, :-step])[both]))
+    every = np.unique(np.concatenate(differences))
     return np.asarray(every[every != 0])
 
 
 def _swizzles(judge: _Judge) -> tuple[list[Candidate], int]:
-    """Return the clean swizzles, one name for each mapping, and how many were tried."""
+    """Return the clean swizzles, one per distinct mapping, and how many were tried."""
     differences = judge.differences()
-    low, lap = judge.granule.bit_length() - 1, differences.lap
+    low, row_bits = judge.granule.bit_length() - 1, differences.row_bits
     top = int(judge.plain.all_elements().max()).bit_length()
     offsets = judge.plain.all_elements()
-    tried, known = 0, dict[bytes, list[Swizzle]]()
-    found: list[Candidate] = []
-    for swizzle in _all_swizzles(low, lap, top):
+    tried, by_mapping = 0, dict[bytes, list[Swizzle]]()
+    clean: list[Candidate] = []
+    for swizzle in _all_swizzles(low, row_bits, top):
         tried += 1
         if differences.separated_by(swizzle):
-            known.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
-        elif not known:  # counted all the same: the closest one is wanted, if none is clean
-            found += filter(None, [judge.consider(swizzle)])
-    for same in known.values():
-        *others, name = sorted(same, key=lambda s: (s.bits <= 3, -s.shift, s.bits))  # CUTLASS's own go up to 3 bits
+            by_mapping.setdefault(swizzle(offsets).tobytes(), []).append(swizzle)
+        elif not by_mapping:  # still counted, to report the closest one if none is clean
+            clean += filter(None, [judge.consider(swizzle)])
+    for same in by_mapping.values():
+        *others, name = sorted(same, key=lambda s: (s.bits <= 3, -s.shift, s.bits))  # CUTLASS's own have up to 3 bits
         candidate = judge.consider(name)
         if candidate:
-            found.append(replace(candidate, also=tuple(map(str, others))))
-    return found, tried
+            clean.append(replace(candidate, also=tuple(map(str, others))))
+    return clean, tried
 
 
-def _all_swizzles(low: int, lap: int, top: int) -> Iterator[Swizzle]:
-    """Yield the swizzles that leave `low` bits alone, change bank bits only and read bits that the tile has."""
-    for base in range(low, lap):
-        for bits in range(1, lap - base + 1):
+def _all_swizzles(low: int, row_bits: int, top: int) -> Iterator[Swizzle]:
+    """Yield the swizzles that keep `low` bits, change only bank bits and read only bits that the tile has."""
+    for base in range(low, row_bits):
+        for bits in range(1, row_bits - base + 1):
             for shift in range(bits, top - base):
                 yield Swizzle(bits, base, shift)
 
 
 def _matrices(judge: _Judge) -> tuple[list[Candidate], bool, str]:
-    """Return the clean matrix, if there is one, whether the search was complete, and what became of it."""
+    """Return the clean matrix if there is one, whether the search was complete, and a note on the outcome."""
     top = int(judge.plain.all_elements().max()).bit_length()
     matrix, complete = find_matrix(judge.differences(), judge.granule.bit_length() - 1, top)
     if matrix is None:
-        proven = "none can be: the search was complete" if complete else "none was found, the search was cut off"
-        return [], complete, f"XOR matrices within a lap of 128 bytes: {proven}."
-    found = judge.consider(matrix)
-    note = f"An XOR matrix of {len(matrix.terms)} terms was built" + ("." if found else ", and refused.")
-    return ([found] if found else []), found is not None, note
+        proven = "none exists, the search was complete" if complete else "none found, the search was cut off"
+        return [], complete, f"XOR matrices within a 128-byte bank row: {proven}."
+    candidate = judge.consider(matrix)
+    note = f"An XOR matrix of {len(matrix.terms)} terms was found" + ("." if candidate else ", but rejected.")
+    return ([candidate] if candidate else []), candidate is not None, note
 
 
 def _paddings(judge: _Judge) -> tuple[list[Candidate], str]:
     """Return the smallest clean padding after rows (or runs) of each length."""
-    found, tried = [], 0
+    clean, tried = [], 0
     step, most = judge.granule, LARGEST_PADDING // judge.plain.element_bytes
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
@@ -291,6 +286,6 @@ def _paddings(judge: _Judge) -> tuple[list[Candidate], str]:
             tried += 1
             candidate = judge.consider(Padding(every, by))
             if candidate:
-                found.append(candidate)
+                clean.append(candidate)
                 break
-    return found, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(found) or 'none'} clean."
+    return clean, f"{tried} paddings of up to {LARGEST_PADDING} bytes tried, {len(clean) or 'none'} clean."

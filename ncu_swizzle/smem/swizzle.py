@@ -1,7 +1,7 @@
-"""What moves the elements of a tile about in shared memory: swizzles, padding, tables.
+"""Transforms of a tile's offsets: swizzles, padding, tables.
 
-Each is a function of an element's offset, applied after the layout, as CuTe's ``composition(Swizzle, Layout)``. It
-says what it keeps together (``granule``), what it costs, and how to write it in CUDA and, where it can be, in CuTe.
+Each is a function of element offsets, applied after the layout like CuTe's ``composition(Swizzle, Layout)``. It
+knows its granule, its cost and its CUDA expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.layout import Ints
 
-WHOLE = 1 << 30  # the granule of what moves nothing
+WHOLE = 1 << 30  # the granule of a transform that moves nothing
 EXAMPLE = "--swizzle 3,2,3 for Swizzle<3,2,3>, add:5,0,5 for a rotation, or 128B for TMA's mode"
 COMBINE = {"xor": "^", "add": "+", "and": "&", "or": "|"}
 
@@ -25,11 +25,11 @@ class Transform(Protocol):
 
     @property
     def granule(self) -> int:
-        """How many elements, a power of two, stay together wherever an offset is a multiple of that."""
+        """The number of elements, a power of two, that stay together if aligned to that number."""
 
     @property
     def operations(self) -> int:
-        """Integer operations per address: shifts, logic, sums, products, look-ups."""
+        """Integer operations per address: shifts, logic, additions, multiplications, look-ups."""
 
     def __call__(self, offsets: Ints) -> Ints: ...
 
@@ -58,8 +58,8 @@ class Identity:
 class Swizzle:
     """CuTe's ``Swizzle<bits, base, shift>``: `bits` bits from `base` on, XORed with those `shift` above them.
 
-    `combine` may put another operation in XOR's place. ``add`` rotates and is a bijection as well; ``and`` and
-    ``or`` are none, and stand here to show it. A negative shift takes the source from below the target.
+    `combine` replaces XOR with another operation. ``add`` rotates and is also a bijection; ``and`` and ``or`` are not,
+    and are here to show that. A negative shift takes the source bits from below the target.
     """
 
     bits: int
@@ -69,13 +69,11 @@ class Swizzle:
 
     def __post_init__(self) -> None:
         if self.bits < 0 or self.base < 0 or self.bits + self.base + abs(self.shift) > 30:
-            raise UsageError(f"{self} is outside of what an offset holds", EXAMPLE)
+            raise UsageError(f"{self} reaches beyond the bits of an offset", EXAMPLE)
         if abs(self.shift) < self.bits:
-            raise UsageError(
-                f"{self} would XOR bits with themselves: the shift has to be at least {self.bits}", EXAMPLE
-            )
+            raise UsageError(f"{self} would XOR bits with themselves: the shift must be at least {self.bits}", EXAMPLE)
         if self.combine not in COMBINE:
-            raise UsageError(f"{self.combine!r} combines nothing: {', '.join(COMBINE)}", EXAMPLE)
+            raise UsageError(f"{self.combine!r} is not a valid operation: {', '.join(COMBINE)}", EXAMPLE)
 
     def __str__(self) -> str:
         numbers = f"Swizzle<{self.bits},{self.base},{self.shift}>"
@@ -101,7 +99,7 @@ class Swizzle:
 
     @property
     def period(self) -> int:
-        """After how many elements the pattern repeats; the tile has to start at a multiple of it."""
+        """The number of elements after which the pattern repeats; the tile must be aligned to it."""
         return 1 << (self.bits + self.base + abs(self.shift)) if self.bits else 1
 
     def __call__(self, offsets: Ints) -> Ints:
@@ -137,15 +135,15 @@ class Swizzle:
 class XorMatrix:
     """Any XOR of an offset's bits with bits above them: ``o ^ (o >> s1 & m1) ^ (o >> s2 & m2) …``.
 
-    A matrix over GF(2), the identity and something above its diagonal, so always a bijection. `terms` holds a
-    shift and a mask of the target bits for each diagonal.
+    A unitriangular matrix over GF(2), so always a bijection. `terms` holds a shift and a mask of target bits for each
+    diagonal.
     """
 
     terms: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
         if any(shift < 1 or mask < 1 for shift, mask in self.terms):
-            raise UsageError("a XOR matrix takes positive shifts and masks", EXAMPLE)
+            raise UsageError("an XOR matrix needs positive shifts and masks", EXAMPLE)
 
     def __str__(self) -> str:
         return "o" + "".join(f" ^ (o >> {shift} & {mask:#x})" for shift, mask in self.terms)
@@ -162,11 +160,6 @@ class XorMatrix:
     def operations(self) -> int:
         return 3 * len(self.terms)
 
-    @property
-    def period(self) -> int:
-        """After how many elements the pattern repeats; the tile has to start at a multiple of it."""
-        return 1 << max((shift + mask.bit_length() for shift, mask in self.terms), default=0)
-
     def __call__(self, offsets: Ints) -> Ints:
         new = offsets
         for shift, mask in self.terms:
@@ -179,14 +172,14 @@ class XorMatrix:
 
 @dataclass(frozen=True)
 class Padding:
-    """`by` unused elements after every `every`."""
+    """`by` unused elements after every `every` elements."""
 
     every: int
     by: int
 
     def __post_init__(self) -> None:
         if self.every < 1 or self.by < 0:
-            raise UsageError(f"{self} makes no sense", "--pad 1: one element after each row")
+            raise UsageError(f"{self} is not a valid padding", "--pad 1: one element after each row")
 
     def __str__(self) -> str:
         return f"padding {self.every}+{self.by}"
@@ -198,7 +191,7 @@ class Padding:
 
     @property
     def operations(self) -> int:
-        return 0  # it is a stride: the product that a row's offset takes anyway has another factor
+        return 0  # only the row stride changes
 
     def __call__(self, offsets: Ints) -> Ints:
         return np.asarray(offsets + offsets // self.every * self.by)
@@ -209,7 +202,7 @@ class Padding:
 
 @dataclass(frozen=True)
 class Table:
-    """A square of places looked up by row and unit: the "sudoku" mapping, any Latin square will do.
+    """A square of positions, looked up by row and unit: the "sudoku" mapping. Any Latin square works.
 
     Row r holds unit u at ``square[r % n][u]``; a unit is `unit` elements, a row n units.
     """
@@ -226,7 +219,7 @@ class Table:
 
     @property
     def operations(self) -> int:
-        return 6  # what splits the offset and puts it together again, and the look-up
+        return 6  # to split and rejoin the offset, and the look-up
 
     def __call__(self, offsets: Ints) -> Ints:
         size = len(self.square)
@@ -236,16 +229,16 @@ class Table:
 
     def cuda(self, offset: str) -> str:
         size, unit = len(self.square), f"{offset} / {self.unit}"
-        place = f"kSquare[{unit} / {size} % {size}][{unit} % {size}]"
-        return f"({unit} / {size} * {size} + {place}) * {self.unit} + {offset} % {self.unit}"
+        entry = f"kSquare[{unit} / {size} % {size}][{unit} % {size}]"
+        return f"({unit} / {size} * {size} + {entry}) * {self.unit} + {offset} % {self.unit}"
 
 
-# What TMA can do on its own, on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner
-# rows may be as long as the mode's name says, and the tile has to start at a multiple of its period.
+# The swizzles of TMA on byte offsets: the CU_TENSOR_MAP_SWIZZLE_* modes (CUDA driver API). A tile's inner rows may
+# be as long as the mode's name says, and the tile must be aligned to the mode's period.
 TMA_MODES = {"128B": Swizzle(3, 4, 3), "64B": Swizzle(2, 4, 3), "32B": Swizzle(1, 4, 3)}
 
 
-# A 4x4 Latin square that no XOR and no addition makes: the place of each unit in each row.
+# A 4x4 Latin square that neither XOR nor addition produces: the position of each unit in each row.
 SQUARE_4 = ((3, 2, 0, 1), (0, 1, 2, 3), (1, 0, 3, 2), (2, 3, 1, 0))
 
 
@@ -253,19 +246,19 @@ def square_32() -> tuple[tuple[int, ...], ...]:
     """Return the 32x32 square of ``kernels/common/layout.cuh``: SQUARE_4 nested into itself and into the 2x2 one."""
     outer, inner = np.array(SQUARE_4) * 8, np.array(SQUARE_4) * 2
     pair = np.array([[0, 1], [1, 0]])
-    places = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))
-    return tuple(map(tuple, (places + np.tile(pair, (16, 16))).tolist()))
+    positions = np.kron(outer, np.ones((8, 8), int)) + np.tile(np.kron(inner, np.ones((2, 2), int)), (4, 4))
+    return tuple(map(tuple, (positions + np.tile(pair, (16, 16))).tolist()))
 
 
 def contents(square: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Return which unit lies at each place of each row, the grid that people draw: every row's inverse permutation."""
+    """Return the unit at each position of each row, as such grids are usually drawn: each row's inverse permutation."""
     return tuple(tuple(int(unit) for unit in np.argsort(row)) for row in square)
 
 
-def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
-    """Read a swizzle of element offsets; raise UsageError.
+def parse_swizzle(text: str, element_bytes: int, columns: int = 0) -> Transform:
+    """Return the swizzle of element offsets that a text names; raise UsageError.
 
-    ``3,2,3`` or ``Swizzle<3,2,3>`` as CuTe has it, ``add:5,0,5`` with another operation, ``bytes:3,2,3`` on byte
+    ``3,2,3`` or ``Swizzle<3,2,3>`` as in CuTe, ``add:5,0,5`` with another operation, ``bytes:3,2,3`` on byte
     offsets, a TMA mode such as ``128B``, or ``sudoku``, the Latin square for rows of 4 or 32 `columns`.
     """
     text = text.strip()
@@ -273,26 +266,26 @@ def parse(text: str, element_bytes: int, columns: int = 0) -> Transform:
         return on_elements(TMA_MODES[text.upper()], element_bytes)
     if text == "sudoku":
         return _sudoku(columns)
-    found = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
-    if not found:
-        raise UsageError(f"{text!r} is no swizzle", EXAMPLE)
-    swizzle = Swizzle(int(found[3]), int(found[4]), int(found[5]), found[2] or "xor")
-    return on_elements(swizzle, element_bytes) if found[1] else swizzle
+    match = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
+    if not match:
+        raise UsageError(f"{text!r} is not a valid swizzle", EXAMPLE)
+    swizzle = Swizzle(int(match[3]), int(match[4]), int(match[5]), match[2] or "xor")
+    return on_elements(swizzle, element_bytes) if match[1] else swizzle
 
 
 def _sudoku(columns: int) -> Table:
     squares = {4: SQUARE_4, 32: square_32()}
     if columns not in squares:
-        raise UsageError(f"no square for rows of {columns} elements is here", "sudoku with rows of 4 or 32")
+        raise UsageError(f"there is no square for rows of {columns} elements", "sudoku needs rows of 4 or 32")
     return Table(squares[columns])
 
 
 def on_elements(swizzle: Swizzle, element_bytes: int) -> Swizzle:
-    """Return a swizzle of byte offsets as one of element offsets; raise UsageError where it would tear elements."""
+    """Return a swizzle of byte offsets as one of element offsets; raise UsageError if it would split elements."""
     base = swizzle.base - (element_bytes.bit_length() - 1)
     if base < 0:
         raise UsageError(
-            f"{swizzle} on bytes would tear elements of {element_bytes} bytes apart",
-            f"the second number has to be at least {element_bytes.bit_length() - 1}",
+            f"{swizzle} on bytes would split elements of {element_bytes} bytes",
+            f"the second number must be at least {element_bytes.bit_length() - 1}",
         )
     return Swizzle(swizzle.bits, base, swizzle.shift, swizzle.combine)

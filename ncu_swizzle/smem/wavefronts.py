@@ -1,7 +1,7 @@
-"""How many wavefronts an instruction of one warp takes, from the shared-memory addresses of its lanes.
+"""How many wavefronts a warp instruction takes, from the shared-memory addresses of its lanes.
 
 The rules are those of Nsight Compute's memory_l1_wavefronts_shared and memory_l1_wavefronts_shared_ideal on an H100.
-docs/wavefronts.md states them, and how many measurements each one reproduces.
+docs/wavefronts.md states them, with the number of measurements that each reproduces.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, L
 
 __all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
 
-CHUNK = 1 << 10  # requests worked on at a time: they and what is made of them stay in the cache
+CHUNK = 1 << 10  # requests per batch, so that the working set stays in the cache
 
 
 @dataclass(frozen=True)
 class Wavefronts:
-    """Wavefronts of N requests, arrays of shape (N,); ``actual`` is -1 where ``known`` is False."""
+    """Wavefronts of N requests, arrays of shape (N,); ``actual`` is -1 if ``known`` is False."""
 
     actual: Ints
     ideal: Ints
@@ -31,7 +31,7 @@ class Wavefronts:
 
     @property
     def excessive(self) -> Ints:
-        """What bank conflicts add: actual - ideal, -1 where it is not known."""
+        """The wavefronts that bank conflicts add: actual - ideal, -1 if unknown."""
         excessive: Ints = np.where(self.known, self.actual - self.ideal, -1)
         return excessive
 
@@ -39,13 +39,13 @@ class Wavefronts:
 def wavefronts(
     op: str, addresses: ArrayLike, active: ArrayLike | None = None, source: ArrayLike | None = None
 ) -> Wavefronts:
-    """Count the wavefronts of N requests, each one instruction of one warp.
+    """Count the wavefronts of N requests; a request is one instruction of one warp.
 
     `op` is one of ``operations.NAMES``; `addresses` are byte offsets into shared memory, integers of shape (N, 32) or
-    (32,), from a start that is a multiple of 128; `active` says which lanes take part (all by default). Of ldmatrix
-    and stmatrix .xN, lanes 0 to 8N-1 give the addresses of the rows. `source` are the global byte addresses that
-    cp.async reads, of the same shape; by default lane i reads 16 i bytes after the start of a 128-byte line, and other
-    operations ignore it.
+    (32,), from a start that is a multiple of 128; `active` says which lanes take part (all by default). For ldmatrix
+    and stmatrix .xN, lanes 0 to 8N-1 give the row addresses. `source` holds the global byte addresses that cp.async
+    reads, in the same shape; by default lane i reads 16 i bytes after the start of a 128-byte line. Other operations
+    ignore it.
     Raises UsageError for an unknown name, another shape or type, and an address that faults.
     """
     operation = operations.find(op)
@@ -73,7 +73,7 @@ def _source(given: ArrayLike | None, operation: Operation, lanes: Ints, mask: Bo
         return np.broadcast_to(16 * np.arange(WARP), lanes.shape)
     source = _addresses(given, "source")
     if source.shape != lanes.shape:
-        raise UsageError(f"{len(source)} requests in source, {len(lanes)} in addresses", "give as many of both")
+        raise UsageError(f"{len(source)} requests in source, {len(lanes)} in addresses", "give the same number of each")
     _check(operation, source, mask & (operation.kind == COPY))
     return source
 
@@ -110,27 +110,27 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
     phases = phase_degrees(operation, lanes, mask)
     actual = phases.sum(axis=1)
     if operation.kind == LOAD and operation.width_bytes == 8:
-        actual = _together(lanes, mask, 8, phases, paired(lanes, mask))
+        actual = _merged(lanes, mask, 8, phases, paired(lanes, mask))
     if operation.kind == LOAD and operation.width_bytes == 16:
         actual = _merge_128(lanes, mask, phases)
     return actual, np.minimum(ideal, actual), known
 
 
 def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
-    """Return (N,): a half of a 128-bit load takes 1 where its two quarters go together, else their sum.
+    """Return (N,): each half of a 128-bit load takes 1 wavefront if its two quarters merge, else their sum.
 
-    In the lower half an inactive lane matches inactive ones only, unless all lanes have the same address; and if lane
-    31 is inactive, its quarters go together whether there are pairs or not.
+    In the lower half an inactive lane matches only inactive ones, unless all lanes have the same address; if lane 31 is
+    inactive, the quarters merge with or without pairs.
     """
     low, low_mask, high, high_mask = lanes[:, :16], mask[:, :16], lanes[:, 16:], mask[:, 16:]
     may = paired(low, low_mask, strictly=True) | one_address(lanes, mask) | ~mask[:, 31]
-    lower = _together(low, low_mask, 16, phases[:, :2], may)
-    return lower + _together(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    lower = _merged(low, low_mask, 16, phases[:, :2], may)
+    return lower + _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
 
 
-def _together(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:
-    """Return (N,): 1 for two phases that may go together and have no conflict when they do, else their sum."""
-    found: Ints = phases.sum(axis=1)
-    rows = np.flatnonzero(may & (found == 2) & (phases.max(axis=1) == 1))
-    found[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
-    return found
+def _merged(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:
+    """Return (N,): 1 for two phases that may merge and do not conflict when merged, else their sum."""
+    counts: Ints = phases.sum(axis=1)
+    rows = np.flatnonzero(may & (counts == 2) & (phases.max(axis=1) == 1))
+    counts[rows[degrees(lanes[rows], mask[rows], width) == 1]] = 1
+    return counts

@@ -1,3 +1,3 @@
-"""The tiles of the shipped kernels and every access to them, declared by hand, one module per family.
-Tests compare them with the recordings.
+"""Declares, by hand, the shared-memory tiles of the shipped kernels and every access to them, one module per family.
+Tests compare what the declarations predict with the recordings.
 """

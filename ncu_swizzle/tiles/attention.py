@@ -7,7 +7,7 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
 WARPS, WARP_ROWS = 4, 16
@@ -18,8 +18,8 @@ CHUNKS = HEAD // IN_CHUNK  # of a row
 LANE = np.arange(32)[None, :]
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the one kind of tile: Q (and O in its place), K and V, 64x128 bf16 each."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the one kind of tile: Q (later overwritten by O), K and V, 64x128 bf16 each."""
     steps = problem["seq"] // ROWS
     blocks = steps * problem["heads"] * problem["batch"]
     accesses = (
@@ -34,7 +34,7 @@ def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
 
 
 def _copy(times: int) -> Access:
-    """load_tile: 16 threads copy a row, a warp two of them."""
+    """load_tile: 16 threads copy a row, so a warp copies two."""
     request = np.arange(ROWS // 2)[:, None]
     rows, chunks = 2 * request + LANE // CHUNKS, LANE % CHUNKS + 0 * request
     source = rows * HEAD * ELEMENT + chunks * CHUNK
@@ -42,7 +42,7 @@ def _copy(times: int) -> Access:
 
 
 def _load_queries(times: int) -> Access:
-    """load_queries: each warp its own 16 rows, in steps of 16 along d_head."""
+    """load_queries: each warp loads its own 16 rows, in steps of 16 along d_head."""
     warp, step = np.divmod(np.arange(WARPS * CHUNKS // 2)[:, None], CHUNKS // 2)
     return Access(
         "Q out", "ldmatrix.x4", WARP_ROWS * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16), times=times
@@ -50,19 +50,19 @@ def _load_queries(times: int) -> Access:
 
 
 def _fragments(name: str, op: str, times: int) -> Access:
-    """multiply_keys and multiply_values: every warp all 16x16 blocks of the tile."""
+    """multiply_keys and multiply_values: every warp loads all 16x16 blocks of the tile."""
     block, step = np.divmod(np.arange(ROWS // 16 * CHUNKS // 2)[:, None], CHUNKS // 2)
     return Access(f"{name} out", op, 16 * block + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16), times=WARPS * times)
 
 
 def _stage_output(times: int) -> Access:
-    """stage_output: 8 rows at a time, four lanes a chunk, 4 bytes a lane."""
+    """stage_output: 8 rows at a time, four lanes per chunk, 4 bytes per lane."""
     eight, chunk = np.divmod(np.arange(ROWS // 8 * CHUNKS)[:, None], CHUNKS)
     return Access("O staged", "st.shared.b32", 8 * eight + LANE // 4, IN_CHUNK * chunk + 2 * (LANE % 4), times=times)
 
 
 def _store_output(times: int) -> Access:
-    """store_output: two rows a request, 16 bytes a lane."""
+    """store_output: two rows per request, 16 bytes per lane."""
     request = np.arange(ROWS // 2)[:, None]
     return Access(
         "O out", "ld.shared.v4.b32", 2 * request + LANE // CHUNKS, LANE % CHUNKS * IN_CHUNK + 0 * request, times=times

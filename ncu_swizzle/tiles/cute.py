@@ -1,4 +1,4 @@
-"""The accesses of ``kernels/cute/cute.cuh``: what each of its TiledCopies does."""
+"""The accesses of ``kernels/cute/cute.cuh``: one access per TiledCopy."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ncu_swizzle.smem import layout as layouts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import Identity, Swizzle
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ELEMENT = 4
 WARPS = 4  # of a block
-REQUEST, LANE = np.indices((32, 32))  # of a 128x32 tile's 32 requests, 4 floats a lane
+REQUEST, LANE = np.indices((32, 32))  # the 32 requests of a 128x32 tile, 4 floats per lane
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the one tile that a warp, or a block, has."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the single tile of a warp or a block."""
     mapping = _mapping(source.text)
     rows, columns = mapping.shape
     times = problem["n"] ** 2 // (rows * columns)
     journey = re.search(r"\btiles::(\w+_\w+)\(", source.text)
     if not journey or journey[1] not in _JOURNEYS:
-        raise UsageError("the kernel's source names no journey of a tile", f"one of {', '.join(_JOURNEYS)}")
+        raise UsageError("the kernel's source calls no known copy of a tile", f"one of {', '.join(_JOURNEYS)}")
     copies = WARPS if rows == 8 else 1
     accesses = _JOURNEYS[journey[1]](times)
     return (Tile(f"{rows}x{columns} tile", mapping, accesses, copies=copies),)
 
 
 def _mapping(text: str) -> Mapping:
-    """Return the mapping that the source spells in CuTe's types."""
-    found = re.search(r"Layout<Shape<_(\d+), _(\d+)>, Stride<_(\d+), _(\d+)>>", text)
-    if not found:
+    """Return the mapping that the source writes in CuTe types."""
+    match = re.search(r"Layout<Shape<_(\d+), _(\d+)>, Stride<_(\d+), _(\d+)>>", text)
+    if not match:
         raise UsageError("the kernel's source names no layout", "Layout<Shape<_8, _8>, Stride<_1, _8>>() is one")
-    layout = layouts.parse("({},{}):({},{})".format(*found.groups()))
+    layout = layouts.parse_layout("({},{}):({},{})".format(*match.groups()))
     swizzle = re.search(r"Swizzle<(\d+), (\d+), (\d+)>", text)
     if not swizzle:
         return Mapping(layout, Identity(), ELEMENT)

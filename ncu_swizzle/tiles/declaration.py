@@ -1,7 +1,7 @@
-"""What the catalogue's kernels do to shared memory: the tiles of a block, and every access to them.
+"""How the shared-memory accesses of a catalogue kernel are declared: the tiles of a block, and every access to them.
 
 One module per family, named after it, with a function ``tiles(source, problem)``: the kernel's own source says which
-layout policy it uses, the problem how often each access is executed.
+layout policy it uses, the problem size how often each access is executed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ncu_swizzle.tiles import policies
 class Tile:
     """Tiles of one shape that share a mapping, and all accesses of one launch to them.
 
-    `copies` of them lie in a block's shared memory. A policy's ``at(row, unit)`` counts units of `unit` elements.
+    A block has `copies` of them. A policy's ``at(row, unit)`` counts units of `unit` elements.
     """
 
     name: str
@@ -30,26 +30,26 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Source:
-    """What the kernel's own file chooses: the layout policy, and the integer arguments of its templates."""
+class KernelSource:
+    """The choices in a kernel's own source: its layout policy, and the integer arguments of its templates."""
 
     text: str
 
     @property
     def policy(self) -> str:
-        """The name of the first layout policy in it."""
-        found = re.search(r"\blayout::(\w+)<", self.text)
-        if not found:
+        """The name of the first layout policy in the source."""
+        match = re.search(r"\blayout::(\w+)<", self.text)
+        if not match:
             raise UsageError("the kernel's source names no layout policy", "layout::RowMajor<…> is the plain one")
-        return found[1]
+        return match[1]
 
     def argument(self, template: str) -> int:
         """Return the first integer argument of a template, such as 4 of ``sum_rows<4, …>``."""
-        found = re.search(rf"\b{template}<(\d+)", self.text)
-        if not found:
+        match = re.search(rf"\b{template}<(\d+)", self.text)
+        if not match:
             raise UsageError(f"the kernel's source names no {template}<number>", "its accesses depend on it")
-        return int(found[1])
+        return int(match[1])
 
     def mapping(self, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> Mapping:
-        """Return where the policy puts a tile of rows and columns."""
+        """Return the mapping of a tile under the policy."""
         return policies.mapping(self.policy, rows, columns, element_bytes, unit_bytes)

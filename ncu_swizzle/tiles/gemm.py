@@ -7,19 +7,19 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 ROWS, COLUMNS, DEPTH = 256, 128, 64  # rows of A, rows of B and columns of both, per tile
 WARP_TILE = 64  # rows of A, and of B, that a warp reads
 ELEMENT, CHUNK = 2, 16  # bytes
 IN_CHUNK = CHUNK // ELEMENT
-STAGES = 3  # tiles in shared memory where they are loaded ahead
+STAGES = 3  # tiles in shared memory if loads run ahead
 
 LANE = np.arange(32)[None, :]
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the tiles of A and of B. Each row of A is read by the warps side by side, each of B by those below."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the tiles of A and B. A row of A is read by one row of warps, a row of B by one column of warps."""
     n = problem["n"]
     times = n // ROWS * (n // COLUMNS) * (n // DEPTH)
     copies = STAGES if "Loads::kAhead" in source.text else 1
@@ -29,7 +29,7 @@ def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
     )
 
 
-def _tile(name: str, rows: int, readers: int, source: Source, times: int, copies: int) -> Tile:
+def _tile(name: str, rows: int, readers: int, source: KernelSource, times: int, copies: int) -> Tile:
     mapping = source.mapping(rows, DEPTH, ELEMENT, CHUNK)
     straddles = int(mapping.addresses(np.array([[1]]), np.array([[0]]))[0, 0]) % 128 != 0
     accesses = (_copy(name, rows, "ca" if straddles else "cg", times), _fragments(name, rows, readers * times))
@@ -37,15 +37,15 @@ def _tile(name: str, rows: int, readers: int, source: Source, times: int, copies
 
 
 def _copy(name: str, rows: int, cache: str, times: int) -> Access:
-    """load_rows: 8 threads copy a row, a warp four of them."""
+    """load_rows: 8 threads copy a row, so a warp copies four."""
     request = np.arange(rows // 4)[:, None]
     row, chunk = 4 * request + LANE // 8, LANE % 8 + 0 * request
-    source = row * DEPTH * ELEMENT + chunk * CHUNK  # lines of its own for each row, wherever they are
+    source = row * DEPTH * ELEMENT + chunk * CHUNK  # each row in lines of its own, wherever they are
     return Access(f"{name} in", f"cp.async.{cache}.16", row, chunk * IN_CHUNK, source=source, times=times)
 
 
 def _fragments(name: str, rows: int, times: int) -> Access:
-    """load_operands: 16x16 blocks, 16 columns a step."""
+    """load_operands: 16x16 blocks, 16 columns per step."""
     block, step = np.divmod(np.arange(rows // 16 * DEPTH // 16)[:, None], DEPTH // 16)
     return Access(
         f"{name} out", "ldmatrix.x4", 16 * block + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16), times=times

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 
 def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile, ...]:
-    """Return the tiles of a shipped kernel by its name; nothing for a library's kernel or one of another catalogue."""
+    """Return the tiles of a shipped kernel by name; none for a library kernel or one from another catalogue."""
     try:
         target = collection.shipped().target(kernel, problem)
         return tiles_of(target) if target.family.name == family else ()
@@ -21,10 +21,10 @@ def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile
 
 
 def tiles_of(target: Target) -> tuple[Tile, ...]:
-    """Return the tiles of a kernel and all accesses to them; raise UsageError where they are not declared."""
+    """Return the tiles of a kernel and all accesses to them; raise UsageError if they are not declared."""
     family, kernel = target.family, target.kernel
     if kernel.library:
-        raise UsageError(f"{kernel.name} is a library's kernel: its layouts are not declared", "name another kernel")
+        raise UsageError(f"{kernel.name} is a library kernel: its layouts are not declared", "name another kernel")
     if family.standalone:
         raise UsageError(f"the accesses of {kernel.name} are not declared", "ncu-swizzle profile measures them")
     try:
@@ -34,6 +34,6 @@ def tiles_of(target: Target) -> tuple[Tile, ...]:
             f"the accesses of the family {family.name} are not declared",
             f"declare them in ncu_swizzle/tiles/{family.name}.py; docs/model.md says how",
         ) from error
-    source = Source(target.source.read_text(encoding="utf-8"))
-    found: tuple[Tile, ...] = module.tiles(source, target.problem)
-    return found
+    source = KernelSource(target.source.read_text(encoding="utf-8"))
+    tiles: tuple[Tile, ...] = module.tiles(source, target.problem)
+    return tiles

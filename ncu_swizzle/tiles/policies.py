@@ -1,4 +1,4 @@
-"""The layout policies of ``kernels/common/layout.cuh`` as mappings; a test compiles them and compares."""
+"""The layout policies of ``kernels/common/layout.cuh`` as mappings; a test compiles the header and compares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import TMA_MODES, Identity, Padding, Swizzle, Table, Transform, on_elements, square_32
 
-LAP = 128  # bytes, once around the banks
+BANK_ROW = 128  # bytes
 NAMES = ("RowMajor", "Padded", "XorSwizzle", "HalfSwizzle", "AddSwizzle", "Sudoku")
 
 
 def mapping(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes: int) -> Mapping:
-    """Return where a policy puts a row-major tile; its rows are whole laps, `unit_bytes` are moved together."""
+    """Return the mapping of a row-major tile under a policy; rows are whole bank rows, `unit_bytes` move together."""
     unit = unit_bytes // element_bytes
     row_bytes = columns * element_bytes
     transform: Transform
@@ -22,20 +22,20 @@ def mapping(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes
         case "Padded":
             transform = Padding(columns, unit)
         case "XorSwizzle" | "AddSwizzle" | "HalfSwizzle":
-            bits = _log2(LAP // unit_bytes)
-            shift = bits + _log2(row_bytes // LAP)  # the lowest bit of the row's number, above that of the unit's
+            bits = _log2(BANK_ROW // unit_bytes)
+            shift = bits + _log2(row_bytes // BANK_ROW)  # the lowest bit of the row number, above the unit number
             transform = Swizzle(bits, _log2(unit), shift, "add" if policy == "AddSwizzle" else "xor")
-            if policy == "HalfSwizzle":  # bits 2 and 3 of the row's number only
+            if policy == "HalfSwizzle":  # only bits 2 and 3 of the row number
                 transform = Swizzle(2, _log2(unit), shift + 2)
         case "Sudoku":
             transform = Table(square_32(), unit)
         case _:
-            raise UsageError(f"layout::{policy} has no mapping here", f"one of {', '.join(NAMES)}")
+            raise UsageError(f"layout::{policy} has no mapping", f"one of {', '.join(NAMES)}")
     return Mapping(Layout((rows, columns), (columns, 1)), transform, element_bytes)
 
 
 def boxed(span: int, rows: int, columns: int, element_bytes: int) -> Mapping:
-    """Return where TMA puts a tile in the mode of that span: boxes of `span` bytes a row, one behind the other."""
+    """Return the mapping that TMA writes in the mode of that span: consecutive boxes with rows of `span` bytes."""
     inner = span // element_bytes
     layout = Layout((rows, (inner, columns // inner)), (inner, (1, rows * inner)))
     return Mapping(layout, on_elements(TMA_MODES[f"{span}B"], element_bytes), element_bytes)

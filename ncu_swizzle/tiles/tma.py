@@ -1,4 +1,4 @@
-"""The accesses of ``kernels/tma/tma.cuh``: TMA fills the tile, past all wavefront counters, and ldmatrix reads it."""
+"""The accesses of ``kernels/tma/tma.cuh``: TMA fills the tile, uncounted, and ldmatrix reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.tiles import policies
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 TILE, ELEMENT = 64, 2
 IN_CHUNK = 16 // ELEMENT
@@ -17,8 +17,8 @@ IN_CHUNK = 16 // ELEMENT
 LANE = np.arange(32)[None, :]
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the 64x64 tile of halves, as the hardware lays it out."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 64x64 fp16 tile as the hardware lays it out."""
     swizzled = re.search(r"layout::TmaSwizzle<(\d+),", source.text)
     if swizzled:
         mapping = policies.boxed(int(swizzled[1]), TILE, TILE, ELEMENT)

@@ -1,4 +1,4 @@
-"""The accesses of ``kernels/transpose/transpose.cuh``: rows go in, columns come out."""
+"""The accesses of ``kernels/transpose/transpose.cuh``: rows in, columns out."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from ncu_swizzle.errors import BadProblem
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 TILE, ELEMENT = 32, 4
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the 32x32 tile of floats. Raises BadProblem where n ends within a tile."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 32x32 tile of floats. Raises BadProblem if n is not a multiple of the tile."""
     n = problem["n"]
     if n % TILE:
-        raise BadProblem(f"n={n} ends within a tile: how its last warps run is not declared", "--problem n=4096")
+        raise BadProblem(f"n={n} ends within a tile: accesses to partial tiles are not declared", "--problem n=4096")
     blocks = (n // TILE) ** 2
     line, lane = np.indices((TILE, 32))
     accesses = (

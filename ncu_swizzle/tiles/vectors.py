@@ -1,4 +1,4 @@
-"""The accesses of ``kernels/vectors/vectors.cuh``: rows go in, columns of 4, 8 or 16 bytes a lane come out."""
+"""The accesses of ``kernels/vectors/vectors.cuh``: rows in, columns out with 4, 8 or 16 bytes per lane."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import TYPES, Access
-from ncu_swizzle.tiles.declaration import Source, Tile
+from ncu_swizzle.tiles.declaration import KernelSource, Tile
 
 TILE, ELEMENT, WARPS = 32, 4, 4
 
 
-def tiles(source: Source, problem: Names[str, int]) -> tuple[Tile, ...]:
-    """Return the 32x32 tile of floats that each warp has."""
+def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return the 32x32 fp32 tile of a warp."""
     width = source.argument("sum_rows")  # floats per lane
     units = TILE // width
     step, lane = np.indices((units, 32))

@@ -215,4 +215,4 @@ def test_parameters_that_nobody_gave_are_unknown() -> None:
     rows = emulate(kernel("warps", "gather"), Launch((1, 1, 1), (256, 1, 1), 0, given)).rows
     load = next(row for row in rows if row.access == "LDS")
     assert load.wavefronts is None
-    assert "a constant that nobody gave" in load.reason
+    assert "a constant that was not given" in load.reason

@@ -179,7 +179,7 @@ def test_an_instruction_that_is_not_emulated_is_named() -> None:
     counts = emulate(code(THREAD, "FOO.BAR R1, R0", "STS [R1+0x400], R0", "EXIT"), ONE_WARP)
     assert counts.rows[2].wavefronts is None
     assert "FOO.BAR R1, R0 at 0x10 (is not emulated)" in counts.rows[2].reason
-    assert counts.notes == ("FOO.BAR is not emulated, its result is unknown: FOO.BAR R1, R0 at 0x10",)
+    assert counts.notes == ("FOO.BAR is not emulated; its result is unknown: FOO.BAR R1, R0 at 0x10",)
     with pytest.raises(Unsupported, match=r"'JMXU UR4' at 0x0"):
         emulate(code("JMXU UR4", "EXIT"), ONE_WARP)
 
@@ -208,7 +208,7 @@ def test_a_loop_without_an_end_meets_the_limit() -> None:
 
 
 def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:
-    with pytest.raises(Stuck, match="not all threads of the block come to this barrier"):
+    with pytest.raises(Stuck, match="not all threads of the block reach this barrier"):
         emulate(
             code(
                 THREAD,
@@ -244,7 +244,7 @@ def test_launches_that_cannot_be(launch: Launch, message: str) -> None:
 
 def test_parameters_have_to_fit() -> None:
     source = Code("test", (Sass(0, "EXIT"),), parameter_bytes=12)
-    with pytest.raises(UsageError, match="8 bytes of parameters, and test takes 12"):
+    with pytest.raises(UsageError, match="8 bytes of parameters, but test takes 12"):
         emulate(source, Launch((1, 1, 1), (32, 1, 1), parameters=bytes(8)))
 
 

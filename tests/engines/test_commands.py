@@ -232,7 +232,7 @@ def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None
 
 @NEEDS_ALL
 def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
-    with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside of the block's .*thread \(.*\) of block \(0, 0, 0\)"):
+    with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside the block's .*thread \(.*\) of block \(0, 0, 0\)"):
         emulation.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
     emulation.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
 

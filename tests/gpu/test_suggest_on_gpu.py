@@ -37,7 +37,7 @@ def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Pat
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:
     """Hold what ncu counted against the predictions; only copies may have none."""
-    for check in prediction.against(predictions, profile):
+    for check in prediction.checked_against(predictions, profile):
         known = check.predicted.wavefronts is not None
         assert check.equal if known else check.predicted.access == "LDGSTS", (check.predicted, check.verdict)
 
@@ -62,7 +62,7 @@ def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path)
     family, plain = collection.shipped().find(name)
     problem = family.problem(sizes)
     before = measure(family, plain, problem, tmp_path / "before")
-    hold(prediction.of_target(Target(family, plain, problem)), before)
+    hold(prediction.target_predictions(Target(family, plain, problem)), before)
     assert before.total.excessive
 
     (tile,) = lookup.tiles_of(Target(family, plain, problem))
@@ -72,6 +72,6 @@ def test_the_loop(name: str, policy: str, sizes: dict[str, int], tmp_path: Path)
 
     applied = with_policy(name, policy, code.policy(best.mapping, tile.unit), tmp_path)
     after = measure(*applied, problem, tmp_path / "after")
-    predictions = [prediction.one(access, best.mapping) for access in tile.accesses]
+    predictions = [prediction.prediction_of(access, best.mapping) for access in tile.accesses]
     hold(predictions, after)
     assert after.total.excessive == 0

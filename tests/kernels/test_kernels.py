@@ -63,7 +63,7 @@ def test_it_compiles_without_spills(family: Family, kernel: Kernel, arch: str, t
 
 @pytest.mark.parametrize(("family", "kernel"), list(own_kernels()), ids=lambda item: item.name)
 def test_stated_degrees_are_what_arithmetic_predicts(family: Family, kernel: Kernel) -> None:
-    predicted = prediction.by_kind(prediction.of_target(Target(family, kernel, family.problem())))
+    predicted = prediction.by_kind(prediction.target_predictions(Target(family, kernel, family.problem())))
     assert {one.access: one.degree for one in predicted} == dict(kernel.degree)
 
 

@@ -119,18 +119,25 @@ def test_article_004_rows_of_one_lap() -> None:
     assert sorted(after.banks[:8, 0].tolist()) == [0, 4, 8, 12, 16, 20, 24, 28], "eight rows, eight groups of banks"
 
 
+def held_by(fragment: fragments.Fragment, lane: int) -> tuple[tuple[int, int], ...]:
+    """Return the cells of a lane, its first element first."""
+    rows, columns = np.nonzero(fragment.lane == lane)
+    order = np.argsort(fragment.element[rows, columns])
+    return tuple((int(rows[i]), int(columns[i])) for i in order)
+
+
 # What the PTX ISA's tables say of lane T = 4 g + t and its elements.
 @pytest.mark.parametrize("lane", range(32))
 def test_the_fragments_of_mma(lane: int) -> None:
     g, t = divmod(lane, 4)
     a8, b8, c8 = fragments.fragments(8)
-    assert a8.held_by(lane) == ((g, 2 * t), (g, 2 * t + 1), (g + 8, 2 * t), (g + 8, 2 * t + 1))
-    assert b8.held_by(lane) == ((2 * t, g), (2 * t + 1, g))
-    assert c8.held_by(lane) == a8.held_by(lane)
+    assert held_by(a8, lane) == ((g, 2 * t), (g, 2 * t + 1), (g + 8, 2 * t), (g + 8, 2 * t + 1))
+    assert held_by(b8, lane) == ((2 * t, g), (2 * t + 1, g))
+    assert held_by(c8, lane) == held_by(a8, lane)
     a16, b16, c16 = fragments.fragments(16)
-    assert a16.held_by(lane) == (*a8.held_by(lane), *((row, column + 8) for row, column in a8.held_by(lane)))
-    assert b16.held_by(lane) == (*b8.held_by(lane), *((row + 8, column) for row, column in b8.held_by(lane)))
-    assert c16.held_by(lane) == c8.held_by(lane)
+    assert held_by(a16, lane) == (*held_by(a8, lane), *((row, column + 8) for row, column in held_by(a8, lane)))
+    assert held_by(b16, lane) == (*held_by(b8, lane), *((row + 8, column) for row, column in held_by(b8, lane)))
+    assert held_by(c16, lane) == held_by(c8, lane)
 
 
 def test_squares_are_made_of_the_ones_before() -> None:
@@ -179,16 +186,16 @@ def test_an_access_may_be_of_any_lanes() -> None:
 )  # fmt: skip
 def test_what_is_no_access_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        access.parse(text, layout.parse("(32,32):(32,1)"), 4)
+        access.parse(text, layout.parse_layout("(32,32):(32,1)"), 4)
     assert caught.value.hint
 
 
 def test_matrices_need_whole_rows() -> None:
     with pytest.raises(UsageError, match="does not fit"):
-        access.parse("ldmatrix", layout.parse("(4,8):(8,1)"), 2)
-    assert access.parse("ldmatrix", layout.parse("(8,8):(8,1)"), 2).op == "ldmatrix.x1"
-    assert access.parse("ldmatrix.x2.trans", layout.parse("(16,8):(8,1)"), 2).op == "ldmatrix.x2.trans"
-    column_major = access.parse("ldmatrix", layout.parse("(64,64):(1,64)"), 2)
+        access.parse("ldmatrix", layout.parse_layout("(4,8):(8,1)"), 2)
+    assert access.parse("ldmatrix", layout.parse_layout("(8,8):(8,1)"), 2).op == "ldmatrix.x1"
+    assert access.parse("ldmatrix.x2.trans", layout.parse_layout("(16,8):(8,1)"), 2).op == "ldmatrix.x2.trans"
+    column_major = access.parse("ldmatrix", layout.parse_layout("(64,64):(1,64)"), 2)
     assert column_major.op == "ldmatrix.x4"
     assert (column_major.rows % 8 == 0).all(), "its rows of 16 bytes run down the tile's columns"
 
@@ -220,7 +227,7 @@ def test_a_map_that_repeats_itself_is_drawn_once() -> None:
     (picture,) = view.pictures([one])
     assert len(picture.cells) == 64
     assert "the rows after r7 repeat these" in picture.note
-    assert Mapping(layout.parse("(5,8):(8,1)")).shape == (5, 8)
+    assert Mapping(layout.parse_layout("(5,8):(8,1)")).shape == (5, 8)
     assert bankmap.build(mapping.parse("(5,8):(8,1)")).period == 5
 
 

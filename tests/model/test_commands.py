@@ -31,7 +31,7 @@ def test_banks_prints_the_maps_of_article_001(command: Command) -> None:
     assert all(row.count("*") == 8 and row.endswith("2/1") for row in rows[:8]), "marks, not only colours"
     assert all("*" not in row and row.endswith("1/1") for row in rows[8:])
     assert "16 wavefronts, 8 ideal: 8 excessive" in done.stdout
-    assert "8 wavefronts, 8 ideal: free of conflicts" in done.stdout
+    assert "8 wavefronts, 8 ideal: conflict-free" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
     tile = ("suggest", "(64,64):(64,1)", "--elem", "2", "--write", "rows:16", "--read", "ldmatrix")
     done = command(*tile)
     assert done.returncode == 0, done.stderr
-    assert "Take Swizzle<3,3,3>." in done.stdout
+    assert "Use Swizzle<3,3,3>." in done.stdout
     assert "(offset ^ ((offset >> 3) & 0x38)) * 2" in done.stdout
     assert "cute::composition(cute::Swizzle<3,3,3>{}, Plain{})" in done.stdout
     tables = done.stdout.split("\nCUDA\n")[0]
@@ -158,44 +158,44 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
 
 def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> None:
     kernel = command("suggest", "transpose-plain")
-    assert "Take Swizzle<5,0,5>." in kernel.stdout
+    assert "Use Swizzle<5,0,5>." in kernel.stdout
     assert "static __device__ constexpr int bytes(int rows)" in kernel.stdout
     impossible = command("suggest", "(32,32):(32,1)", "--write", "rows:16", "--read", "column")
     assert impossible.returncode == 0, "an answer, not a failure"
     assert "Impossible within these constraints" in impossible.stdout
-    assert "Without rows:16 it is possible: Swizzle<5,0,5>." in impossible.stdout
+    assert "Without rows:16, Swizzle<5,0,5> works." in impossible.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
         (["banks", "nothing"], "unknown kernel 'nothing'", "ncu-swizzle list"),
-        (["banks", "8x8"], "is no layout, no kernel and no picture", '"(8,8):(1,8)"'),
-        (["banks", "(8,8):(1"], "is no layout", "(64,64):(64,1)"),
+        (["banks", "8x8"], "is not a layout, a kernel or a picture", '"(8,8):(1,8)"'),
+        (["banks", "(8,8):(1"], "is not a valid layout", "(64,64):(64,1)"),
         (["banks", "(8,8,8):(1,8,64)"], "rows and columns", "(64,64):(64,1)"),
         (["banks", "(8,8):(1,8)", "--elem", "3"], "an element cannot have 3 bytes", "--elem 1, 2, 4"),
-        (["banks", "(8,8):(1,8)", "--swizzle", "3,2,3", "--pad", "1"], "at once", "leave one away"),
-        (["banks", "(8,8):(1,8)", "--access", "diagonal"], "'diagonal' is no access", "ldmatrix"),
+        (["banks", "(8,8):(1,8)", "--swizzle", "3,2,3", "--pad", "1"], "padding together", "only one of them"),
+        (["banks", "(8,8):(1,8)", "--access", "diagonal"], "'diagonal' is not a valid access", "ldmatrix"),
         (["banks", "(8,8):(1,8)", "--show", "bits", "--row", "9"], "there is no row 9", "--row 0 to 7"),
-        (["banks", "(8,8):(1,8)", "--show", "phases", "--access", "none"], "of an access", "--access row"),
+        (["banks", "(8,8):(1,8)", "--show", "phases", "--access", "none"], "needs an access", "--access row"),
         (["banks", "(8,8):(1,8)", "--show", "phases", "--request", "8"], "no request 8", "--request 0 to 7"),
         (["banks", "xor", "--svg", "x.svg"], "on the terminal only", "--svg"),
         (["banks", "kernel1", "--access", "nothing"], "has no access 'nothing'", "'K out'"),
         (["banks", "(8,8):(1,8)", "--svg", "/proc/x.svg"], "cannot write /proc/x.svg", "--html"),
-        (["banks", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
-        (["suggest", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
-        (["predict", "(8,8)"], "'(8,8)' is no layout: shape and stride", "(64,64):(64,1)"),
+        (["banks", "(8,8)"], "'(8,8)' is not a valid layout: write shape:stride", "(64,64):(64,1)"),
+        (["suggest", "(8,8)"], "'(8,8)' is not a valid layout: write shape:stride", "(64,64):(64,1)"),
+        (["predict", "(8,8)"], "'(8,8)' is not a valid layout: write shape:stride", "(64,64):(64,1)"),
         (["predict", "kernl1"], "unknown kernel 'kernl1', did you mean 'kernel1'?", "ncu-swizzle list"),
         (["predict", "tid*4"], "cannot be predicted", "--op"),
         (["predict", "tid*4", "--op", "ld.shared.b33"], "did you mean 'ld.shared.b32'", "one of"),
         (["predict", "tid*3", "--op", "ld.shared.b32"], "faults at address 3", "multiple of 4"),
         (["predict", "(8,8):(1,8)"], "a layout alone", "--read column"),
         (["predict", "none.csv"], "none.csv does not exist", "CSV"),
-        (["predict", "reference-attention"], "library's kernel", "another kernel"),
+        (["predict", "reference-attention"], "library kernel", "another kernel"),
         (["predict", "kernel1", "--profile", "no.json"], "no.json does not exist", "ls swizzle-out"),
-        (["suggest", "(8,8):(1,8)"], "nothing writes or reads", "--write rows:16"),
-        (["suggest", "kernel1", "--read", "row"], "are declared", "--write and --read"),
-        (["suggest", "(32,33):(33,1)", "--read", "rows:16"], "do not divide them", "row"),
+        (["suggest", "(8,8):(1,8)"], "no access to the tile", "--write rows:16"),
+        (["suggest", "kernel1", "--read", "row"], "are already declared", "--write and --read"),
+        (["suggest", "(32,33):(33,1)", "--read", "rows:16"], "not a multiple of 16 bytes", "row"),
         (["suggest", "(8,8):(1,8)", "--read", "row", "--arch", "sm_1"], "'sm_1'", "sm_90"),
     ],
 )

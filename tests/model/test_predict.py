@@ -32,8 +32,8 @@ OWN = [
 @pytest.mark.parametrize("name", OWN)
 def test_what_is_predicted_is_what_was_recorded(name: str, recorded: Recorded) -> None:
     family, kernel = CATALOG.find(name)
-    predictions = prediction.of_target(Target(family, kernel, family.problem()))
-    checks = prediction.against(predictions, recorded(name))
+    predictions = prediction.target_predictions(Target(family, kernel, family.problem()))
+    checks = prediction.checked_against(predictions, recorded(name))
     assert {check.predicted.access for check in checks} == set(recorded(name).accesses), "no access is left out"
     for check in checks:
         assert check.equal, (check.predicted.access, check.verdict)
@@ -46,25 +46,25 @@ def test_every_kernel_of_ours_is_declared() -> None:
 
 def test_differences_are_explained(recorded: Recorded) -> None:
     family, kernel = CATALOG.find("kernel1")
-    predictions = prediction.of_target(Target(family, kernel, family.problem()))
-    by_access = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel1"))}
+    predictions = prediction.target_predictions(Target(family, kernel, family.problem()))
+    by_access = {check.predicted.access: check for check in prediction.checked_against(predictions, recorded("kernel1"))}
     assert {check.verdict for check in by_access.values()} == {"equal"}
-    other = {check.predicted.access: check for check in prediction.against(predictions, recorded("kernel2"))}
+    other = {check.predicted.access: check for check in prediction.checked_against(predictions, recorded("kernel2"))}
     assert other["LDSM"].verdict.startswith("differs")
     assert not other["LDSM"].equal
     few = [one for one in predictions if one.access != "STS"]
-    left_out = {check.predicted.access: check for check in prediction.against(few, recorded("kernel1"))}
+    left_out = {check.predicted.access: check for check in prediction.checked_against(few, recorded("kernel1"))}
     assert left_out["STS"].verdict.startswith("differs"), "an access that nobody declared is not overlooked"
     without = replace(recorded("kernel1"), instructions=())
-    assert {check.verdict for check in prediction.against(predictions, without)} == {"not executed"}
+    assert {check.verdict for check in prediction.checked_against(predictions, without)} == {"not executed"}
 
 
 def test_predictions_scale_with_the_problem() -> None:
     family, kernel = CATALOG.find("transpose-plain")
-    small, large = (prediction.of_target(Target(family, kernel, family.problem({"n": n}))) for n in (64, 128))
+    small, large = (prediction.target_predictions(Target(family, kernel, family.problem({"n": n}))) for n in (64, 128))
     assert [4 * (one.wavefronts or 0) for one in small] == [one.wavefronts for one in large]
     with pytest.raises(BadProblem, match="ends within a tile"):
-        prediction.of_target(Target(family, kernel, family.problem({"n": 100})))
+        prediction.target_predictions(Target(family, kernel, family.problem({"n": 100})))
 
 
 def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
@@ -78,21 +78,21 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     family, kernel = collection.load(kernels).find("rotated")
     (tile,) = lookup.tiles_of(Target(family, kernel, family.problem()))
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
-    costly = {one.access for one in prediction.of_target(Target(family, kernel, family.problem())) if one.excessive}
+    costly = {one.access for one in prediction.target_predictions(Target(family, kernel, family.problem())) if one.excessive}
     assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
 
 
 def test_what_is_not_declared_is_refused() -> None:
     family, library = CATALOG.find("reference-attention")
-    with pytest.raises(UsageError, match="library's kernel"):
+    with pytest.raises(UsageError, match="library kernel"):
         lookup.tiles_of(Target(family, library, family.problem()))
     _, kernel = CATALOG.find("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
         lookup.tiles_of(replace(family, name="other"), kernel, family.problem())
     with pytest.raises(UsageError, match="names no layout policy"):
-        _ = declaration.Source("nothing").policy
+        _ = declaration.KernelSource("nothing").policy
     with pytest.raises(UsageError, match="sum_rows"):
-        declaration.Source("nothing").argument("sum_rows")
+        declaration.KernelSource("nothing").argument("sum_rows")
 
 
 # ---------------------------------------------------------------------------------------------- patterns
@@ -164,7 +164,7 @@ def test_a_csv_says_where_copies_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "holds no request"),
+        ("", "has no requests"),
         ("op,lane_addresses,source_addresses\ncp.async.cg.16," + "0 " * 32 + ",0 1\n", "2 source addresses"),
         ("1,2,3\n", "3 addresses instead of 32"),
         (",".join(["0"] * 32) + "\n", "no operation"),

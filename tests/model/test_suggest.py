@@ -98,8 +98,8 @@ def test_words_down_a_column_exclude_sixteen_bytes_along_a_row() -> None:
     found = ask("(32,32):(32,1)", 4, ["rows:16"], ["column"])
     assert found.clean == ()
     assert found.notes[-1] == (
-        "column: 32 lanes of a phase want words at the same place of different 16-byte units, and 128 bytes have 8 "
-        "such units: nothing that keeps them whole can separate these lanes."
+        "column: 32 lanes of a phase need words at the same position in different 16-byte units, but a bank row of "
+        "128 bytes holds only 8: no mapping that keeps units whole can separate them."
     )
     assert found.complete
     assert found.closest.excessive == 32 * 3, "four words move together, so four rows share a bank"
@@ -116,7 +116,7 @@ def test_a_complete_search_says_so() -> None:
     found = suggest(tile, accesses_of(tile, [], [*every, *pairs]))
     assert found.best is None
     assert found.complete
-    assert "none can be: the search was complete" in " ".join(found.notes)
+    assert "none exists, the search was complete" in " ".join(found.notes)
 
 
 def test_a_budget_and_tma_are_respected() -> None:
@@ -150,9 +150,9 @@ def test_rows_that_are_no_power_of_two() -> None:
 def test_wider_accesses_than_the_layout_keeps_together_are_refused() -> None:
     tile = mapping.parse("(32,33):(33,1)", 4)
     lane = np.arange(32)[None, :]
-    with pytest.raises(UsageError, match="keeps only 4 together"):
+    with pytest.raises(UsageError, match="keeps only 4 contiguous"):
         suggest(tile, [Access("wide", "ld.shared.v4.b32", lane, lane * 0)])
-    with pytest.raises(UsageError, match="nothing writes or reads"):
+    with pytest.raises(UsageError, match="no access to the tile"):
         suggest(tile, [])
     far = Access("far", "cp.async.cg.16", lane * 0, lane * 0, source=lane * 16 + 16)
     lap = mapping.parse("(32,32):(32,1)", 4)
@@ -189,7 +189,7 @@ def test_the_search_finds_a_matrix_wherever_one_exists(phases: list[list[int]]) 
     """Toy: laps of 8 elements, all in banks of their own; by brute force, every choice of vectors for two high bits."""
     offsets = [np.unique(np.array(phase) % 32) for phase in phases]
     pairs = {int(a ^ b) for phase in offsets for a in phase for b in phase if a != b}
-    differences = Differences({0: np.array(sorted(pairs), dtype=np.int64)}, lap=3)
+    differences = Differences({0: np.array(sorted(pairs), dtype=np.int64)}, row_bits=3)
     found, complete = find_matrix(differences, 0, 5)
     possible = any(
         all((d & 7) ^ (first if d >> 3 & 1 else 0) ^ (second if d >> 4 & 1 else 0) for d in pairs)
@@ -231,7 +231,7 @@ MAPPINGS = [
     mapping.parse("(32,32):(32,1)", 4, pad=1),
     mapping.parse("((8,4),32):((32,256),1)", 4, pad=4),
     mapping.parse("(8,8):(1,8)", 4, "3,2,3"),
-    Mapping(layout.parse("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
+    Mapping(layout.parse_layout("((8,4),32):((32,256),1)"), XorMatrix(((4, 0x1E), (8, 2), (9, 1))), 4),
     mapping.parse("(16,16):(16,1)", 8, "4,0,4"),
 ]
 ONLY_CUDA = [

@@ -1,3 +1,5 @@
-"""The instructions' arithmetic: `table.compiled` gives for each one what carries it out on a Machine."""
+"""Implements the arithmetic of SASS: one function per opcode, which `registry.compiled` turns into a step on a Machine.
+Memory and control instructions are elsewhere in `emulate`.
+"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The smaller or the larger of numbers, and their absolute value."""
+"""Minimum, maximum and absolute value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate
 from ncu_swizzle.emulate.operations.integer import added, keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import Instruction
+from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.values import Value, computed, dependent, derived, signed
 
 
 @operation("IABS", "UIABS")
-def iabs(ins: Instruction) -> Compute | None:
+def iabs(ins: SassInstruction) -> Compute | None:
     """|a|."""
     a = integer(ins.operands[1])
 
@@ -33,16 +33,16 @@ def iabs(ins: Instruction) -> Compute | None:
 
 
 @operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
-def imnmx(ins: Instruction) -> Compute | None:
-    """The smaller of two numbers where the predicate is true, else the larger."""
+def imnmx(ins: SassInstruction) -> Compute | None:
+    """The minimum of two numbers if the predicate is true, else the maximum."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[-1])
     return lambda m: (_extreme(m, a(m), b(m), smaller(m), not ins.has("U32")),)
 
 
 @operation("VIADDMNMX", "UVIADDMNMX")
-def viaddmnmx(ins: Instruction) -> Compute | None:
-    """The smaller or the larger of a + b and c."""
+def viaddmnmx(ins: SassInstruction) -> Compute | None:
+    """The minimum or maximum of a + b and c."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[4])
     if ins.has("RELU"):
@@ -51,8 +51,8 @@ def viaddmnmx(ins: Instruction) -> Compute | None:
 
 
 @operation("VIMNMX3", "UVIMNMX3")
-def vimnmx3(ins: Instruction) -> Compute | None:
-    """The smallest or the largest of three numbers."""
+def vimnmx3(ins: SassInstruction) -> Compute | None:
+    """The minimum or maximum of three numbers."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     smaller = predicate(ins.operands[-1])
 

@@ -1,4 +1,4 @@
-"""Floating point, as far as whole numbers are computed with it: IEEE single precision, and conversions."""
+"""Floating point as far as integer arithmetic needs it: IEEE single and double precision, and conversions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import predicate, raw
 from ncu_swizzle.emulate.operations.predicates import COMBINATIONS, COMPARISONS, negation
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import FLOAT, Instruction, Operand
+from ncu_swizzle.emulate.parse import FLOAT, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, high_half, joint, low_half, wide
 
 F32, F64 = np.float32, np.float64
@@ -22,7 +22,7 @@ Reals = Callable[[Machine], tuple[Bits, tuple[Value, ...]]]
 
 
 def single(operand: Operand) -> Reals:
-    """Return what reads an operand as float32."""
+    """Return a reader of an operand as float32."""
     read = raw(operand)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
@@ -38,7 +38,7 @@ def single(operand: Operand) -> Reals:
 
 
 def double(operand: Operand) -> Reals:
-    """Return what reads an operand as float64."""
+    """Return a reader of an operand as float64."""
     low, high = raw(operand, 0, single=False), raw(operand, 1, single=False)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
@@ -54,7 +54,7 @@ def double(operand: Operand) -> Reals:
 
 
 def nothing(*sources: Value, like: type = np.uint32) -> Value:
-    """Return a value that is unknown because a source is; it is uniform where all of them are."""
+    """Return a value that is unknown because a source is; uniform if all sources are."""
     wide_enough = 1 if all(source.bits.shape[1] == 1 for source in sources) else 32
     return Value(np.zeros((1, wide_enough), like), False, first_origin(*sources))
 
@@ -64,7 +64,7 @@ def _flushed(numbers: Bits) -> Bits:
     return np.where(tiny, np.copysign(F32(0), numbers), numbers)
 
 
-def _arithmetic(ins: Instruction, function: Callable[..., Bits]) -> Compute | None:
+def _arithmetic(ins: SassInstruction, function: Callable[..., Bits]) -> Compute | None:
     if ins.has(*ROUNDINGS, "SAT"):
         return None
     readers = [single(operand) for operand in ins.operands[1:]]
@@ -84,28 +84,28 @@ def _arithmetic(ins: Instruction, function: Callable[..., Bits]) -> Compute | No
 
 
 @operation("FADD", "UFADD")
-def fadd(ins: Instruction) -> Compute | None:
-    """a + b, rounded once: a double holds the sum well enough for that."""
+def fadd(ins: SassInstruction) -> Compute | None:
+    """a + b, rounded once: a double is precise enough for the sum."""
     return _arithmetic(ins, lambda a, b: a.astype(F64) + b.astype(F64))
 
 
 @operation("FMUL", "UFMUL")
-def fmul(ins: Instruction) -> Compute | None:
+def fmul(ins: SassInstruction) -> Compute | None:
     """a * b."""
     return _arithmetic(ins, lambda a, b: a.astype(F64) * b.astype(F64))
 
 
 @operation("FFMA", "UFFMA")
-def ffma(ins: Instruction) -> Compute | None:
+def ffma(ins: SassInstruction) -> Compute | None:
     """a * b + c, rounded once."""
     return _arithmetic(ins, fused)
 
 
 def fused(a: Bits, b: Bits, c: Bits) -> Bits:
-    """Return a * b + c, a double that rounds to the right float32: its error is kept in its last bit.
+    """Return a * b + c, a double that rounds to the right float32: the error is kept in its last bit.
 
-    The product of two floats is exact in a double. Its sum with c is not; where something is lost, the result is made
-    odd ("round to odd": Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums").
+    The product of two floats is exact in a double. Its sum with c is not; if it is inexact, the result is made odd
+    ("round to odd": Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums").
     """
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
     total = product + addend
@@ -119,8 +119,8 @@ def fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 
 @operation("FSETP")
-def fsetp(ins: Instruction) -> Compute | None:
-    """A comparison of two floats; with a U (.LTU) it is true of unordered ones."""
+def fsetp(ins: SassInstruction) -> Compute | None:
+    """A comparison of two floats; with a U (.LTU) also true for unordered operands."""
     relation = next((w for w in ins.modifiers if w in COMPARISONS or w.removesuffix("U") in COMPARISONS), None)
     combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
     if relation is None or combine is None:
@@ -138,16 +138,16 @@ def fsetp(ins: Instruction) -> Compute | None:
         nan = np.isnan(first) | np.isnan(second)
         with np.errstate(invalid="ignore"):
             bits = np.where(nan, unordered, compare(first, second))
-        found = computed(bits, *sources, *others)
+        result = computed(bits, *sources, *others)
         other = with_this(m)
-        return combine(found, other), combine(negation(found), other)
+        return combine(result, other), combine(negation(result), other)
 
     return compute
 
 
 @operation("FMNMX")
-def fmnmx(ins: Instruction) -> Compute | None:
-    """The smaller of two floats where the predicate is true, else the larger."""
+def fmnmx(ins: SassInstruction) -> Compute | None:
+    """The minimum of two floats if the predicate is true, else the maximum."""
     a, b = (single(operand) for operand in ins.operands[1:3])
     smaller = predicate(ins.operands[3])
     if len(ins.operands) > 4 or ins.has("FTZ", "NAN", "XORSIGN"):
@@ -165,7 +165,7 @@ def fmnmx(ins: Instruction) -> Compute | None:
 
 
 @operation("DADD", "DMUL")
-def dadd(ins: Instruction) -> Compute | None:
+def dadd(ins: SassInstruction) -> Compute | None:
     """a + b and a * b in double precision."""
     if ins.has(*ROUNDINGS):
         return None
@@ -182,7 +182,7 @@ def dadd(ins: Instruction) -> Compute | None:
 
 
 @operation("DFMA")
-def dfma(ins: Instruction) -> Compute | None:
+def dfma(ins: SassInstruction) -> Compute | None:
     """a * b + c in double precision, rounded once: computed exactly, number by number."""
     if ins.has(*ROUNDINGS):
         return None
@@ -205,9 +205,9 @@ def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
     with np.errstate(all="ignore"):
         result: Bits = numbers[0] * numbers[1] + numbers[2]
     ordinary = np.isfinite(result) & (result != 0)
-    for place in zip(*np.nonzero(ordinary), strict=True):
-        x, y, z = (Fraction(float(array[place])) for array in numbers)
-        result[place] = float(x * y + z)
+    for index in zip(*np.nonzero(ordinary), strict=True):
+        x, y, z = (Fraction(float(array[index])) for array in numbers)
+        result[index] = float(x * y + z)
     return result
 
 
@@ -215,8 +215,8 @@ def exactly_fused(a: Bits, b: Bits, c: Bits) -> Bits:
 
 
 @operation("I2F", "I2FP", "UI2F", "UI2FP")
-def i2f(ins: Instruction) -> Compute | None:
-    """A whole number as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
+def i2f(ins: SassInstruction) -> Compute | None:
+    """An integer as a float: rounded to nearest, up (.RP), down (.RM) or towards 0 (.RZ)."""
     source = ins.operands[1]
     if ins.has("F16", "BF16") or ins.has("U8", "S8", "U16", "S16"):
         return None
@@ -241,14 +241,14 @@ def i2f(ins: Instruction) -> Compute | None:
     return compute
 
 
-def _is_signed_source(ins: Instruction) -> bool:
+def _is_signed_source(ins: SassInstruction) -> bool:
     if ins.opcode.endswith("I2FP"):
         return ins.has("S32")
     return not ins.has("U32", "U64")
 
 
 def _rounded(whole: Bits, rounding: str) -> Bits:
-    """Return whole numbers, int64 or uint64, as float32."""
+    """Return integers, int64 or uint64, as float32."""
     nearest = whole.astype(F32)  # NumPy rounds 64-bit integers to nearest, ties to even
     if rounding == "RN":
         return nearest
@@ -263,8 +263,8 @@ def _rounded(whole: Bits, rounding: str) -> Bits:
 
 
 @operation("F2I", "F2IP")
-def f2i(ins: Instruction) -> Compute | None:
-    """A float as a whole number: towards 0 (.TRUNC), down (.FLOOR), up (.CEIL) or to nearest; out of range, the end."""
+def f2i(ins: SassInstruction) -> Compute | None:
+    """A float as an integer: towards 0 (.TRUNC), down (.FLOOR), up (.CEIL) or to nearest; saturated out of range."""
     if ins.opcode == "F2IP" or ins.has("F16", "U8", "S8", "U16", "S16"):
         return None
     read = double(ins.operands[1]) if ins.has("F64") else single(ins.operands[1])
@@ -295,8 +295,8 @@ def _whole(numbers: Bits, unsigned: bool, is_wide: bool) -> Bits:
 
 
 @operation("FRND")
-def frnd(ins: Instruction) -> Compute | None:
-    """A float rounded to a whole one."""
+def frnd(ins: SassInstruction) -> Compute | None:
+    """A float rounded to an integer value."""
     if ins.has("F64", "F16") or ins.has("FTZ"):
         return None
     functions = {"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.ceil}
@@ -311,8 +311,8 @@ def frnd(ins: Instruction) -> Compute | None:
 
 
 @operation("HFMA2")
-def hfma2(ins: Instruction) -> Compute | None:
-    """Two half-precision numbers written as constants: what compilers load small integers with."""
+def hfma2(ins: SassInstruction) -> Compute | None:
+    """Two half-precision constants: compilers load small integers this way."""
     sources = ins.operands[1:]
     zeros = [operand.number == 255 and operand.kind == "R" for operand in sources[:2]]
     constants = [operand for operand in sources[2:] if operand.kind == FLOAT]
@@ -330,8 +330,8 @@ def _half(operand: Operand) -> int:
 
 
 @operation("MUFU", "UMUFU")
-def mufu(ins: Instruction) -> Compute | None:
-    """1/x and 1/sqrt(x), which the hardware only approximates: off by the machine's `ulps`; see approximate results."""
+def mufu(ins: SassInstruction) -> Compute | None:
+    """1/x, 1/sqrt(x) and sqrt(x), which the hardware approximates: off by the machine's `ulps`."""
     function = next((word for word in ("RCP", "RSQ", "SQRT") if ins.has(word)), None)
     if function is None or ins.has("F16"):
         return None
@@ -354,5 +354,5 @@ def mufu(ins: Instruction) -> Compute | None:
 
 
 def _power_of_two(numbers: Bits) -> bool:
-    """Say whether all are: their reciprocals are exact."""
+    """Say whether all numbers are powers of two: their reciprocals are exact."""
     return bool((numbers.view(np.uint32) & np.uint32(0x7FFFFF) == 0).all())

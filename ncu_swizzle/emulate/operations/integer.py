@@ -1,4 +1,4 @@
-"""Adding, multiplying, scaling and comparing whole numbers."""
+"""Integer addition, multiplication and comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
+from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -55,7 +55,7 @@ def _product_tag(a: Value, b: Value) -> Tag | None:
 
 
 def ordered(m: Machine, a: Value, b: Value, is_signed: bool) -> tuple[Bits, Bits]:
-    """Return two numbers to be compared, as int64; they do not wrap where `keep_order` can be asked of them."""
+    """Return two numbers to compare, as int64; they do not wrap if `keep_order` applies to them."""
     affine = all(value.tag is None or value.tag.coefficients is not None for value in (a, b))
     if affine:
         return no_wrap(m, a, is_signed), no_wrap(m, b, is_signed)
@@ -63,7 +63,7 @@ def ordered(m: Machine, a: Value, b: Value, is_signed: bool) -> tuple[Bits, Bits
 
 
 def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
-    """Return the numbers as int64, and keep only blocks for which they do not wrap around."""
+    """Return the numbers as int64, and keep only blocks for which they do not wrap."""
     numbers: Bits = signed(value.bits) if is_signed else value.bits.astype(np.int64)
     if value.tag is not None:
         least, most = (-(1 << 31), (1 << 31) - 1) if is_signed else (0, TOP)
@@ -73,7 +73,7 @@ def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
 
 
 def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
-    """Keep only blocks for which a - b keeps its sign, or stays 0; say whether that could be done."""
+    """Keep only blocks for which a - b keeps its sign or stays 0; say whether that was possible."""
     if any(v.tag is not None and v.tag.coefficients is None for v in (a, b)):
         return False
     tag = total(a.tag, scaled(b.tag, -1))
@@ -90,7 +90,7 @@ def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
 
 
 @operation("IADD3", "UIADD3", "IADD")
-def iadd3(ins: Instruction) -> Compute | None:
+def iadd3(ins: SassInstruction) -> Compute | None:
     """a + b + c, with carries out to predicates and in from them (.X)."""
     count = results(ins)
     sources = ins.operands[count:]
@@ -110,7 +110,7 @@ def iadd3(ins: Instruction) -> Compute | None:
 
 
 def extended(operand: Operand) -> Reader:
-    """Return what reads an operand of an .X instruction: there a minus or ~ inverts, and the carry adds the one."""
+    """Return a reader of an operand of an .X instruction: - and ~ both invert, and the carry adds the one."""
     read = raw(operand)
     if operand.negated or operand.inverted:
         return lambda m: flipped_bits(read(m))
@@ -123,11 +123,11 @@ def flipped_bits(value: Value) -> Value:
 
 
 class Minus(Value):
-    """A number that is to be subtracted: it counts as ~x + 1, whose carry differs from that of -x where x is 0."""
+    """A number to subtract: ~x + 1, whose carry differs from that of -x if x is 0."""
 
 
 def exact(value: Value, minus: bool) -> Value:
-    """Return the value, or what stands for minus it where carries count."""
+    """Return the value, or its `Minus`, which gives the right carry."""
     if not minus:
         return value
     flipped = flipped_bits(value)
@@ -154,7 +154,7 @@ def sums(m: Machine, values: Sequence[Value], carries: Sequence[Value], count: i
 
 
 def _decided_carry(m: Machine, whole: Bits, sources: Sequence[Value], tag: Tag | None) -> Tag | None:
-    """Keep only blocks whose sums carry alike, so that the carry does not depend on the block."""
+    """Keep only blocks with the same carry, so that it does not depend on the block."""
     if tag is None:
         return None
     if tag.coefficients is None or any(s.tag is not None and s.tag.coefficients is None for s in sources):
@@ -180,7 +180,7 @@ def _add64(sources: Sequence[Operand]) -> Compute:
 
 
 @operation("VIADD", "UVIADD")
-def viadd(ins: Instruction) -> Compute | None:
+def viadd(ins: SassInstruction) -> Compute | None:
     """a + b."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     return lambda m: (added(a(m), b(m)),)
@@ -190,7 +190,7 @@ def viadd(ins: Instruction) -> Compute | None:
 
 
 @operation("IMAD", "UIMAD")
-def imad(ins: Instruction) -> Compute | None:
+def imad(ins: SassInstruction) -> Compute | None:
     """a * b + c: 32 bits of it, 64 (.WIDE), or the upper half (.HI)."""
     if ins.has("WIDE", "HI"):
         return _wide_product(ins)
@@ -212,7 +212,7 @@ def _product_and_carry(values: Sequence[Value], carry: Value) -> tuple[Value | N
     return (derived(bits, product, c, carry, tag=total(product.tag, c.tag, dependent(carry))),)
 
 
-def _wide_product(ins: Instruction) -> Compute | None:
+def _wide_product(ins: SassInstruction) -> Compute | None:
     count = results(ins)
     first, second, third = ins.operands[count : count + 3]
     plain = [raw(first), raw(second)]
@@ -244,7 +244,7 @@ def _no_carry(count: int, nothing: Value) -> list[Value]:
 
 
 def _accumulated(sources: Sequence[Value], is_signed: bool, minus: bool) -> tuple[Bits, Bits]:
-    """Return a * b + c (+ carry) modulo 2^64, and whether the sum ran over."""
+    """Return a * b + c (+ carry) modulo 2^64, and whether the sum overflowed."""
     a, b, low, high = sources[:4]
     if is_signed:
         product = (signed(a.bits) * signed(b.bits)).view(np.uint64)
@@ -255,14 +255,14 @@ def _accumulated(sources: Sequence[Value], is_signed: bool, minus: bool) -> tupl
     whole = product + wide(low.bits, high.bits)
     over = whole < product
     if len(sources) > 4:
-        one = sources[4].bits.astype(np.uint64)
-        over = over | ((whole + one) < whole)
-        whole = whole + one
+        carry = sources[4].bits.astype(np.uint64)
+        over = over | ((whole + carry) < whole)
+        whole = whole + carry
     return whole, over
 
 
 def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_signed: bool) -> Value:
-    """Return the upper half; it keeps only blocks whose lower half stays within 32 bits, so that it is fixed."""
+    """Return the upper half; keep only blocks whose lower half stays within 32 bits, so that it is fixed."""
     upper = derived(high_half(whole), *sources)
     tags = [source.tag for source in sources]
     if not any(tags):
@@ -285,7 +285,7 @@ def _small_steps(tag: Tag) -> bool:
 
 
 def _factor_is_plain(a: Value, b: Value, is_signed: bool) -> bool:
-    """Say whether the step of the product from block to block is below 2^31, so that it is what its tag says."""
+    """Say whether the product's step from block to block is small enough to be what its tag says."""
     for tagged, factor in ((a, b), (b, a)):
         if tagged.tag is not None and factor.tag is None:
             same = same_for_all(factor.bits)
@@ -298,7 +298,7 @@ def _factor_is_plain(a: Value, b: Value, is_signed: bool) -> bool:
 
 
 @operation("IDP", "UIDP")
-def idp(ins: Instruction) -> Compute | None:
+def idp(ins: SassInstruction) -> Compute | None:
     """The sum of products of packed numbers, and c: four bytes by four (.4A), or two half words by two bytes (.2A)."""
     kinds = [word for word in ins.modifiers if word in ("S8", "U8", "S16", "U16")]
     if len(kinds) != 2 or not ins.has("4A", "2A"):
@@ -311,9 +311,9 @@ def idp(ins: Instruction) -> Compute | None:
     def compute(m: Machine) -> tuple[Value | None, ...]:
         values = a(m), b(m), c(m)
         result = values[2].bits.astype(np.int64)
-        for place in range(count):
-            one = _field(values[0].bits, 32 // count * place, kinds[0])
-            result = result + one * _field(values[1].bits, 8 * (place + first), kinds[1])
+        for position in range(count):
+            factor = _field(values[0].bits, 32 // count * position, kinds[0])
+            result = result + factor * _field(values[1].bits, 8 * (position + first), kinds[1])
         return (computed((result & TOP).astype(np.uint32), *values),)
 
     return compute
@@ -322,5 +322,5 @@ def idp(ins: Instruction) -> Compute | None:
 def _field(bits: Bits, start: int, kind: str) -> Bits:
     """Return the 8 or 16 bits from `start` on as int64."""
     size = int(kind[1:])
-    found: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
-    return np.where(found >> (size - 1), found - (1 << size), found) if kind[0] == "S" else found
+    field: Bits = (bits >> np.uint32(start) & np.uint32((1 << size) - 1)).astype(np.int64)
+    return np.where(field >> (size - 1), field - (1 << size), field) if kind[0] == "S" else field

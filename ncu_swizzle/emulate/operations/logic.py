@@ -1,4 +1,4 @@
-"""Bits: logic, shifts, permutations and counting; and moves."""
+"""Bitwise logic, shifts, permutations and bit counts; and moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.operands import integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
 from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction
+from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -32,7 +32,7 @@ FULL = np.uint32(0xFFFFFFFF)
 
 
 @operation("MOV", "UMOV", "CS2R", "MOV32I")
-def mov(ins: Instruction) -> Compute | None:
+def mov(ins: SassInstruction) -> Compute | None:
     """A copy; CS2R of the zero register, twice."""
     source = ins.operands[1]
     if ins.opcode == "CS2R":
@@ -48,8 +48,8 @@ def mov(ins: Instruction) -> Compute | None:
 
 
 @operation("LOP3", "ULOP3", "LOP")
-def lop3(ins: Instruction) -> Compute | None:
-    """Any function of three bits, by a table of eight; and whether the result is not 0."""
+def lop3(ins: SassInstruction) -> Compute | None:
+    """Any function of three bits, by an 8-entry table; optionally whether the result is not 0."""
     with_test = ins.operands[0].kind in (PRED, UPRED)
     first = 2 if with_test else 1
     a, b, c = (integer(operand) for operand in ins.operands[first : first + 3])
@@ -71,17 +71,17 @@ def lop3(ins: Instruction) -> Compute | None:
 
 def _bitwise(values: tuple[Value, Value, Value], table: int) -> Value:
     bits = by_table(values[0].bits, values[1].bits, values[2].bits, table)
-    used = [value for place, value in enumerate(values) if _depends(table, place)]
+    used = [value for position, value in enumerate(values) if _depends(table, position)]
     tags = [value.tag for value in used]
     if not any(tags):
         return derived(bits, *used)
     return derived(bits, *used, tag=_bitwise_tag(values, table))
 
 
-def _depends(table: int, place: int) -> bool:
-    """Say whether the table's function depends on that argument, 0 the first."""
-    shift = (4, 2, 1)[place]
-    mask = (0x0F, 0x33, 0x55)[place]
+def _depends(table: int, position: int) -> bool:
+    """Say whether the table depends on the argument at this position."""
+    shift = (4, 2, 1)[position]
+    mask = (0x0F, 0x33, 0x55)[position]
     return bool((table >> shift ^ table) & mask)
 
 
@@ -112,14 +112,14 @@ def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
 
 
 def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
-    """Return the tag where one argument depends on the block, in high bits that the others leave as they are."""
-    tagged = [place for place, value in enumerate(values) if value.tag is not None and _depends(table, place)]
-    everything = dependent(*(value for place, value in enumerate(values) if _depends(table, place)))
+    """Return the tag if one argument depends on the block only in high bits, which the others keep or invert."""
+    tagged = [position for position, value in enumerate(values) if value.tag is not None and _depends(table, position)]
+    everything = dependent(*(value for position, value in enumerate(values) if _depends(table, position)))
     tag = values[tagged[0]].tag
     if len(tagged) != 1 or tag is None or not tag.uniform:
         return everything
     high = FULL << np.uint32(tag.align) if tag.align < 32 else np.uint32(0)
-    others = [_constant_above(value, high) for place, value in enumerate(values) if place != tagged[0]]
+    others = [_constant_above(value, high) for position, value in enumerate(values) if position != tagged[0]]
     if any(other is None for other in others):
         return everything
     outcomes = []
@@ -133,7 +133,7 @@ def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
 
 
 def _constant_above(value: Value, high: np.uint32) -> int | None:
-    """Return 0 or 1 where all bits of the mask are that in all lanes, else None."""
+    """Return 0 or 1 if all bits of the mask have that value in all lanes, else None."""
     if value.known is not True:
         return None
     masked = value.bits & high
@@ -143,17 +143,17 @@ def _constant_above(value: Value, high: np.uint32) -> int | None:
 
 
 def _not_zero(m: Machine, value: Value) -> Value:
-    found = derived(value.bits != 0, value)
+    nonzero = derived(value.bits != 0, value)
     if value.tag is not None and not keep_order(m, value, constant(0), no_wrap(m, value, False)):
-        found.tag = dependent(value)
-    return found
+        nonzero.tag = dependent(value)
+    return nonzero
 
 
 # ---------------------------------------------------------------------------------------------- shifts
 
 
 @operation("SHF", "USHF")
-def shf(ins: Instruction) -> Compute | None:
+def shf(ins: SassInstruction) -> Compute | None:
     """Shift the 64 bits of c:a by b; the upper (.HI) or the lower half of the result."""
     a, b, c = (integer(operand) for operand in ins.operands[1:4])
     left = ins.has("L")
@@ -212,7 +212,7 @@ def _right_tag(m: Machine, value: Value, count: Value, by: Bits, is_signed: bool
     if value.tag.align >= same:
         no_wrap(m, value, is_signed)
         return dependence.shifted_right(value.tag, same)
-    if same == 31 and is_signed:  # the sign: keep the blocks that have the same one
+    if same == 31 and is_signed:  # the sign: keep the blocks with the same sign
         numbers = no_wrap(m, value, True)
         floor = np.where(numbers < 0, -(1 << 31), 0)
         most = np.where(numbers < 0, -1, (1 << 31) - 1)
@@ -225,7 +225,7 @@ def _right_tag(m: Machine, value: Value, count: Value, by: Bits, is_signed: bool
 
 
 @operation("PRMT", "UPRMT")
-def prmt(ins: Instruction) -> Compute | None:
+def prmt(ins: SassInstruction) -> Compute | None:
     """Four bytes picked from two numbers, by a selector of four digits."""
     mode = next((word for word in ins.modifiers if word in ("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")), None)
     if mode:
@@ -236,12 +236,12 @@ def prmt(ins: Instruction) -> Compute | None:
         low, choice, high = a(m), selector(m), b(m)
         whole = wide(low.bits, high.bits)
         result: Bits = np.zeros((1, 1), np.uint64)
-        for place in range(4):
-            digit = choice.bits >> np.uint32(4 * place) & np.uint32(0xF)
+        for position in range(4):
+            digit = choice.bits >> np.uint32(4 * position) & np.uint32(0xF)
             byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
             filled = np.where(byte >> np.uint64(7) & ONE, np.uint64(0xFF), np.uint64(0))
             byte = np.where(digit & np.uint32(8), filled, byte)
-            result = result | byte << np.uint64(8 * place)
+            result = result | byte << np.uint64(8 * position)
         used = _used(same_for_all(choice.bits) if choice.known is True else None, low, high)
         return (computed(low_half(result), choice, *used),)
 
@@ -249,16 +249,16 @@ def prmt(ins: Instruction) -> Compute | None:
 
 
 def _used(selector: int | None, low: Value, high: Value) -> Sequence[Value]:
-    """Return those of the two numbers that the selector picks bytes from."""
+    """Return which of the two numbers the selector picks bytes from."""
     if selector is None:
         return (low, high)
-    digits = [selector >> 4 * place & 7 for place in range(4)]
+    digits = [selector >> 4 * position & 7 for position in range(4)]
     return [v for v, wanted in ((low, any(d < 4 for d in digits)), (high, any(d >= 4 for d in digits))) if wanted]
 
 
 @operation("BMSK", "UBMSK")
-def bmsk(ins: Instruction) -> Compute | None:
-    """b ones from bit a on."""
+def bmsk(ins: SassInstruction) -> Compute | None:
+    """b ones, starting at bit a."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     wraps = ins.has("W")
 
@@ -273,8 +273,8 @@ def bmsk(ins: Instruction) -> Compute | None:
 
 
 @operation("SGXT", "USGXT")
-def sgxt(ins: Instruction) -> Compute | None:
-    """The lowest b bits of a, extended by their sign (or by 0, .U32)."""
+def sgxt(ins: SassInstruction) -> Compute | None:
+    """The lowest b bits of a, sign-extended (zero-extended with .U32)."""
     a, b = (integer(operand) for operand in ins.operands[1:3])
     wraps, unsigned = ins.has("W"), ins.has("U32")
 
@@ -293,8 +293,8 @@ def sgxt(ins: Instruction) -> Compute | None:
 
 
 @operation("POPC", "UPOPC")
-def popc(ins: Instruction) -> Compute | None:
-    """How many bits are set."""
+def popc(ins: SassInstruction) -> Compute | None:
+    """The number of set bits."""
     a = integer(ins.operands[1])
     return lambda m: (_of_bits(a(m), _ones),)
 
@@ -310,7 +310,7 @@ def _of_bits(value: Value, function: Callable[[Bits], Bits]) -> Value:
 
 
 @operation("FLO", "UFLO")
-def flo(ins: Instruction) -> Compute | None:
+def flo(ins: SassInstruction) -> Compute | None:
     """The highest set bit (of a signed number the highest that differs from its sign); with .SH counted from above."""
     a = integer(ins.operands[1])
     from_above, unsigned = ins.has("SH"), ins.has("U32")
@@ -319,14 +319,14 @@ def flo(ins: Instruction) -> Compute | None:
         value = a(m)
         bits = value.bits if unsigned else np.where(value.bits >> np.uint32(31), ~value.bits, value.bits)
         exponent = np.frexp(bits.astype(np.float64))[1].astype(np.int64) - 1
-        place = 31 - exponent if from_above else exponent
-        return (computed(np.where(bits == 0, FULL, place.astype(np.uint32)), value),)
+        position = 31 - exponent if from_above else exponent
+        return (computed(np.where(bits == 0, FULL, position.astype(np.uint32)), value),)
 
     return compute
 
 
 @operation("BREV", "UBREV")
-def brev(ins: Instruction) -> Compute | None:
+def brev(ins: SassInstruction) -> Compute | None:
     """The bits in reverse."""
     a = integer(ins.operands[1])
     return lambda m: (_of_bits(a(m), reversed_bits),)
@@ -335,6 +335,6 @@ def brev(ins: Instruction) -> Compute | None:
 def reversed_bits(bits: Bits) -> Bits:
     """Return each number's bits in reverse."""
     result: Bits = np.zeros_like(bits)
-    for place in range(32):
-        result = result | (bits >> np.uint32(place) & ONE) << np.uint32(31 - place)
+    for bit in range(32):
+        result = result | (bits >> np.uint32(bit) & ONE) << np.uint32(31 - bit)
     return result

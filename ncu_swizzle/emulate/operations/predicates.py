@@ -1,4 +1,4 @@
-"""Comparing, and logic on truth values. What is false whatever an unknown one may be is known to be false."""
+"""Comparisons and predicate logic. What is false whatever an unknown operand is, is known to be false."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, Instruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, truth
 
 COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
@@ -25,7 +25,7 @@ COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
 
 
 def conjunction(a: Value, b: Value) -> Value:
-    """Return a and b; known to be false where one of them is."""
+    """Return a and b; known to be false if one of them is."""
     bits = a.bits & b.bits
     known: Known = True
     if a.known is not True or b.known is not True:
@@ -42,12 +42,12 @@ def negation(a: Value) -> Value:
 
 
 def disjunction(a: Value, b: Value) -> Value:
-    """Return a or b; known to be true where one of them is."""
+    """Return a or b; known to be true if one of them is."""
     return negation(conjunction(negation(a), negation(b)))
 
 
 def exclusive(a: Value, b: Value) -> Value:
-    """Return a or b, not both."""
+    """Return a xor b."""
     return computed(a.bits ^ b.bits, a, b)
 
 
@@ -55,7 +55,7 @@ COMBINATIONS = {"AND": conjunction, "OR": disjunction, "XOR": exclusive}
 
 
 @operation("ISETP", "UISETP")
-def isetp(ins: Instruction) -> Compute | None:
+def isetp(ins: SassInstruction) -> Compute | None:
     """(a < b) and p, and (not a < b) and p; with other comparisons and combinations, and of 64 bits in two (.EX)."""
     relation = next((word for word in ins.modifiers if word in COMPARISONS), None)
     combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
@@ -67,35 +67,35 @@ def isetp(ins: Instruction) -> Compute | None:
     compare, is_signed = COMPARISONS[relation], not ins.has("U32")
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        found = _compared(m, a(m), b(m), compare, is_signed)
+        result = _compared(m, a(m), b(m), compare, is_signed)
         if chained:
-            found = _with_lower(m, found, a(m), b(m), chained(m), relation, is_signed)
+            result = _with_lower(m, result, a(m), b(m), chained(m), relation, is_signed)
         other = with_this(m)
-        return combine(found, other), combine(negation(found), other)
+        return combine(result, other), combine(negation(result), other)
 
     return compute
 
 
 def _compared(m: Machine, a: Value, b: Value, compare: Callable[[Bits, Bits], Bits], is_signed: bool) -> Value:
     first, second = ordered(m, a, b, is_signed)
-    found = computed(compare(first, second), a, b)
-    if found.tag is not None and keep_order(m, a, b, first - second):
-        found.tag = None  # for the blocks that are kept it is the same
-    return found
+    result = computed(compare(first, second), a, b)
+    if result.tag is not None and keep_order(m, a, b, first - second):
+        result.tag = None  # the same for all blocks that are kept
+    return result
 
 
-def _with_lower(m: Machine, found: Value, a: Value, b: Value, lower: Value, relation: str, is_signed: bool) -> Value:
+def _with_lower(m: Machine, result: Value, a: Value, b: Value, lower: Value, relation: str, is_signed: bool) -> Value:
     equal = _compared(m, a, b, np.equal, is_signed)
     if relation == "EQ":
         return conjunction(equal, lower)
     if relation == "NE":
         return disjunction(negation(equal), lower)
-    strict = conjunction(found, negation(equal))
+    strict = conjunction(result, negation(equal))
     return disjunction(strict, conjunction(equal, lower))
 
 
 @operation("PSETP", "UPSETP")
-def psetp(ins: Instruction) -> Compute | None:
+def psetp(ins: SassInstruction) -> Compute | None:
     """(p op q) op r, and (not p op q) op r."""
     names = [word for word in ins.modifiers if word in COMBINATIONS]
     if len(names) != 2:
@@ -111,8 +111,8 @@ def psetp(ins: Instruction) -> Compute | None:
 
 
 @operation("PLOP3", "UPLOP3")
-def plop3(ins: Instruction) -> Compute | None:
-    """Any function of three truth values, and a second one, by tables of eight bits."""
+def plop3(ins: SassInstruction) -> Compute | None:
+    """Two functions of three predicates, by 8-bit tables."""
     tables = [operand.number for operand in ins.operands if operand.kind == INTEGER]
     readers = [predicate(operand) for operand in ins.operands[2:5] if operand.kind in (PRED, UPRED)]
     if len(readers) != 3 or not tables:
@@ -127,7 +127,7 @@ def plop3(ins: Instruction) -> Compute | None:
 
 
 def _by_table(values: list[Value], table: int) -> Value:
-    """Sum over the true entries of the table, each a conjunction; that keeps what is known in spite of unknowns."""
+    """OR the true entries of the table, each a conjunction; keeps results that unknowns cannot change."""
     always, never = table & 0xFF == 0xFF, table & 0xFF == 0
     if always or never:
         return truth(always)
@@ -143,8 +143,8 @@ def _by_table(values: list[Value], table: int) -> Value:
 
 
 @operation("SEL", "USEL", "FSEL")
-def sel(ins: Instruction) -> Compute | None:
-    """The one value where the predicate is true, else the other."""
+def sel(ins: SassInstruction) -> Compute | None:
+    """The first value if the predicate is true, else the second."""
     if ins.opcode == "FSEL" and (ins.has("FTZ") or any(o.negated or o.absolute for o in ins.operands[1:3])):
         return None
     a, b = (integer(operand) for operand in ins.operands[1:3])
@@ -153,7 +153,7 @@ def sel(ins: Instruction) -> Compute | None:
 
 
 def chosen(choice: Value, a: Value, b: Value) -> Value:
-    """Return a where the choice is true, else b."""
+    """Return a where the choice is true, elsewhere b."""
     bits = np.where(choice.bits, a.bits, b.bits)
     known: Known = True
     if not (choice.known is True and a.known is True and b.known is True):
@@ -162,7 +162,7 @@ def chosen(choice: Value, a: Value, b: Value) -> Value:
 
 
 def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
-    """Return the tag of a value picked from two: that of both, or of the only one that any lane picks."""
+    """Return the tag of a selected value: the common tag, or that of the only value that lanes select."""
     if choice.tag is None and choice.known is True:
         if a.tag == b.tag or bool(choice.bits.all()):
             return a.tag
@@ -172,8 +172,8 @@ def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
 
 
 @operation("P2R", "UP2R")
-def p2r(ins: Instruction) -> Compute | None:
-    """All predicates as bits, those of the mask, the others from a register."""
+def p2r(ins: SassInstruction) -> Compute | None:
+    """The predicates in the mask as bits; the other bits come from a register."""
     mask = ins.operands[-1].number
     if ins.operands[0].suffixes:
         return None
@@ -182,11 +182,11 @@ def p2r(ins: Instruction) -> Compute | None:
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         values = [read(m) for bit, read in enumerate(readers) if mask >> bit & 1]
-        places = [bit for bit in range(7) if mask >> bit & 1]
+        numbers = [bit for bit in range(7) if mask >> bit & 1]
         kept = base(m)
         bits = kept.bits & np.uint32(~mask & 0xFFFFFFFF)
-        for place, value in zip(places, values, strict=True):
-            bits = bits | value.bits.astype(np.uint32) << np.uint32(place)
+        for number, value in zip(numbers, values, strict=True):
+            bits = bits | value.bits.astype(np.uint32) << np.uint32(number)
         return (computed(bits, kept, *values),)
 
     return compute
@@ -199,19 +199,19 @@ def _all_predicates() -> list[Reader]:
 
 
 @operation("R2P", "UR2P")
-def r2p(ins: Instruction) -> Compute | None:
-    """Bits of a register to the predicates of the mask; the caller writes them itself."""
+def r2p(ins: SassInstruction) -> Compute | None:
+    """Bits of a register to the predicates in the mask."""
     mask = ins.operands[-1].number
     source = raw(ins.operands[1])
     byte = next((int(s[1]) for s in ins.operands[1].suffixes if s[:1] == "B"), 0)
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         value = source(m)
-        found = []
+        truths = []
         for bit in range(7):
-            place = np.uint32(bit + 8 * byte)
-            wanted = computed((value.bits >> place & np.uint32(1)).astype(bool), value)
-            found.append(wanted if mask >> bit & 1 else None)
-        return tuple(found)
+            shift = np.uint32(bit + 8 * byte)
+            wanted = computed((value.bits >> shift & np.uint32(1)).astype(bool), value)
+            truths.append(wanted if mask >> bit & 1 else None)
+        return tuple(truths)
 
     return compute

@@ -1,4 +1,4 @@
-"""Which function carries out which opcode."""
+"""The function for each opcode."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.effects import BASES, number, results
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction
+from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Value
 
 Step = Callable[[Machine], None]
-Compute = Callable[[Machine], tuple[Value | None, ...]]  # the results, register by register
-Compiler = Callable[[Instruction], Compute | None]  # None where a modifier is not known
+Compute = Callable[[Machine], tuple[Value | None, ...]]  # one result per register
+Compiler = Callable[[SassInstruction], Compute | None]  # None if a modifier is not supported
 
 COMPILERS: dict[str, Compiler] = {}
 
 
 def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
-    """Register what compiles instructions with these opcodes."""
+    """Register the compiler of these opcodes."""
 
     def register(compiler: Compiler) -> Compiler:
         COMPILERS.update(dict.fromkeys(opcodes, compiler))
@@ -27,32 +27,32 @@ def operation(*opcodes: str) -> Callable[[Compiler], Compiler]:
     return register
 
 
-def compiled(instruction: Instruction) -> Step | None:
-    """Return what carries the instruction out on a machine; None where it is not known how."""
+def compiled(instruction: SassInstruction) -> Step | None:
+    """Return the step of an instruction; None if it is not emulated."""
     compiler = COMPILERS.get(instruction.opcode)
     compute = compiler(instruction) if compiler else None
     if compute is None:
         return None
     guard = operands.guard(instruction.guard)
-    places = [number(operand) for operand in instruction.operands[: results(instruction)]]
+    registers = [number(operand) for operand in instruction.operands[: results(instruction)]]
     if instruction.opcode in ("R2P", "UR2P"):
         base = BASES[PRED if instruction.opcode == "R2P" else UPRED]
-        places = [base + bit for bit in range(7)]
+        registers = [base + bit for bit in range(7)]
 
     def step(m: Machine) -> None:
         values = compute(m)
         condition = guard(m) if guard else None
-        for place, value in zip(_spread(places, len(values)), values, strict=False):
+        for register, value in zip(_spread(registers, len(values)), values, strict=False):
             if value is not None:
-                m.put(place, value, condition)
+                m.put(register, value, condition)
 
     return step
 
 
-def _spread(places: list[int | None], count: int) -> list[int | None]:
-    """Return where each result goes: the first place takes as many neighbours as there are results too many."""
-    extra = count - len(places)
-    if extra <= 0 or not places:
-        return places
-    first = places[0]
-    return [None if first is None else first + k for k in range(extra + 1)] + places[1:]
+def _spread(registers: list[int | None], count: int) -> list[int | None]:
+    """Return the register of each result: extra results go to the registers after the first."""
+    extra = count - len(registers)
+    if extra <= 0 or not registers:
+        return registers
+    first = registers[0]
+    return [None if first is None else first + k for k in range(extra + 1)] + registers[1:]

@@ -1,4 +1,4 @@
-"""LEA: one number scaled by a power of two, plus another."""
+"""LEA: a number scaled by a power of two, plus another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, negated, predicate, raw, times
 from ncu_swizzle.emulate.operations.integer import added, exact, no_wrap, sums
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import PRED, UPRED, Instruction, Operand
+from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, dependent, derived, high_half, same_for_all, signed, wide
 
 
 @operation("LEA", "ULEA")
-def lea(ins: Instruction) -> Compute | None:
+def lea(ins: SassInstruction) -> Compute | None:
     """(a << s) + b, or with .HI ((c:a) >> (32 - s)) + b."""
     count = results(ins)
     sources = [operand for operand in ins.operands[count:] if operand.kind not in (PRED, UPRED)]
@@ -39,7 +39,7 @@ def lea(ins: Instruction) -> Compute | None:
     return compute
 
 
-def _lea_high(ins: Instruction, sources: Sequence[Operand], shift: int, count: int) -> Compute | None:
+def _lea_high(ins: SassInstruction, sources: Sequence[Operand], shift: int, count: int) -> Compute | None:
     a, b = raw(sources[0]), raw(sources[1])
     minus_a, minus_b = sources[0].negated, sources[1].negated
     sign_extends = ins.has("SX32")
@@ -68,7 +68,7 @@ def _sign(value: Value) -> Value:
 
 
 def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
-    """Return the tag of the upper half of a shifted number; shifting left by s and taking it is >> (32 - s)."""
+    """Return the tag of the upper half of a shifted number; a left shift by s and its upper half is >> (32 - s)."""
     if low.tag is None and high.tag is None:
         return None
     down = 32 - shift
@@ -83,7 +83,7 @@ def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: boo
 
 
 def _fixed_quotient(m: Machine, low: Value, bits: int, is_signed: bool) -> Tag | None:
-    """Keep only blocks for which low >> bits stays what it is."""
+    """Keep only blocks for which low >> bits is the same."""
     numbers: Bits = signed(low.bits) if is_signed else low.bits.astype(np.int64)
     floor = (numbers >> bits) << bits
     least, most = floor, floor + (1 << bits) - 1

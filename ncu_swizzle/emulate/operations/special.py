@@ -1,4 +1,4 @@
-"""Special registers, constants, and what the lanes of a warp tell each other."""
+"""Special registers, constants, and data exchange between the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import constant_bank, integer, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, Instruction
+from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, unknown
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
 
 
 @operation("S2R", "S2UR")
-def s2r(ins: Instruction) -> Compute | None:
+def s2r(ins: SassInstruction) -> Compute | None:
     """A special register."""
     name = ins.operands[1].text.removeprefix("SR_")
     read = _special(name)
@@ -62,10 +62,10 @@ def _special(name: str) -> Callable[[Machine], Value] | None:
 def _thread(m: Machine, axis: int) -> Value:
     x, y, _ = m.block
     number = m.thread
-    found = (number % x, number // x % y, number // (x * y))[axis]
+    index = (number % x, number // x % y, number // (x * y))[axis]
     if m.block[axis] == 1:
         return constant(0)
-    return Value(found.astype(np.uint32))
+    return Value(index.astype(np.uint32))
 
 
 def _packed_thread(m: Machine) -> Value:
@@ -84,8 +84,8 @@ def _rank(m: Machine) -> Value:
     if m.cluster == (1, 1, 1):
         return constant(0)
     x, y, z = m.cluster
-    where = m.blocks % np.array(m.cluster)
-    rank = where[:, 0] + x * (where[:, 1] + y * where[:, 2])
+    position = m.blocks % np.array(m.cluster)
+    rank = position[:, 0] + x * (position[:, 1] + y * position[:, 2])
     dims = sum(1 << axis for axis, size in enumerate((x, y, z)) if size > 1 and m.grid[axis] > 1)
     return Value(rank[m.block_of].astype(np.uint32)[:, None], tag=dependence.Tag(dims) if dims else None)
 
@@ -98,8 +98,8 @@ def _lane_mask(bits: Bits) -> Value:
 
 
 @operation("LDC", "ULDC", "LDCU")
-def ldc(ins: Instruction) -> Compute | None:
-    """What a constant bank holds."""
+def ldc(ins: SassInstruction) -> Compute | None:
+    """A load from a constant bank."""
     source = ins.operands[1]
     if source.kind != CONSTANT or source.number < 0 or ins.has("IL", "IS", "ISL"):
         uniform = source.kind == CONSTANT and not any(term.kind == "R" for term in source.terms)
@@ -109,10 +109,10 @@ def ldc(ins: Instruction) -> Compute | None:
     count = 4 if ins.has("128") else 2 if ins.has("64") else 1
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        found = [constant_bank(m, source, 4 * k, size) for k in range(count)]
+        words = [constant_bank(m, source, 4 * k, size) for k in range(count)]
         if ins.has("S8", "S16"):
-            found = [_extended(found[0], 8 * size)]
-        return tuple(found)
+            words = [_extended(words[0], 8 * size)]
+        return tuple(words)
 
     return compute
 
@@ -127,14 +127,14 @@ def _extended(value: Value, bits: int) -> Value:
 
 
 @operation("R2UR")
-def r2ur(ins: Instruction) -> Compute | None:
-    """The value of the first active lane, to the uniform registers."""
+def r2ur(ins: SassInstruction) -> Compute | None:
+    """The value of the first active lane, into a uniform register."""
     read = integer(ins.operands[-1])
     return lambda m: (first_lane(m, read(m)),)
 
 
 def first_lane(m: Machine, value: Value) -> Value:
-    """Return of each warp the value of its first active lane, shape (G, 1)."""
+    """Return the value of each warp's first active lane, shape (G, 1)."""
     if value.bits.shape[1] == 1:
         return value
     lane = m.view.mask.argmax(axis=1)[:, None]
@@ -146,7 +146,7 @@ def first_lane(m: Machine, value: Value) -> Value:
 
 
 def _ballot(m: Machine, value: Value) -> tuple[Bits, Bits, Bits, Bits]:
-    """Return per warp: lanes that say yes, that say no, and whether there may be others of each kind."""
+    """Return the lanes that vote yes, the lanes that vote no, those that are unknown, and all."""
     mask = m.view.mask
     known = np.broadcast_to(np.asarray(value.known), mask.shape)
     yes = mask & known & value.bits
@@ -155,8 +155,8 @@ def _ballot(m: Machine, value: Value) -> tuple[Bits, Bits, Bits, Bits]:
 
 
 @operation("VOTE", "VOTEU")
-def vote(ins: Instruction) -> Compute | None:
-    """Which active lanes say yes, and whether all, any or equally many as none do."""
+def vote(ins: SassInstruction) -> Compute | None:
+    """Which active lanes vote yes, and whether all do, any does, or all agree."""
     source = predicate(ins.operands[-1])
     kinds = [operand.kind for operand in ins.operands]
     to_register = kinds[0] not in (PRED, UPRED)
@@ -167,14 +167,14 @@ def vote(ins: Instruction) -> Compute | None:
         value = source(m)
         yes, no, maybe, _ = _ballot(m, value)
         tag = any_way(value.tag)
-        found: list[Value | None] = []
+        results: list[Value | None] = []
         if to_register:
             bits = (yes.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=1, dtype=np.uint64).astype(np.uint32)
             sure = ~maybe.any(axis=1, keepdims=True)
-            found.append(Value(bits[:, None], _simple(sure), value.origin, tag))
+            results.append(Value(bits[:, None], _simple(sure), value.origin, tag))
         if to_predicate:
-            found.append(_verdict(mode, yes, no, maybe, value, tag))
-        return tuple(found)
+            results.append(_verdict(mode, yes, no, maybe, value, tag))
+        return tuple(results)
 
     return compute
 
@@ -195,8 +195,8 @@ def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: dep
 
 
 @operation("SHFL")
-def shfl(ins: Instruction) -> Compute | None:
-    """The value of another lane: by number (.IDX), so many below (.UP), above (.DOWN), or by XOR (.BFLY)."""
+def shfl(ins: SassInstruction) -> Compute | None:
+    """The value of another lane: by index (.IDX), below (.UP), above (.DOWN), or by XOR (.BFLY)."""
     mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
     a, b, c = (integer(operand) for operand in ins.operands[2:5])
     if mode is None:
@@ -215,14 +215,14 @@ def shfl(ins: Instruction) -> Compute | None:
         origin = value.origin if value.known is not True else rule.origin
         tag = value.tag if by.tag is None and clamp.tag is None and value.tag and value.tag.uniform else None
         tag = tag or any_way(value.tag, by.tag, clamp.tag)
-        found = Value(bits, _simple(sure), m.now if origin is None else origin, tag)
-        return Value(valid, rule.known, rule.origin, any_way(by.tag, clamp.tag)), found
+        received = Value(bits, _simple(sure), m.now if origin is None else origin, tag)
+        return Value(valid, rule.known, rule.origin, any_way(by.tag, clamp.tag)), received
 
     return compute
 
 
 def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
-    """Return the lane that each lane reads, and whether that is within its segment (PTX ISA, "shfl.sync")."""
+    """Return the lane that each lane reads, and whether it is within its segment (PTX ISA, "shfl.sync")."""
     lane = LANES[None].astype(np.int64)
     steps = by.astype(np.int64) & 31
     limit, segment = clamp.astype(np.int64) & 31, clamp.astype(np.int64) >> 8 & 31
@@ -244,8 +244,8 @@ def _partner(mode: str, by: Bits, clamp: Bits) -> tuple[Bits, Bits]:
 
 
 @operation("MATCH")
-def match(ins: Instruction) -> Compute | None:
-    """Which lanes have the same value (.ANY), or whether all have (.ALL)."""
+def match(ins: SassInstruction) -> Compute | None:
+    """Which lanes have the same value (.ANY), or whether all do (.ALL)."""
     read = raw(ins.operands[-1])
     if ins.has("U64", "64"):
         return None
@@ -256,21 +256,21 @@ def match(ins: Instruction) -> Compute | None:
         mask = m.view.mask
         bits = np.broadcast_to(value.bits, mask.shape)
         same = (bits[:, :, None] == bits[:, None, :]) & mask[:, None, :] & mask[:, :, None]
-        found = (same.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64).astype(np.uint32)
+        matching = (same.astype(np.uint64) << LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64).astype(np.uint32)
         sure = _simple((np.asarray(value.known) | ~mask).all(axis=1, keepdims=True))
         tag = any_way(value.tag)
         if not everyone:
-            return (Value(found, sure, value.origin, tag),)
+            return (Value(matching, sure, value.origin, tag),)
         equal = (same | ~mask[:, None, :] | ~mask[:, :, None]).all(axis=(1, 2))[:, None]
-        ballot = np.where(equal, found, np.uint32(0))
+        ballot = np.where(equal, matching, np.uint32(0))
         return Value(equal, sure, value.origin, tag), Value(ballot, sure, value.origin, tag)
 
     return compute
 
 
 @operation("REDUX", "CREDUX")
-def redux(ins: Instruction) -> Compute | None:
-    """The sum, minimum, maximum, or the bits of all active lanes' values together."""
+def redux(ins: SassInstruction) -> Compute | None:
+    """The sum, minimum, maximum or bitwise reduction of all active lanes' values."""
     read = raw(ins.operands[-1])
     mode = next((word for word in ("SUM", "MIN", "MAX", "AND", "OR", "XOR") if ins.has(word)), "AND")
     is_signed = ins.has("S32")
@@ -286,7 +286,7 @@ def redux(ins: Instruction) -> Compute | None:
 
 
 def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
-    """Return (G, 1): the lanes of the mask taken together."""
+    """Return (G, 1): the reduction over the lanes of the mask."""
     numbers = bits.view(np.int32).astype(np.int64) if is_signed else bits.astype(np.int64)
     empty = {"SUM": 0, "AND": -1, "OR": 0, "XOR": 0, "MIN": 1 << 40, "MAX": -(1 << 40)}[mode]
     function = {
@@ -297,13 +297,13 @@ def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
         "MIN": np.minimum,
         "MAX": np.maximum,
     }[mode]
-    found = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
-    return (found & 0xFFFFFFFF).astype(np.uint32)
+    result = function.reduce(np.where(mask, numbers, empty), axis=1, keepdims=True)
+    return (result & 0xFFFFFFFF).astype(np.uint32)
 
 
 @operation("ELECT")
-def elect(ins: Instruction) -> Compute | None:
-    """True in one active lane, the first."""
+def elect(ins: SassInstruction) -> Compute | None:
+    """True in the first active lane."""
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         first = m.view.mask.argmax(axis=1)[:, None]
@@ -313,25 +313,25 @@ def elect(ins: Instruction) -> Compute | None:
 
 
 @operation("B2R")
-def b2r(ins: Instruction) -> Compute | None:
-    """What BAR.RED found: a number and a truth value."""
+def b2r(ins: SassInstruction) -> Compute | None:
+    """The result of BAR.RED: a number and a predicate."""
     if not ins.has("RESULT"):
         return None
     predicate_only = len(ins.operands) > 1
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        found = m.voted
-        if found is None:
-            found = unknown(m.now)
-        found = m.part(found)
-        as_truth = Value(found.bits != 0, found.known, found.origin, found.tag)
-        return (found, as_truth) if predicate_only else (found,)
+        voted = m.voted
+        if voted is None:
+            voted = unknown(m.now)
+        voted = m.part(voted)
+        as_truth = Value(voted.bits != 0, voted.known, voted.origin, voted.tag)
+        return (voted, as_truth) if predicate_only else (voted,)
 
     return compute
 
 
 @operation("QSPC")
-def qspc(ins: Instruction) -> Compute | None:
+def qspc(ins: SassInstruction) -> Compute | None:
     """Whether a generic address is in shared (.S), local (.L) or global (.G) memory, by its upper half."""
     window = SHARED_WINDOW if ins.has("S") else LOCAL_WINDOW if ins.has("L") else None
     memory = ins.operands[-1]
@@ -341,7 +341,7 @@ def qspc(ins: Instruction) -> Compute | None:
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         upper = high(m)
-        found = computed(upper.bits == window, upper)
-        return found, computed(found.bits.astype(np.uint32), upper)
+        inside = computed(upper.bits == window, upper)
+        return inside, computed(inside.bits.astype(np.uint32), upper)
 
     return compute

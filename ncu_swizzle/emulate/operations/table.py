@@ -1,4 +1,4 @@
-"""All operations together."""
+"""All operations, registered by import."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _MODULES = (extremes, floating, integer, logic, predicates, scaled, special)
 
 
 def load() -> int:
-    """Return how many opcodes are emulated; importing this module has registered them."""
+    """Return how many opcodes are emulated."""
     return len(COMPILERS)

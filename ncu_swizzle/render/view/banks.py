@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem import bankmap
-from ncu_swizzle.smem.bankmap import BANKS, BankMap, Counts
+from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts
 from ncu_swizzle.tiles.declaration import Tile
 
 TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's declared tiles; empty where none are
@@ -138,7 +138,7 @@ def _hatch(cell: Cell, width: int, height: int) -> str:
 def _verdict(one: BankMap) -> str:
     if one.access is None or one.counts is None:
         return ""
-    counts: Counts = one.counts
+    counts: MapCounts = one.counts
     if not counts.known:
         return f"{one.access.name}: no rule is known for its wavefronts."
     excess = f"{counts.excessive:,} excessive" if counts.excessive else "free of conflicts"
