@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
 
+from ncu_swizzle import digest
 from ncu_swizzle import paths
 from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import includes
@@ -78,4 +78,4 @@ def _digest(family: Family, kernel: Kernel, arch: str, toolkit: str) -> str:
     inherited = [os.environ.get(name, "") for name in INHERITED]
     file = str(family.source(kernel))
     parts = [file, kernel.name, arch, toolkit, *options(family, kernel), *inherited, *foreign, *sources]
-    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()
+    return digest.sha256_of_texts(*parts)

@@ -6,7 +6,6 @@ reason among the profile's notes. There are no times and no stalls.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from ncu_swizzle import commit
+from ncu_swizzle import digest
 from ncu_swizzle.build import headers
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.family import Problem
@@ -99,7 +99,7 @@ def emulate_cubin(
     counts = _run(binary, launch, settings or Settings(), on_progress)
     named = Kernel(kernel.name, symbols.demangle(symbol), family.name, kernel.title)
     profile = _profile(named, target.problem, binary, launch, counts, compiler)
-    return Emulated(replace(profile, commit=commit.of(family.folder)), counts, binary)
+    return Emulated(replace(profile, commit=commit.commit_of(family.folder)), counts, binary)
 
 
 def profile_binary(
@@ -178,7 +178,7 @@ def _profile(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         command="",
         report=f"{slug(kernel.name)}.cubin",
-        report_sha256=hashlib.sha256(cubin.data).hexdigest(),
+        report_sha256=digest.sha256(cubin.data),
         errors={},
         metrics={name: Metric(value, unit) for name, (value, unit) in known.items()},
         instructions=instructions,

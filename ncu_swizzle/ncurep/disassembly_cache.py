@@ -7,13 +7,13 @@ version may say other things. Without a cache all is asked again, that is the on
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle import digest
 from ncu_swizzle import paths
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import read_bytes, write_atomically
@@ -28,7 +28,7 @@ def load(*question: bytes) -> Any:
         return None
     try:
         content = json.loads(read_bytes(file))
-        return content["said"] if content["digest"] == _digest(content["said"]) else None
+        return content["said"] if content["digest"] == digest.sha256_of_json(content["said"], ascii_only=True) else None
     except (NcuSwizzleError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
@@ -38,7 +38,7 @@ def save(said: Any, *question: bytes) -> None:
     file = _file(question)
     if file is None:
         return
-    content = json.dumps({"said": said, "digest": _digest(said)}).encode()
+    content = json.dumps({"said": said, "digest": digest.sha256_of_json(said, ascii_only=True)}).encode()
     with contextlib.suppress(NcuSwizzleError, OSError):
         write_atomically(file, content)
         _thin_out(file.parent)
@@ -48,10 +48,8 @@ def _file(question: tuple[bytes, ...]) -> Path | None:
     reader = _reader()
     if not reader:
         return None
-    key = hashlib.sha256(reader.encode())
-    for part in question:
-        key.update(hashlib.sha256(part).digest())
-    return paths.cache() / "reader" / f"{key.hexdigest()[:40]}.json"
+    key = digest.sha256_of_texts(reader, *map(digest.sha256, question))
+    return paths.cache() / "reader" / f"{key[:40]}.json"
 
 
 @cache
@@ -62,10 +60,6 @@ def _reader() -> str:
         return ""
     libraries = sorted(Path(spec.origin).parent.glob("_ncu_report*.so"))
     return " ".join(f"{file.stat().st_size}-{file.stat().st_mtime_ns}" for file in libraries)
-
-
-def _digest(said: Any) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _thin_out(folder: Path) -> None:
