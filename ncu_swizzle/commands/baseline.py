@@ -41,13 +41,14 @@ def save(
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import reporting
 
     request = options.request(
         engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
     )
     with output.progress() as progress:
         found, _ = checking.gather(profiles, request, progress)
-    checking.show_baseline(checking.save(found, file, fresh), Output())
+    reporting.show_baseline(checking.save(found, file, fresh), Output())
 
 
 @app.command()
@@ -55,6 +56,6 @@ def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import baseline
-    from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import reporting
 
-    checking.show_baseline(baseline.load(file), Output())
+    reporting.show_baseline(baseline.load(file), Output())

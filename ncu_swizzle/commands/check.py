@@ -63,13 +63,16 @@ def check(
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import reporting
 
     request = options.request(
         engine, problem, clock_control, cache_control, replay_mode, ncu, timeout, nvcc=nvcc, exhaustive=exhaustive
     )
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
-    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
+    asked = checking.CheckOptions(
+        tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog)
+    )
     with output.progress() as progress:
         verdict = checking.check(asked, request, progress)
-    checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())
-    checking.conclude(verdict)
+    reporting.show(verdict, reporting.Outputs(junit, sarif, json, github), Output())
+    reporting.conclude(verdict)

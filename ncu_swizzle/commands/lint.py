@@ -55,14 +55,15 @@ def lint(
     from ncu_swizzle.commands import output
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import Settings
-    from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import reporting
     from ncu_swizzle.gate import linting
+    from ncu_swizzle.gate.lint_inputs import LintOptions
 
     described = user_kernels.asked(
         options.sizes(problem), entry, grid, block, shared, arg, define, include, std, nvcc_option
     )
-    asked = linting.Asked(tuple(files), tuple(max_degree), described, tuple(catalog), config)
+    asked = LintOptions(tuple(files), tuple(max_degree), described, tuple(catalog), config)
     with output.progress() as progress:
         verdict = linting.lint(asked, Settings(Toolchain(nvcc, timeout), exhaustive), progress)
-    checking.show(verdict, checking.Outputs(junit, sarif, json, github), Output())
-    checking.conclude(verdict)
+    reporting.show(verdict, reporting.Outputs(junit, sarif, json, github), Output())
+    reporting.conclude(verdict)

@@ -123,7 +123,7 @@ def profile(
             "ncu-swizzle profile kernel2, ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
     formats = output.Formats(json, markdown, csv)
-    filters = Launches.of(
+    filters = Launches.from_options(
         kernel_name=kernel_name,
         kernel_name_base=kernel_name_base,
         kernel_id=kernel_id,

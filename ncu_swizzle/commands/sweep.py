@@ -61,7 +61,7 @@ def sweep(
     formats = output.Formats(json, markdown, csv)
     request = options.request(engine, [], clock_control, cache_control, replay_mode, ncu, timeout)
     known = user_kernels.everything(catalog, config)
-    planned = plan.make(known, kernels, plan.listed(variants), plan.sizes(problem))
+    planned = plan.make_plan(known, kernels, plan.listed(variants), plan.sizes(problem))
     with output.progress() as progress:
         found = running.run(planned, request, export, resume, force_overwrite, progress)
     output.show_sweep(found, formats)

@@ -1,11 +1,11 @@
-"""Where ncu runs: a container, the home folder, the temporary one, the disk."""
+"""Checks of what ncu runs in: a container, the home and temporary folders, the disk."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from ncu_swizzle.doctor.diagnosis import Check, bad, doubtful, good
+from ncu_swizzle.doctor.diagnosis import HealthCheck, bad, doubtful, good
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncu.failures import FULL_BYTES, OWN_TMPDIR, WRITABLE_HOME
 from ncu_swizzle.ncu.system import System
@@ -14,51 +14,51 @@ LITTLE_BYTES = 1 << 30
 CGROUPS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 
 
-def container(system: System) -> Check:
-    """Say whether we are in a container, which needs a capability for the counters where they are restricted."""
+def container(system: System) -> HealthCheck:
+    """Return whether this is a container: if the counters are restricted, it needs a capability to read them."""
     groups = system.read("/proc/1/cgroup") or ""
     marks = [mark for mark in ("/.dockerenv", "/run/.containerenv") if system.exists(mark)]
-    named = [name for name in CGROUPS if name in groups]
-    if not marks and not named:
-        return good("container", "none that can be seen")
-    said = f"in a container ({(marks or named)[0]})"
+    runtimes = [name for name in CGROUPS if name in groups]
+    if not marks and not runtimes:
+        return good("container", "none detected")
+    container = f"in a container ({(marks or runtimes)[0]})"
     if system.privileged:
-        return good("container", f"{said}, with CAP_SYS_ADMIN")
-    return doubtful("container", f"{said} without CAP_SYS_ADMIN", "docker run --gpus all --cap-add=SYS_ADMIN …")
+        return good("container", f"{container}, with CAP_SYS_ADMIN")
+    return doubtful("container", f"{container} without CAP_SYS_ADMIN", "docker run --gpus all --cap-add=SYS_ADMIN …")
 
 
-def home(system: System) -> Check:
-    """Say whether ncu can keep its sections in the home folder."""
+def home(system: System) -> HealthCheck:
+    """Return whether ncu can store its section files in the home folder."""
     folder = system.environment.get("HOME", "")
     if not folder:
-        return doubtful("HOME", "not set: ncu wants to keep its sections there", WRITABLE_HOME)
+        return doubtful("HOME", "not set: ncu stores its section files there", WRITABLE_HOME)
     if not system.writable(folder):
-        return doubtful("HOME", f"{folder} cannot be written to: ncu wants to keep its sections there", WRITABLE_HOME)
-    return good("HOME", f"{folder} can be written to")
+        return doubtful("HOME", f"{folder} is not writable: ncu stores its section files there", WRITABLE_HOME)
+    return good("HOME", f"{folder} is writable")
 
 
-def temporary(system: System) -> Check:
-    """Say whether ncu can take its lock."""
+def temporary(system: System) -> HealthCheck:
+    """Return whether ncu can take its lock."""
     folder = system.temporary
     if lock := installed.foreign_lock(system):
         owner = system.owner(lock) or "another user"
         return bad("TMPDIR", f"{lock} belongs to {owner}: ncu cannot take its lock", OWN_TMPDIR)
     if not system.writable(folder):
-        return bad("TMPDIR", f"{folder} cannot be written to: ncu cannot take its lock", OWN_TMPDIR)
-    return good("TMPDIR", f"{folder} can be written to, and no lock of another user is in it")
+        return bad("TMPDIR", f"{folder} is not writable: ncu cannot take its lock", OWN_TMPDIR)
+    return good("TMPDIR", f"{folder} is writable, and no other user holds ncu's lock in it")
 
 
-def disk(system: System) -> Check:
-    """Say whether there is room for reports where they would go."""
+def disk(system: System) -> HealthCheck:
+    """Return whether the current folder has room for reports."""
     folder = Path(os.curdir).absolute()
     free = system.free_bytes(folder)
     if free is None:
-        return doubtful("disk", f"the free space below {folder} is unknown", "df -h .")
-    said = f"{free / 2**30:,.1f} GiB free below {folder}"
+        return doubtful("disk", f"the free space of {folder} is unknown", "df -h .")
+    room = f"{free / 2**30:,.1f} GiB free in {folder}"
     if free < FULL_BYTES:
-        return bad("disk", said, "free some space, or go to another folder")
+        return bad("disk", room, "free some space, or change to another folder")
     if free < LITTLE_BYTES:
-        return doubtful("disk", said, "free some space: a report takes up to some 10 MB, a full set of metrics more")
+        return doubtful("disk", room, "free some space: a report takes up to about 10 MB, more with --set full")
     if not system.writable(folder):
-        return doubtful("disk", f"{said}, but it cannot be written to", "name another place with -o")
-    return good("disk", said)
+        return doubtful("disk", f"{room}, but it is not writable", "name another folder with -o")
+    return good("disk", room)
