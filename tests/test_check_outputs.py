@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.gate import checking
+from ncu_swizzle.gate import reporting
 from ncu_swizzle.gate import github
 from ncu_swizzle.gate import junit
 from ncu_swizzle.gate import places
@@ -184,7 +184,7 @@ def test_the_summary_shows_a_name_as_text(text: str) -> None:
 
 
 def test_json_is_all_that_is_known(three: Verdict) -> None:
-    found = json.loads(checking.to_json(three))
+    found = json.loads(reporting.to_json(three))
     assert (found["schema"], found["outcome"], len(found["checks"])) == (1, "fail", 3)
     first = found["checks"][0]
     assert (first["kernel"], first["actual"], first["limit"]) == ("kernel1", 1_886_388_224, 0)

@@ -138,7 +138,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(work: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        linting.lint(linting.Asked(("own.cu",)), Settings(Toolchain(work / "nowhere")))
+        linting.lint(linting.LintOptions(("own.cu",)), Settings(Toolchain(work / "nowhere")))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:

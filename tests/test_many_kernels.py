@@ -309,12 +309,12 @@ def test_a_run_s_rows_are_checked(files: Path) -> None:
 
 
 def test_saved_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
-    from ncu_swizzle.profiles.model import _digest
+    from ncu_swizzle.digest import sha256_of_json
 
     content = json.loads(recorded("kernel1").to_json())
     del content["digest"], content["launch"], content["kernel"]["mangled"]
     old = {**content, "schema": 1}
-    loaded = Profile.from_json(json.dumps({**old, "digest": _digest(old)}))
+    loaded = Profile.from_json(json.dumps({**old, "digest": sha256_of_json(old)}))
     assert loaded.launch == Launch()
     assert loaded.grid == (64, 16, 4)
     assert loaded.total == recorded("kernel1").total

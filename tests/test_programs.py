@@ -219,7 +219,7 @@ def test_what_follows_a_kernel_still_goes_to_ncu(shell: Shell) -> None:
 
 
 def test_ncu_gets_its_own_options() -> None:
-    launches = Launches.of(
+    launches = Launches.from_options(
         kernel_name="regex:soft", kernel_name_base=options.NameBase.demangled, launch_skip=2, nvtx=False,
         nvtx_include=["a/", "b/"], filter_mode=options.FilterMode.configuration, target_processes_filter="",
     )  # fmt: skip

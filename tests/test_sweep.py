@@ -39,7 +39,7 @@ from ncu_swizzle.sweep import running
 from ncu_swizzle.sweep import scales
 from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep import view
-from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from tests import process
 from tests.sweeps import transposes
 
@@ -67,19 +67,19 @@ def test_sizes_are_lists_by_name(texts: list[str], found: dict[str, list[int]]) 
 
 @pytest.mark.parametrize("text", ["1024", "n", "n=", "=3", "n=1,x", "n=-1", "n=1.5"])
 def test_a_size_that_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(UsageError, match="is not NAME=SIZE"):
+    with pytest.raises(UsageError, match="is neither NAME=SIZE"):
         plan.sizes(["m=1", text])
 
 
 def test_a_family_stands_for_its_own_variants() -> None:
     known = collection.shipped()
-    gemm = plan.make(known, ["gemm"], [], {"n": [512, 1024, 512]})
+    gemm = plan.make_plan(known, ["gemm"], [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
-    assert plan.make(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
-    named = plan.make(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
+    assert plan.make_plan(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
+    named = plan.make_plan(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
     assert [kernel.name for kernel in named.kernels] == ["gemm-swizzled", "gemm-plain", "reference-gemm"]
-    both = plan.make(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
+    both = plan.make_plan(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
     assert both.varied == ("seq", "heads"), "the one with most sizes is the axis"
     assert len(both.points) == 12
     assert len({point.folder for point in both.points}) == 12
@@ -101,12 +101,12 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make(collection.shipped(), names, variants, sizes)
+        plan.make_plan(collection.shipped(), names, variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
     known = collection.shipped()
-    gemm = plan.make(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
+    gemm = plan.make_plan(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
         "gemm-plain": "gemm-plain",
@@ -114,8 +114,8 @@ def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() ->
         "gemm-wide": "gemm-wide",
         "reference-gemm": "gemm-plain",
     }
-    assert plan.make(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
-    vectors = plan.make(known, ["vectors"], [], {}).baselines()
+    assert plan.make_plan(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
+    vectors = plan.make_plan(known, ["vectors"], [], {}).baselines()
     assert (vectors["vectors-4-swizzle"], vectors["vectors-8-swizzle"]) == ("vectors-4-stride", "vectors-8-stride")
 
 
@@ -129,11 +129,11 @@ POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
 def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
     for make in (scales.linear, scales.logarithmic, scales.counts, scales.degrees):
         scale = make(values)
-        places = [scale.place(value) for value in sorted(values)]
+        places = [scale.position(value) for value in sorted(values)]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
         assert places == sorted(places)
         assert 1 <= len(scale.ticks) <= 45
-        assert all(-1e-9 <= scale.place(tick) <= 1 + 1e-9 for tick in scale.ticks)
+        assert all(-1e-9 <= scale.position(tick) <= 1 + 1e-9 for tick in scale.ticks)
 
 
 def test_axes_are_marked_at_round_numbers() -> None:
@@ -143,10 +143,10 @@ def test_axes_are_marked_at_round_numbers() -> None:
     assert scales.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
     assert scales.counts([0, 0]).ticks == (0,)
     assert scales.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
-    assert scales.counts([0, 5]).place(0) == 0
-    assert scales.counts([0, 5]).place(5) > scales.ZERO_ROOM
-    assert scales.sizes([7]).place(7) == 0.5
-    assert math.isclose(scales.sizes([512, 1024, 2048]).place(1024), 0.5)
+    assert scales.counts([0, 5]).position(0) == 0
+    assert scales.counts([0, 5]).position(5) > scales.ZERO_ROOM
+    assert scales.sizes([7]).position(7) == 0.5
+    assert math.isclose(scales.sizes([512, 1024, 2048]).position(1024), 0.5)
 
 
 # ---------------------------------------------------------------------------------------------- table and page
@@ -238,13 +238,13 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
     assert "unknown" in built.lines[0].cells
     assert built.where.startswith("Computed, not measured")
-    nothing = replace(sweep, outcomes=tuple(Outcome(point) for point in sweep.plan.points))
+    nothing = replace(sweep, outcomes=tuple(PointOutcome(point) for point in sweep.plan.points))
     assert "No point has figures." in page.render(nothing)
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
-    outcomes = tuple(Outcome(point, recorded(point.kernel)) for point in planned.points)
+    planned = plan.make_plan(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    outcomes = tuple(PointOutcome(point, recorded(point.kernel)) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
     assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
@@ -252,10 +252,10 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make_plan(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
-    outcomes = tuple(Outcome(point, recorded("transpose-plain")) for point in planned.points)
+    outcomes = tuple(PointOutcome(point, recorded("transpose-plain")) for point in planned.points)
     legend = view.build(Sweep(planned, "recorded", outcomes)).legend
     assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20
 
@@ -264,7 +264,7 @@ def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
 
 
 def sweep_of(known: Catalog, place: Path, variants: Sequence[str] = ("plain", "xor"), **how: Any) -> Sweep:
-    planned = plan.make(known, ["transpose"], variants, {})
+    planned = plan.make_plan(known, ["transpose"], variants, {})
     return running.run(known, planned, RECORDED, place, **how)
 
 
@@ -292,7 +292,7 @@ def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     seen: list[tuple[str, bool]] = []
     sweep = sweep_of(known, place, resume=True, on_point=lambda one: seen.append((one.point.kernel, one.kept)))
     assert seen == [("transpose-plain", True), ("transpose-xor", False)]
-    assert sweep.notes == (f"1 of 2 points were taken over from {place}.",)
+    assert sweep.notes == (f"1 of 2 points were reused from {place}.",)
     assert (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns == stamp
 
 
@@ -306,12 +306,12 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     header.write_text(header.read_text(encoding="utf-8") + "// edited\n", encoding="utf-8")
     sweep = sweep_of(collection.load(kernels), place, resume=True)
     assert not any(one.kept for one in sweep.outcomes)
-    assert sweep.notes[0].startswith("0 of 2 points were taken over")
-    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: not the same sources."
+    assert sweep.notes[0].startswith("0 of 2 points were reused")
+    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: changed: sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
-    planned = plan.make(collection.load(kernels), ["transpose"], ["plain"], {})
+    planned = plan.make_plan(collection.load(kernels), ["transpose"], ["plain"], {})
     again = running.run(collection.load(kernels), planned, options, place, resume=True)
-    assert again.notes[1].endswith("not the same options.")
+    assert again.notes[1].endswith("changed: options.")
 
 
 @pytest.mark.parametrize("file", ["profile.json", "point.json"])
@@ -336,11 +336,11 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
         sweep_of(known, place, ("plain",))
     sweep_of(known, place, ("plain",), overwrite=True)
     assert [one.name for one in (place / "points").iterdir()] == ["transpose-plain"]
-    planned = plan.make(known, ["vectors"], ["4-stride"], {})
+    planned = plan.make_plan(known, ["vectors"], ["4-stride"], {})
     with pytest.raises(BadFile, match="holds a sweep of transpose, not of vectors"):
         running.run(known, planned, RECORDED, place, resume=True)
     for number in ("", "-2"):
-        planned = plan.make(known, ["transpose"], ["xor"], {})
+        planned = plan.make_plan(known, ["transpose"], ["xor"], {})
         assert running.run(known, planned, RECORDED).folder == Path(f"swizzle-out/sweep-transpose{number}")
     resumed = running.run(known, planned, RECORDED, resume=True)
     assert resumed.folder == Path("swizzle-out/sweep-transpose-2")
@@ -425,7 +425,7 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Callable[...
     assert again.returncode == 0, again.stderr
     found = json.loads(again.stdout)
     assert [point["state"] for point in found["points"]] == ["done"] * 4
-    assert found["notes"] == ["2 of 4 points were taken over from swizzle-out/sweep-attention."]
+    assert found["notes"] == ["2 of 4 points were reused from swizzle-out/sweep-attention."]
     assert launches(work) == 6, "only what had failed was launched again"
 
 
@@ -446,7 +446,7 @@ def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[st
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "interrupted: 2 of 4 points are kept in swizzle-out/sweep-attention" in said
+    assert "interrupted: 2 of 4 points are saved in swizzle-out/sweep-attention" in said
     assert "-o swizzle-out/sweep-attention --resume" in said
     assert states(work) == ["done", "done", "open", "open"]
     assert (place / "report.html").is_file()
@@ -462,8 +462,8 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callabl
     program.write_text(program.read_text().replace("2025.3.1.0", "2026.1.0.0"))
     again = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
     assert again.returncode == 0, again.stderr
-    assert "0 of 4 points were taken over" in again.stdout
-    assert "is profiled again: not the same ncu" in again.stdout
+    assert "0 of 4 points were reused" in again.stdout
+    assert "is profiled again: changed: ncu" in again.stdout
     assert launches(work) == 8
 
 
@@ -472,7 +472,7 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callabl
     ("arguments", "status", "said"),
     [
         (["gemm", "--problem", "n=1000"], 2, "n=1000 is outside the limits"),
-        (["gemm", "--problem", "1000"], 2, "is not NAME=SIZE"),
+        (["gemm", "--problem", "1000"], 2, "is neither NAME=SIZE"),
         (["gemm", "--variants", "round"], 2, "has no variant 'round'"),
         (["gemm", "--engine", "ncu"], 3, "ncu) was not found"),
         (["gemm", "--json", "-", "--csv", "-"], 2, "only one format"),
