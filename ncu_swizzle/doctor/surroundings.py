@@ -45,7 +45,7 @@ def temporary(system: System) -> HealthCheck:
         return bad("TMPDIR", f"{lock} belongs to {owner}: ncu cannot take its lock", OWN_TMPDIR)
     if not system.writable(folder):
         return bad("TMPDIR", f"{folder} is not writable: ncu cannot take its lock", OWN_TMPDIR)
-    return good("TMPDIR", f"{folder} is writable, and no other user holds ncu's lock in it")
+    return good("TMPDIR", f"{folder} is writable, and holds no lock file of another user")
 
 
 def disk(system: System) -> HealthCheck:
