@@ -16,7 +16,9 @@ from tables import ROOT, head, replace, row
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.profiles.model import NCU
+from ncu_swizzle.profiles.result import Engine
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -32,7 +34,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.repeats):
             for name, taken in durations.items():
-                profile = measured.measure(*catalog.find(name), Request("ncu"), Path(folder), lambda percent: None)
+                profile = measured.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), Path(folder)))
                 taken.append((profile.duration_ns or 0) / 1e6)
     text = table(durations)
     print(text)

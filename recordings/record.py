@@ -34,7 +34,9 @@ from ncu_swizzle.engines import measured as measured_  # noqa: E402
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import Family  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
-from ncu_swizzle.engines.context import Request  # noqa: E402
+from ncu_swizzle.engines.context import Context, Request  # noqa: E402
+from ncu_swizzle.profiles.model import NCU  # noqa: E402
+from ncu_swizzle.profiles.result import Engine  # noqa: E402
 
 
 def main(names: list[str]) -> None:
@@ -85,10 +87,10 @@ def check(family: Family, name: str) -> None:
 
 def record(catalog: Catalog, name: str, home: Path) -> None:
     """Measure one kernel and copy its report and facts to the recordings."""
-    family, kernel = catalog.find(name)
+    family, _ = catalog.find(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
-    measured = measured_.measure(family, kernel, Request("ncu"), folder, lambda percent: None)
+    measured = measured_.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), folder))
     report = folder / measured.report
     recordings = home / gpu_name(measured.machine.gpu) / family.name
     recordings.mkdir(parents=True, exist_ok=True)

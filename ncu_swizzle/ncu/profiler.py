@@ -116,7 +116,7 @@ def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
     state = state_around(export)
     if ended.status or state.report_bytes is None:
         return diagnosis.diagnose(ended.log, ended.status, state)
-    from ncu_swizzle.ncurep import container  # loaded here: commands that run no ncu start faster
+    from ncu_swizzle.ncurep import container  # loaded while ncu measures, see `jobs.warm_up`
 
     try:
         results = container.inspect(export).results
