@@ -1,9 +1,8 @@
-"""The emulated engine beside cuxray, on the same binaries: ``python3 bench/cuxray.py [KERNEL …]``.
+"""The emulated engine and cuxray on the same binaries: ``python3 bench/cuxray.py [KERNEL …]``.
 
-The binaries are those in the recordings of the catalogue, and of the stress kernels in tests/data where they were
-recorded. Of each access to shared memory that ran, the degree (actual over ideal wavefronts) that a tool gives is held
-against the one that ncu counted: right, wrong, or not analysed. cuxray is installed into an environment of its own, in
-a temporary folder.
+The binaries come from the recordings of the catalogue and, if recorded, of the stress kernels in tests/data. For each
+executed shared-memory access, the degree (actual over ideal wavefronts) that a tool reports is compared with the one
+that ncu counted: right, wrong, or not analysed. cuxray is installed into its own environment in a temporary folder.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ STRESS = ROOT / "tests" / "data" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")
 CUXRAY = "cuxray==0.6.0"
 RIGHT, WRONG, SILENT = "right", "wrong", "not analysed"
-CLOSE = 0.005  # degrees nearer than that are the same
+CLOSE = 0.005  # degrees closer than this are equal
 
 Degrees = Mapping[int, float | None]  # by offset
 
@@ -56,7 +55,7 @@ class Case:
 
 
 def cases(names: list[str]) -> Iterator[Case]:
-    """Yield what was recorded: the catalogue's kernels, then the stress kernels."""
+    """Yield the recorded launches: the catalogue's kernels, then the stress kernels."""
     for family, kernel in collection.shipped():
         report = paths.recordings() / "h100" / family.name / f"{kernel.name}.ncu-rep"
         if report.is_file() and (not names or kernel.name in names):
@@ -77,25 +76,25 @@ def cases(names: list[str]) -> Iterator[Case]:
 
 
 def measured(profile: Profile) -> dict[int, float]:
-    """Return the degree of each access to shared memory that ran, by offset."""
+    """Return the degree of each executed shared-memory access, by offset."""
     first = profile.instructions[0].pc
-    return {one.pc - first: one.degree for one in profile.shared() if one.executed and one.degree is not None}
+    return {each.pc - first: each.degree for each in profile.shared() if each.executed and each.degree is not None}
 
 
 def ours(case: Case) -> Degrees:
-    """Return the degrees that the emulated engine gives."""
+    """Return the degrees that the emulated engine computes."""
     if case.kernel.library:
         return {}
     try:
-        made = emulation.emulate_cubin(Target(case.family, case.kernel, case.family.problem()), case.cubin)
+        emulated = emulation.emulate_cubin(Target(case.family, case.kernel, case.family.problem()), case.cubin)
     except NcuSwizzleError as error:
         print(f"{case.kernel.name}: {error}", file=sys.stderr)
         return {}
-    return {one.pc: one.degree for one in made.profile.instructions if one.access}
+    return {each.pc: each.degree for each in emulated.profile.instructions if each.access}
 
 
 def theirs(python: Path, folder: Path) -> Callable[[Case], Degrees]:
-    """Return a function that asks cuxray, which runs under that Python."""
+    """Return a function that asks cuxray, run by that Python."""
     nvdisasm = str(Toolchain().find(NVDISASM))
 
     def ask(case: Case) -> Degrees:
@@ -103,21 +102,21 @@ def theirs(python: Path, folder: Path) -> Callable[[Case], Degrees]:
         cubin.write_bytes(case.cubin)
         block = ",".join(map(str, case.recorded.block))
         command = [str(python), "-I", str(PROGRAM), nvdisasm, str(cubin), block]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{case.kernel.name}: cuxray failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            print(f"{case.kernel.name}: cuxray failed: {ended.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             return {}
-        return {int(address): ways for address, ways in json.loads(done.stdout).get(case.function, {}).items()}
+        return {int(address): ways for address, ways in json.loads(ended.stdout).get(case.function, {}).items()}
 
     return ask
 
 
-def judged(counted: Mapping[int, float], said: Degrees) -> Counter[str]:
-    found: Counter[str] = Counter()
+def judged(counted: Mapping[int, float], answers: Degrees) -> Counter[str]:
+    tally: Counter[str] = Counter()
     for offset, degree in counted.items():
-        answer = said.get(offset)
-        found[SILENT if answer is None else RIGHT if abs(answer - degree) < CLOSE else WRONG] += 1
-    return found
+        answer = answers.get(offset)
+        tally[SILENT if answer is None else RIGHT if abs(answer - degree) < CLOSE else WRONG] += 1
+    return tally
 
 
 def main() -> None:
@@ -132,15 +131,15 @@ def main() -> None:
         ask = theirs(python, folder)
         for case in cases(sys.argv[1:]):
             counted = measured(case.recorded)
-            found = [judged(counted, tool(case)) for tool in (ours, ask)]
-            totals = [total + new for total, new in zip(totals, found, strict=True)]
-            print(_line(case.kernel.name, found), flush=True)
+            tallies = [judged(counted, tool(case)) for tool in (ours, ask)]
+            totals = [total + new for total, new in zip(totals, tallies, strict=True)]
+            print(_line(case.kernel.name, tallies), flush=True)
     print(_line("all", totals))
 
 
-def _line(name: str, found: list[Counter[str]]) -> str:
-    cells = [str(tool[kind]) for tool in found for kind in (RIGHT, WRONG, SILENT)]
-    return f"| {name} | {found[0].total()} | {' | '.join(cells)} |"
+def _line(name: str, tallies: list[Counter[str]]) -> str:
+    cells = [str(tally[kind]) for tally in tallies for kind in (RIGHT, WRONG, SILENT)]
+    return f"| {name} | {tallies[0].total()} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What becomes of 2,000 damaged files: ``python3 bench/damage.py``.
+"""What happens with 2,000 damaged files: ``python3 bench/damage.py``.
 
-Copies of real reports, facts, saved profiles, baselines, run.json and TOML files, cut, altered and spliced by a
-seeded generator (tests/corpus.py). Prints a table and ends with exit code 1 where a file made the program crash or
-hang, or was read as if it were whole.
+They are copies of real reports, facts, saved profiles, baselines, run.json and TOML files, truncated, altered and
+spliced by a seeded generator (tests/corpus.py). Prints a table and exits with code 1 if a file made the program crash
+or hang, or was read as if it were intact.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def main() -> int:
     shares = [(arguments.count, arguments.seed, arguments.only, n, arguments.workers) for n in numbers]
     with ProcessPoolExecutor(arguments.workers) as pool:
         for share in pool.map(work, shares):
-            for kind, damage, outcome, said in share:
+            for kind, damage, outcome, message in share:
                 tally[kind, damage, outcome] += 1
                 if outcome in corpus.VIOLATIONS:
                     violations += 1
-                    print(f"{outcome}: {kind}, {damage}: {said}", file=sys.stderr)
+                    print(f"{outcome}: {kind}, {damage}: {message}", file=sys.stderr)
     print(table(tally))
     print(
         f"\n{arguments.count} files, seed {arguments.seed}, {time.monotonic() - start:.0f} s: {violations} violations"
@@ -50,16 +50,16 @@ def main() -> int:
 
 
 def work(share: tuple[int, int, str, int, int]) -> list[tuple[str, str, str, str]]:
-    """Attempt every so manieth case; return kind, damage and outcome of each."""
+    """Attempt one worker's share of the cases; return kind, damage, outcome and message of each."""
     count, seed, only, mine, workers = share
-    found = []
+    results = []
     with tempfile.TemporaryDirectory() as folder:
         for case in corpus.cases(count, seed, only):
             if case.number % workers == mine:
                 outcome = corpus.attempt(case, Path(folder))
-                said = f"case {case.number}, from {case.source}: {outcome.said}"
-                found.append((case.kind.name, case.damage, outcome.what, said))
-    return found
+                message = f"case {case.number}, from {case.source}: {outcome.said}"
+                results.append((case.kind.name, case.damage, outcome.what, message))
+    return results
 
 
 def table(tally: Counter[tuple[str, str, str]]) -> str:

@@ -1,8 +1,8 @@
-"""The emulated engine held against the recordings: ``python3 bench/emulated.py [KERNEL …] [--write]``.
+"""The emulated engine compared with the recordings: ``python3 bench/emulated.py [KERNEL …] [--write]``.
 
-For each kernel of the catalogue: instructions that access shared memory whose executions, wavefronts and ideal
-wavefronts are all equal to what ncu counted, different, or unknown; the time from an empty cache, compilation
-included; the most memory that the process or the compiler held. ``--write`` puts the table into docs/emulated.md.
+For each kernel of the catalogue: how many instructions that access shared memory have executions, wavefronts and
+ideal wavefronts all equal to what ncu counted, different, or unknown; the time from an empty cache, compilation
+included; the peak memory of the process or the compiler. ``--write`` puts the table into docs/emulated.md.
 """
 
 from __future__ import annotations
@@ -39,73 +39,75 @@ HEAD = [
 
 
 def compared(emulated: Profile, recorded: Profile) -> dict[str, int]:
-    """Return how many accesses to shared memory are equal, different and unknown; `others` are extra or lacking."""
+    """Return how many shared-memory accesses are equal, different and unknown; extra or missing ones are different."""
     first = recorded.instructions[0].pc
-    theirs = {one.pc - first: one for one in recorded.instructions if one.access}
-    found = dict.fromkeys(("equal", "different", "unknown"), 0)
-    for one in emulated.instructions:
-        other = theirs.pop(one.pc, None)
-        if not one.access and other is None:
+    theirs = {counted.pc - first: counted for counted in recorded.instructions if counted.access}
+    tally = dict.fromkeys(("equal", "different", "unknown"), 0)
+    for ours in emulated.instructions:
+        other = theirs.pop(ours.pc, None)
+        if not ours.access and other is None:
             continue
-        if one.access and None in (one.executed, one.wavefronts, one.ideal):
-            found["unknown"] += 1
+        if ours.access and None in (ours.executed, ours.wavefronts, ours.ideal):
+            tally["unknown"] += 1
         elif other is None:
-            found["equal" if not one.executed else "different"] += 1  # ncu does not list what never ran
+            tally["equal" if not ours.executed else "different"] += 1  # ncu omits instructions that never executed
         else:
-            same = (one.executed, one.wavefronts, one.ideal) == (other.executed, other.wavefronts, other.ideal)
-            found["equal" if same else "different"] += 1
-    found["different"] += len(theirs)
-    return found
+            same = (ours.executed, ours.wavefronts, ours.ideal) == (other.executed, other.wavefronts, other.ideal)
+            tally["equal" if same else "different"] += 1
+    tally["different"] += len(theirs)
+    return tally
 
 
 def measure(name: str) -> dict[str, object]:
-    """Emulate one kernel, in this process, and hold it against its recording."""
+    """Emulate one kernel in this process and compare it with its recording."""
     family, kernel = collection.shipped().find(name)
     recorded = reader.read(paths.recordings() / "h100" / family.name / f"{name}.ncu-rep")[0]
     start = time.perf_counter()
-    made = emulation.emulate_target(Target(family, kernel, family.problem()))
+    emulated = emulation.emulate_target(Target(family, kernel, family.problem()))
     seconds = time.perf_counter() - start
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    ran = f"{made.counts.blocks_run:,} of {made.counts.blocks:,}"
+    ran = f"{emulated.counts.blocks_run:,} of {emulated.counts.blocks:,}"
     sizes = in_words(family.problem())
-    return {**compared(made.profile, recorded), "problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024}
+    return {**compared(emulated.profile, recorded), "problem": sizes, "ran": ran, "seconds": seconds, "mb": most / 1024}
 
 
 def line(name: str) -> str:
-    """Return a kernel's line of the table, made in a process of its own with an empty cache."""
+    """Return a kernel's line of the table, computed in a separate process with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "XDG_CACHE_HOME": cache}
-        command = [sys.executable, __file__, "--one", name]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"| {name} | {done.stderr.strip().splitlines()[-1]} | | | | | | |"
-    found = json.loads(done.stdout)
-    counts = f"{found['equal']} | {found['different']} | {found['unknown']}"
-    return f"| {name} | {found['problem']} | {counts} | {found['ran']} | {found['seconds']:.1f} | {found['mb']:.0f} |"
+        command = [sys.executable, __file__, "--kernel-as-json", name]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        return f"| {name} | {ended.stderr.strip().splitlines()[-1]} | | | | | | |"
+    result = json.loads(ended.stdout)
+    counts = f"{result['equal']} | {result['different']} | {result['unknown']}"
+    return (
+        f"| {name} | {result['problem']} | {counts} | {result['ran']} | {result['seconds']:.1f} | {result['mb']:.0f} |"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*")
     parser.add_argument("--write", action="store_true", help="put the table into docs/emulated.md")
-    parser.add_argument("--one", help="of one kernel, as JSON")
-    asked = parser.parse_args()
-    if asked.one:
+    parser.add_argument("--kernel-as-json", help="print one kernel's result as JSON")
+    arguments = parser.parse_args()
+    if arguments.kernel_as_json:
         try:
-            print(json.dumps(measure(asked.one)))
+            print(json.dumps(measure(arguments.kernel_as_json)))
         except NcuSwizzleError as error:
             sys.exit(f"{type(error).__name__}: {error}")
         return
-    names = asked.kernels or [kernel.name for _, kernel in collection.shipped() if not kernel.library]
+    names = arguments.kernels or [kernel.name for _, kernel in collection.shipped() if not kernel.library]
     lines = list(HEAD)
     print("\n".join(lines), flush=True)
     for name in names:
         lines.append(line(name))
         print(lines[-1], flush=True)
-    if asked.write:
+    if arguments.write:
         text = PAGE.read_text(encoding="utf-8")
         table = "\n".join(lines)
-        PAGE.write_text(MARK.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text), encoding="utf-8")
+        PAGE.write_text(MARK.sub(lambda match: f"{match[1]}{table}\n{match[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

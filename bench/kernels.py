@@ -1,8 +1,8 @@
-"""Every kernel of a family, timed in one process: ``python3 bench/kernels.py [FAMILY …] [--write]``.
+"""Times every kernel of a family in one process: ``python3 bench/kernels.py [FAMILY …] [--write]``.
 
-Needs a GPU and PyCUDA; a library's kernel comes along where PyTorch is installed. Prints Markdown tables of medians
-and of ratios within the run; with --write they replace those of docs/measured.md and, all families together, the
-README's.
+Needs a GPU and PyCUDA; library kernels are included if PyTorch is installed. Prints Markdown tables of medians and of
+ratios within the run; with --write they replace the tables in docs/measured.md and, for all families together, the
+one in the README.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ncu_swizzle.render import terminal_times
 
 
 def main() -> None:
-    found = collection.shipped()
+    catalog = collection.shipped()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("family", nargs="*", help="all of them by default")
+    parser.add_argument("family", nargs="*", help="default: all")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
     parser.add_argument("--write", action="store_true", help="replace the tables in docs/measured.md and the README")
     arguments = parser.parse_args()
-    summary = [head("family", "before", "after", "degree", "times as fast", "of what it is held against")]
-    for family in found.families:
+    summary = [head("family", "before", "after", "degree", "speedup", "relative to reference")]
+    for family in catalog.families:
         if arguments.family and family.name not in arguments.family:
             continue
         kernels = [kernel.name for kernel in family.kernels if not kernel.library]
-        timing = time_kernels.time_kernels(found, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
+        timing = time_kernels.time_kernels(catalog, kernels, Request(), True, ["--repeats", str(arguments.repeats)])
         print(text := table(timing, arguments.repeats), flush=True)
         summary.append(summarise(timing))
         if arguments.write:
@@ -55,7 +55,7 @@ def medians(timing: Timing) -> dict[str, float]:
 
 
 def worst(kernel: Kernel) -> str:
-    """Return the worst degree of the kernel's accesses, as family.toml states it and a test holds it."""
+    """Return the worst degree of the kernel's accesses, as family.toml states it and a test verifies it."""
     return str(max(kernel.degree.values(), default="-"))
 
 
@@ -64,31 +64,33 @@ def table(timing: Timing, repeats: int) -> str:
     family, problem, times = timing.family, timing.facts["problem"], medians(timing)
     unit, amount = terminal_times.rate(family, problem)
     reference = terminal_times.against(timing)
-    columns = ["kernel", "degree", "time", unit, "times as fast as its baseline"]
-    lines = [head(*columns, *([f"of {reference[0]}"] if reference else []))]
+    columns = ["kernel", "degree", "time", unit, "speedup over baseline"]
+    lines = [head(*columns, *([f"relative to {reference[0]}"] if reference else []))]
     for kernel in timing.kernels:
         time = times[kernel.name]
         faster = f"{times[kernel.baseline] / time:.2f} ({kernel.baseline})" if kernel.baseline else ""
         cells = [kernel.name, worst(kernel), f"{time:.3f} ms", f"{amount / time:.0f}", faster]
         lines.append(row(*cells, *([f"{reference[1] / time:.2f}"] if reference else [])))
     sizes = ", ".join(f"{name} {size}" for name, size in problem.items())
-    said = f"{sizes}; {conditions(timing.facts['machine'])}; medians of {repeats}"
-    return f"## {family.name}: {family.title}\n\n{said}\n\n" + "\n".join(lines) + "\n"
+    setup = f"{sizes}; {conditions(timing.facts['machine'])}; medians of {repeats}"
+    return f"## {family.name}: {family.title}\n\n{setup}\n\n" + "\n".join(lines) + "\n"
 
 
 def summarise(timing: Timing) -> str:
-    """Return one line: a family's first kernel, and the fastest of those that have it as their baseline."""
+    """Return one line: a family's first kernel, and the fastest of those that build on it."""
     times, reference = medians(timing), terminal_times.against(timing)
     chain = following(timing.family, timing.family.kernels[0])
     before, after = chain[0], min(chain[1:], key=lambda kernel: times[kernel.name])
-    held = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""
+    relative = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""
     degree = f"{worst(before)} → {worst(after)}"
     speed = f"{times[before.name] / times[after.name]:.2f}"
-    return row(timing.family.name, *(f"{k.name}, {times[k.name]:.3f} ms" for k in (before, after)), degree, speed, held)
+    return row(
+        timing.family.name, *(f"{k.name}, {times[k.name]:.3f} ms" for k in (before, after)), degree, speed, relative
+    )
 
 
 def following(family: Family, first: Kernel) -> list[Kernel]:
-    """Return the kernel and all that build on it, step by step."""
+    """Return the kernel and all that build on it, directly or indirectly."""
     chain = [first]
     for kernel in chain:
         chain += [later for later in family.kernels if later.baseline == kernel.name]

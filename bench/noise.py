@@ -1,8 +1,8 @@
 """How much one launch's duration varies under ncu: ``python3 bench/noise.py [--write]``. Needs a GPU and ncu.
 
-Profiles each kernel several times, in turn, as `ncu-swizzle profile` does, and prints half of the range of the
-durations in percent of the median: what the gate takes for the spread of a single launch. --write puts the table into
-docs/ci.md.
+Profiles each kernel several times, alternating, as `ncu-swizzle profile` does, and prints half the range of the
+durations in percent of the median: the basis for the spread that the gate assumes for a single launch. --write puts
+the table into docs/ci.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tables import ROOT, head, replace, row
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.profiles.model import NCU
+from ncu_swizzle.profiles.result import Engine
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5
@@ -26,22 +28,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="replace the table in docs/ci.md")
     parser.add_argument("--repeats", type=int, default=REPEATS)
-    asked = parser.parse_args()
-    found = collection.shipped()
+    arguments = parser.parse_args()
+    catalog = collection.shipped()
     durations: dict[str, list[float]] = {name: [] for name in KERNELS}
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(asked.repeats):
+        for _ in range(arguments.repeats):
             for name, taken in durations.items():
-                profile = measured.measure(*found.find(name), Request("ncu"), Path(folder), lambda percent: None)
+                profile = measured.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), Path(folder)))
                 taken.append((profile.duration_ns or 0) / 1e6)
     text = table(durations)
     print(text)
-    if asked.write:
+    if arguments.write:
         replace(ROOT / "docs" / "ci.md", "noise", Path(__file__).name, text)
 
 
 def table(durations: dict[str, list[float]]) -> str:
-    lines = [head("kernel", "launches", "median", "half of the range")]
+    lines = [head("kernel", "launches", "median", "half range")]
     for name, taken in durations.items():
         spread = 50 * (max(taken) - min(taken)) / median(taken)
         lines.append(row(name, len(taken), f"{median(taken):.3f} ms", f"{spread:.2f} %"))

@@ -1,8 +1,8 @@
-"""What a profile costs beside plain ncu: ``python3 bench/overhead.py``, on a GPU machine.
+"""What a profile costs relative to plain ncu: ``python3 bench/overhead.py``, on a machine with a GPU.
 
-In turn, in one run: ``ncu-swizzle profile kernel2 --baseline none --reference none``; plain ncu with the same section
-on the same child process; and plain ``ncu --set full`` on it. The kernel is compiled before anything is timed. Medians;
-targets: at most 0.7 of ``--set full``, at most 1.5 s more than plain ncu with the same section.
+Alternates in one run: ``ncu-swizzle profile kernel2 --baseline none --reference none``; plain ncu with the same section
+on the same child process; and plain ``ncu --set full`` on it. The kernel is compiled before anything is timed. Reports
+medians; targets: at most 0.7 of ``--set full``, at most 1.5 s more than plain ncu with the same section.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def main() -> int:
     arguments = parser.parse_args()
     ways = commands(arguments.ncu, arguments.kernel)
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(arguments.rounds + 1):  # the first one compiles, and fills every cache
+    for number in range(arguments.rounds + 1):  # the first round compiles and fills every cache
         for name, command in ways.items():
             seconds = timed(command)
             if number:
                 times[name].append(seconds)
     medians = {name: median(samples) for name, samples in times.items()}
-    lines = [head("", f"median of {arguments.rounds}", "least", "most")]
+    lines = [head("", f"median of {arguments.rounds}", "min", "max")]
     lines += [row(n, f"{medians[n]:.2f} s", f"{min(t):.2f} s", f"{max(t):.2f} s") for n, t in times.items()]
     share, extra = medians[OURS] / medians[FULL], medians[OURS] - medians[SECTION]
     print("\n".join(lines))
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def commands(given: Path | None, name: str) -> dict[str, list[str]]:
-    """Return the command lines; all profile the same child process."""
+    """Return the command lines; all profile the same program."""
     program = installed.find(given)
     family, kernel = collection.shipped().find(name)
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
@@ -76,15 +76,15 @@ def timed(command: list[str]) -> float:
     }
     try:
         start = time.perf_counter()
-        done = subprocess.run(
+        ended = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
         )
         seconds = time.perf_counter() - start
     finally:
         shutil.rmtree(folder)
-    if done.returncode or done.stdout.startswith("Recorded"):
+    if ended.returncode or ended.stdout.startswith("Recorded"):
         raise SystemExit(
-            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"
         )
     return seconds
 

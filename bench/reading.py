@@ -1,9 +1,9 @@
-"""How long reading a report takes beside ncu's own export: ``python3 bench/reading.py [FILE]``.
+"""How long reading a report takes relative to ncu's own export: ``python3 bench/reading.py [FILE]``.
 
-Needs ncu. Without FILE it makes a report on the GPU: ``ncu --set full`` on two launches of kernel2, about 5 MB. In
-turn, so that a busier moment hits all of them: `repfile.read` into the table of instructions, as a command of ours
-does it, once with the disassembly kept from an earlier reading of the same cubin and once without, and in a process
-of its own; and ``ncu --import FILE --csv --page source --print-source sass``, as a process. Medians and ratios.
+Needs ncu. Without FILE it makes a report on the GPU: ``ncu --set full`` on two launches of kernel2, about 5 MB. It
+alternates, so that background load hits all of them: `ncurep.reader.read` into the table of instructions, with the
+disassembly cached from an earlier read of the same cubin, without it, and in a separate process; and ``ncu --import
+FILE --csv --page source --print-source sass`` as a process. Prints medians and ratios.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from ncu_swizzle.ncurep import reader
 ROUNDS = 7
 LIMIT_S = 600
 TARGET = 5.0
-AGAIN, NCU = "repfile.read, disassembled before", "ncu --import --csv --page source"
-PROCESS = "import sys; from pathlib import Path; from ncu_swizzle import repfile; repfile.read(Path(sys.argv[1]))"
+AGAIN, NCU = "reader.read, disassembly cached", "ncu --import --csv --page source"
+PROCESS = "import sys; from pathlib import Path; from ncu_swizzle.ncurep import reader; reader.read(Path(sys.argv[1]))"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="a .ncu-rep; one is made without")
+    parser.add_argument("file", type=Path, nargs="?", help="a .ncu-rep; default: make one")
     parser.add_argument("--ncu", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args()
     program = installed.find(arguments.ncu)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        report = arguments.file or make(program, Path(folder))
-        size, rows = report.stat().st_size / 1e6, sum(len(one.instructions) for one in reader.read(report))
+        report = arguments.file or make_report(program, Path(folder))
+        size, rows = report.stat().st_size / 1e6, sum(len(profile.instructions) for profile in reader.read(report))
         times = measure(program, report, Path(folder), arguments.rounds)
     medians = {name: median(samples) for name, samples in times.items()}
-    lines = [head(f"{report.name}, {size:.1f} MB, {rows} instructions", "median", "times as fast as ncu")]
+    lines = [head(f"{report.name}, {size:.1f} MB, {rows} instructions", "median", "speedup over ncu")]
     lines += [row(name, f"{took:.3f} s", f"{medians[NCU] / took:.1f}") for name, took in medians.items()]
     reached = medians[NCU] / medians[AGAIN]
     print("\n".join(lines))
@@ -54,8 +54,8 @@ def main() -> int:
     return 0 if reached >= TARGET else 1
 
 
-def make(program: Path, folder: Path) -> Path:
-    """Profile two of kernel2's launches with all sections and sources, as one would by hand."""
+def make_report(program: Path, folder: Path) -> Path:
+    """Profile two launches of kernel2 with all sections and sources, as one would by hand."""
     report = folder / "full.ncu-rep"
     family, kernel = collection.shipped().find("kernel2")
     child = measured.launch_command(family, [kernel], family.problem(), "profile", "full.json")
@@ -66,19 +66,19 @@ def make(program: Path, folder: Path) -> Path:
 
 
 def measure(program: Path, report: Path, folder: Path, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each way, taken in turn; the first round only warms up."""
-    kept = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "reader")
+    """Return the seconds of each method, alternating; the first round only warms up."""
+    cache = Path(os.environ["XDG_CACHE_HOME"], "ncu-swizzle", "reader")
     exported = [str(program), "--import", str(report), "--csv", "--page", "source", "--print-source", "sass"]
 
     def anew() -> None:
-        for file in kept.glob("*"):
+        for file in cache.glob("*"):
             file.unlink()
         reader.read(report)
 
     ways: dict[str, Callable[[], object]] = {
-        "repfile.read, disassembling": anew,
+        "reader.read, disassembling": anew,
         AGAIN: lambda: reader.read(report),
-        "repfile.read in a process of its own": lambda: subprocess.run(
+        "reader.read in a separate process": lambda: subprocess.run(
             [sys.executable, "-c", PROCESS, str(report)], check=True, env=paths.child_environment(), timeout=LIMIT_S
         ),
         NCU: lambda: subprocess.run(exported, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=LIMIT_S),

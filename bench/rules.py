@@ -1,8 +1,8 @@
-"""What the rule ConflictCost estimates, beside what was measured: ``python3 bench/rules.py [--write] [--overhead]``.
+"""The estimates of the rule ConflictCost next to what was measured: ``python3 bench/rules.py [--write] [--overhead]``.
 
-From the recordings, for every kernel that has less excess than its baseline: the estimate for removing just that much,
+From the recordings, for every kernel with less excess than its baseline: the estimate for removing exactly that much,
 the duration saved, and what NVIDIA's own rules promise (recordings/*/stock_rules.json). --write puts the table into
-docs/rules.md. --overhead, on a machine with a GPU, times ncu with the rules and without, taking turns.
+docs/rules.md. --overhead, on a machine with a GPU, times ncu with the rules and without, alternating.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pair:
 
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
-    """Yield every kernel of the catalogue that removes excess of its baseline."""
+    """Yield every kernel of the catalogue that has less excess than its baseline, with that baseline."""
     for _, kernel in collection.shipped():
         if not kernel.baseline:
             continue
@@ -62,10 +62,10 @@ def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
             yield Pair(kernel.baseline, kernel.name, *values)
 
 
-def table(found: list[Pair]) -> str:
+def table(rows: list[Pair]) -> str:
     promised = json.loads(next(paths.recordings().glob("*/stock_rules.json")).read_text(encoding="utf-8"))["promises"]
     lines = [head("before → after", "estimate", "interval", "measured", *STOCK)]
-    for pair in found:
+    for pair in rows:
         stated = (" and ".join(f"{value:.1f}" for value in promised[pair.before][rule]) or "silent" for rule in STOCK)
         interval = f"{pair.low:.1f} to {pair.high:.1f}"
         measured = f"{pair.measured:.1f}" + ("" if pair.holds else " (not in it)")
@@ -83,35 +83,35 @@ def overhead() -> str:
             for rules, taken in times.items():
                 options = options_.Options(extra=("--apply-rules", rules))
                 start = time.perf_counter()
-                outcome = child.run(
+                ended = child.run(
                     profiler.argv(program, "report", launch, options), 300, Path(folder), paths.child_environment()
                 )
                 taken.append(time.perf_counter() - start)
-                assert outcome.status == 0, outcome.log
+                assert ended.status == 0, ended.log
     with_, without = (median(taken) for taken in times.values())
     return (
-        f"ncu over kernel1, medians of {REPEATS}, taking turns: {with_:.2f} s with the rules, {without:.2f} s without, "
+        f"ncu over kernel1, medians of {REPEATS}, alternating: {with_:.2f} s with the rules, {without:.2f} s without, "
         f"a ratio of {with_ / without:.3f}\n"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="replace the figures in docs/rules.md")
+    parser.add_argument("--write", action="store_true", help="replace the values in docs/rules.md")
     parser.add_argument("--overhead", action="store_true", help="also time the rules, on a machine with a GPU")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     page = ROOT / "docs" / "rules.md"
-    found = list(pairs(read))
-    text = table(found)
+    compared = list(pairs(read))
+    text = table(compared)
     print(text)
-    if asked.write:
+    if arguments.write:
         replace(page, "estimates", Path(__file__).name, text)
-    if asked.overhead:
+    if arguments.overhead:
         text = overhead()
         print(text)
-        if asked.write:
+        if arguments.write:
             replace(page, "overhead", Path(__file__).name, text)
-    if not all(pair.holds for pair in found):
+    if not all(pair.holds for pair in compared):
         raise SystemExit("an estimate does not hold")
 
 

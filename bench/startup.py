@@ -1,6 +1,6 @@
-"""How long ``ncu-swizzle --help`` takes beside a bare interpreter: ``python3 bench/startup.py``.
+"""How long ``ncu-swizzle --help`` takes relative to a bare interpreter: ``python3 bench/startup.py``.
 
-Both are timed as whole processes, in turn; the ratio is taken pair by pair. Run it with the interpreter of the
+Both are timed as whole processes, alternating; the ratio is the median over pairs. Run it with the interpreter of the
 environment that ncu-swizzle is installed in.
 """
 

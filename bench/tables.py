@@ -1,4 +1,4 @@
-"""Markdown tables, and their places in files."""
+"""Markdown tables, and the markers between which files hold them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def row(*cells: object) -> str:
 
 
 def replace(file: Path, name: str, by: str, text: str) -> None:
-    """Put the text between the file's markers of that name."""
+    """Replace the text between the file's markers of that name."""
     start, end = (marker.format(name=name, by=by) for marker in MARKERS)
     old = file.read_text(encoding="utf-8")
     new, count = re.subn(f"(?s)({re.escape(start)}).*?({re.escape(end)})", lambda m: m[1] + text + m[2], old)
     if not count:
-        raise SystemExit(f"{file} has no place for {name}: add the lines {start.strip()} and {end}")
+        raise SystemExit(f"{file} has no markers for {name}: add the lines {start.strip()} and {end}")
     file.write_text(new, encoding="utf-8")

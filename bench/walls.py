@@ -1,7 +1,7 @@
-"""What each recorded kernel is up against: ``python3 bench/walls.py [--write]``. Needs no GPU.
+"""The bottleneck of each recorded kernel: ``python3 bench/walls.py [--write]``. Needs no GPU.
 
-Prints, from the recordings, how busy the units are that can limit a kernel, and its two most frequent stalls; with
---write into docs/measured.md.
+Prints, from the recordings, the utilization of the units that can limit a kernel, and its two most frequent stall
+reasons; --write puts the table into docs/measured.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def percent(value: float | None) -> str:
 
 
 def stalls(profile: Profile) -> str:
-    """Return the two reasons for which most samples were not issuing."""
+    """Return the two most frequent stall reasons, in percent of all samples."""
     total = sum(profile.stalls.values())
     waiting = [item for item in profile.stalls.items() if item[0] not in ("selected", "not_selected")]
     return ", ".join(f"{reason} {100 * samples / total:.0f} %" for reason, samples in waiting[:2])

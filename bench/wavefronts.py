@@ -1,7 +1,7 @@
-"""How exact `ncu_swizzle.smem.wavefronts` is, and how fast: ``python3 bench/wavefronts.py``.
+"""The accuracy and speed of `ncu_swizzle.smem.wavefronts`: ``python3 bench/wavefronts.py``.
 
-Exactness is against every measurement in tests/data; that table stands in docs/wavefronts.md. The times are of a
-million random requests, addresses within 64 KiB.
+Accuracy is relative to every measurement in tests/data; docs/wavefronts.md holds that table. The times are for a
+million random requests with addresses within 64 KiB.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Measured:
 
 
 def measurements() -> Iterator[Measured]:
-    """Yield what tests/data holds, operation by operation."""
+    """Yield the measurements in tests/data, operation by operation."""
     rows: dict[str, list[dict[str, str]]] = {}
     for file in sorted(DATA.glob("wavefronts_h100*.csv.gz")):
         with gzip.open(file, "rt", newline="") as lines:
@@ -66,17 +66,18 @@ def _lanes(texts: list[str]) -> np.ndarray:
 def accuracy() -> str:
     """Return the table of docs/wavefronts.md."""
     lines = [
-        "| operation | measured | known | exact, actual | exact, ideal | worst error |",
+        "| operation | measured | known | actual correct | ideal correct | worst error |",
         "|---|---|---|---|---|---|",
     ]
     for m in measurements():
         r = wavefronts(m.op, m.addresses, m.active, m.source)
-        known = int(r.known.sum())
+        modelled = int(r.known.sum())
         error = np.maximum(abs(r.actual - m.actual), abs(r.ideal - m.ideal))[r.known]
         actual, ideal = (
-            int(((found == measured) & r.known).sum()) for found, measured in ((r.actual, m.actual), (r.ideal, m.ideal))
+            int(((computed == measured) & r.known).sum())
+            for computed, measured in ((r.actual, m.actual), (r.ideal, m.ideal))
         )
-        cells = [f"`{m.op}`", len(m.actual), known, actual, ideal, int(error.max(initial=0))]
+        cells = [f"`{m.op}`", len(m.actual), modelled, actual, ideal, int(error.max(initial=0))]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 

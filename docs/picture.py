@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.files import write_atomically
 from ncu_swizzle.jobs import compare
 from ncu_swizzle.render import page as report
-from ncu_swizzle.files import write_atomically
-from ncu_swizzle.engines.context import Request
 
 WIDTH, HEIGHT = 1200, 1010
 PICTURE = Path(__file__).with_name("report.png")

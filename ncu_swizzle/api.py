@@ -27,7 +27,7 @@ from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
-from ncu_swizzle.gate import checking, policy
+from ncu_swizzle.gate import policy, reporting
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import LIMITS, Policy
 from ncu_swizzle.gate.verdict import Verdict
@@ -108,7 +108,7 @@ def profile_program(
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
     options = {"launch_count": program_job.MOST_LAUNCHES, **options}
     request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
-    request = replace(request, options=replace(request.options, launches=Launches.of(**filters)))
+    request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.parse(text) for text in listed(pairs)]
     program_ = program_job.Program(words, Path(folder).absolute())
@@ -207,7 +207,7 @@ def check(
     GateFailed, or NotComparable where something is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
-    typed = tuple(policy.parse(name, text) for name, limit in given for text in _texts(limit))
+    typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
     only = policy.pattern(kernel_name, "kernel_name")
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
@@ -215,7 +215,7 @@ def check(
     profiles, reason = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress, alone=False)
     verdict = judge(profiles, rules, known, reason)
     if raising:
-        checking.conclude(verdict)
+        reporting.conclude(verdict)
     return verdict
 
 

@@ -1,4 +1,4 @@
-"""Run a program with a time limit, and end everything that it started."""
+"""Run a program with a time limit, and terminate everything that it started."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any
 
 from ncu_swizzle.errors import EnvironmentLacking, TimeLimit
 
-GRACE_S = 5.0  # between asking a process group to end and ending it
+GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 SHOWN_LINES = 5
-LINGER_S = 0.5  # how long output is waited for from what an ended program left running
-KEPT_BYTES = 1 << 20  # of what a program prints, at the start and at the end each
+LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
+KEPT_BYTES = 1 << 20  # of a program's output, at the start and at the end each
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a program ended: its exit status (negative: the signal) and what it printed, the middle of much left out."""
+class Exit:
+    """How a program ended: its exit status (negative: the signal) and its output, without the middle if it is long."""
 
     status: int
     log: str
@@ -37,13 +37,13 @@ def run(
     environment: Mapping[str, str] | None = None,
     on_output: Callable[[str], None] = lambda text: None,
     pass_fds: Sequence[int] = (),
-) -> Outcome:
-    """Run the program without standard input, stdout and stderr together; `on_output` sees them as they come.
+) -> Exit:
+    """Run the program without standard input; `on_output` gets stdout and stderr, combined, as they come.
 
-    Raises TimeLimit, and EnvironmentLacking where the program cannot be started. However this ends, an interrupt
-    too, no process that the program started in its group is left.
+    Raises TimeLimit, and EnvironmentLacking if the program cannot be started. However this ends, even by an
+    interrupt, no process of the program's process group is left running.
     """
-    with _Held() as held:  # a signal between the program's start and the try below would leave it running
+    with _Held() as held:  # a signal between Popen and the try below would leave the program running
         try:
             process = subprocess.Popen(
                 argv,
@@ -68,34 +68,36 @@ def run(
 
 
 class _Held:
-    """While it is entered, signals that end us wait; then, or at `release`, they do what they do."""
+    """Defers signals that would end this process until exit or `release`."""
 
     def __enter__(self) -> _Held:
-        self._came: list[int] = []
-        self._before: dict[signal.Signals, Any] = {}
+        self._pending: list[int] = []
+        self._handlers: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) not in (None, signal.SIG_IGN):
-                    self._before[number] = signal.signal(number, lambda came, frame: self._came.append(came))
+                    self._handlers[number] = signal.signal(
+                        number, lambda received, frame: self._pending.append(received)
+                    )
         return self
 
     def release(self) -> None:
-        while self._before:
-            signal.signal(*self._before.popitem())
-        while self._came:
-            signal.raise_signal(self._came.pop())
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
+        while self._pending:
+            signal.raise_signal(self._pending.pop())
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
 def last_lines(log: str) -> str:
-    """Return the end of what a program printed, enough to see why it failed."""
+    """Return the last lines of a program's output, enough to see why it failed."""
     return "\n".join(log.strip().splitlines()[-SHOWN_LINES:])
 
 
 class _Log:
-    """The start and the end of what a program prints."""
+    """The start and the end of a program's output."""
 
     def __init__(self) -> None:
         self._start = bytearray()
@@ -115,7 +117,7 @@ class _Log:
         return (self._start + gap + self._end).decode("utf-8", "replace")
 
 
-def _follow(process: subprocess.Popen[bytes], name: str, timeout_s: float, on_output: Callable[[str], None]) -> Outcome:
+def _follow(process: subprocess.Popen[bytes], name: str, timeout_s: float, on_output: Callable[[str], None]) -> Exit:
     assert process.stdout is not None
     deadline = time.monotonic() + timeout_s
     log = _Log()
@@ -124,11 +126,11 @@ def _follow(process: subprocess.Popen[bytes], name: str, timeout_s: float, on_ou
         while True:
             ready = selector.select(min(LINGER_S, max(0.0, deadline - time.monotonic())))
             if not ready and process.poll() is not None:
-                break  # whoever holds its output open is not the program
+                break  # some other process holds its output open
             if time.monotonic() >= deadline:
                 raise TimeLimit(
                     f"{Path(name).name} was still running after {timeout_s:g} s",
-                    "give it more with --timeout SECONDS, or profile a smaller --problem",
+                    "raise the limit with --timeout SECONDS, or profile a smaller --problem",
                 )
             if not ready:
                 continue
@@ -140,24 +142,24 @@ def _follow(process: subprocess.Popen[bytes], name: str, timeout_s: float, on_ou
     try:
         status = process.wait(max(0.0, deadline - time.monotonic()) + GRACE_S)
     except subprocess.TimeoutExpired as error:
-        raise TimeLimit(f"{Path(name).name} closed its output and did not end", "profile again") from error
-    return Outcome(status, log.text())
+        raise TimeLimit(f"{Path(name).name} closed its output but did not exit", "profile again") from error
+    return Exit(status, log.text())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group, gently and then not."""
+    """Terminate the whole process group: SIGTERM, then SIGKILL."""
     for kill in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, kill)
         except ProcessLookupError:
             break
-        except PermissionError:  # it became another user (sudo)
+        except PermissionError:  # it runs as another user (sudo)
             break
         try:
             process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             continue
-    with contextlib.suppress(subprocess.TimeoutExpired):  # what hangs in a driver cannot be ended, and is left
+    with contextlib.suppress(subprocess.TimeoutExpired):  # a process stuck in the driver cannot be killed
         process.wait(GRACE_S)
     if process.stdout:
         process.stdout.close()

@@ -1,21 +1,21 @@
 """What can go wrong, and the exit code of each.
 
     NcuSwizzleError
-    ├── GateFailed           1  a threshold that the user set was crossed
-    ├── UsageError           2  the command line, or a file that it names
+    ├── GateFailed           1  a limit that the user set was exceeded
+    ├── UsageError           2  the command line, or a file that it names, is invalid
     │   ├── UnknownKernel       no such kernel in the catalogue
     │   ├── BadProblem          a problem size outside the kernel's limits
-    │   ├── BadCatalog        a family.toml that cannot be used
-    │   ├── BadFile             missing, not a report, not a saved profile
-    │   ├── DamagedFile         once right, now truncated or altered
-    │   └── NotWritable         the output cannot be written there
+    │   ├── BadCatalog          an invalid family.toml
+    │   ├── BadFile             missing, or neither a report nor a saved profile
+    │   ├── DamagedFile         truncated or changed after it was written
+    │   └── NotWritable         the output cannot be written
     ├── EnvironmentLacking   3  no GPU, no ncu, no permission, no PyCUDA
     ├── ProgramFailed        4  the profiled program or ncu failed
     │   ├── WrongOutput         the kernel's output differs from the reference
-    │   ├── NothingProfiled     ncu ended well and saw no kernel
-    │   └── TimeLimit           it was still running when its time was up
-    ├── NotComparable        5  the figures do not answer the question
-    └── Interrupted        130  Ctrl-C came, and what was done before it is kept
+    │   ├── NothingProfiled     ncu succeeded but saw no kernel
+    │   └── TimeLimit           it exceeded its time limit
+    ├── NotComparable        5  the values do not allow a verdict
+    └── Interrupted        130  Ctrl-C; finished work is kept
 
 Every error says what failed (``str(error)``), and ``hint`` says what to type next.
 """
@@ -26,7 +26,7 @@ from typing import ClassVar
 
 
 class NcuSwizzleError(Exception):
-    """The root of all errors that a user can act on; ``hint`` is the next thing to try."""
+    """Base of all errors that a user can act on; ``hint`` is the next thing to try."""
 
     exit_code: ClassVar[int] = 4
 
@@ -96,6 +96,6 @@ class Interrupted(NcuSwizzleError):
 
 
 def by_name(name: str) -> type[NcuSwizzleError]:
-    """Return the error class of that name, NcuSwizzleError itself for a name from elsewhere."""
+    """Return the error class of that name; NcuSwizzleError itself for an unknown name."""
     kind = globals().get(name)
     return kind if isinstance(kind, type) and issubclass(kind, NcuSwizzleError) else NcuSwizzleError

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and what reading one can run into."""
+"""Atomic writes, and reads that turn every failure into one of our errors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import Any
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 
-ELSEWHERE = "name another place: -o, --html or --json"
-AGAIN = "copy it again from where it was made, or profile again"
-OURS = "give a .ncu-rep file, or one that ncu-swizzle wrote"
+ELSEWHERE = "name another path with -o, --html or --json"
+AGAIN = "copy it again from its origin, or profile again"
+OURS = "give a .ncu-rep file, or a file that ncu-swizzle wrote"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LARGEST = 4 << 30  # bytes of a file that is read at once
-LONGEST = 200  # characters of a foreign error's text
+LARGEST = 4 << 30  # bytes of a file that is read into memory
+LONGEST = 200  # characters of an error's text
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write the file under a temporary name and rename it, so that no reader ever sees half of it.
+    """Write the file under a temporary name and rename it, so no reader ever sees half of it.
 
-    Makes the folder where it is missing. Raises NotWritable.
+    Creates the folder if it is missing. Raises NotWritable.
     """
     unfinished = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
@@ -44,14 +44,14 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def not_writable(path: Path | str, error: OSError) -> NotWritable:
-    """Return the error for a file that could not be written, which says so where the disk is full."""
-    hint = "free some disk space, or name another place" if error.errno in FULL else ELSEWHERE
+    """Return the error for a file that could not be written; its hint says if the disk is full."""
+    hint = "free some disk space, or name another path" if error.errno in FULL else ELSEWHERE
     return NotWritable(f"cannot write {path}: {error.strerror}", hint)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep every other process that asks for the folder's lock waiting; where locks cannot be had, do without."""
+    """Hold the folder's lock, so other processes that want it wait; without lock support, continue unlocked."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
@@ -61,19 +61,19 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def slug(label: str) -> str:
-    """Return a label as a file's name, without what file systems and shells take amiss."""
+    """Return a label as a file name, without characters that need quoting."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-")[:80] or "profile"
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file that people read too; see `write_atomically`."""
+    """Write an indented JSON file; see `write_atomically`."""
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what the file holds; raise BadFile where it is missing, no file, too large, or cannot be read."""
+    """Return the file's content; raise BadFile if it is missing, not a regular file, too large, or unreadable."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer would wait
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe without a writer would block
         try:
             _refuse_odd(path, os.fstat(handle))
         except BaseException:
@@ -91,36 +91,40 @@ def _refuse_odd(path: Path, kind: os.stat_result) -> None:
     if stat.S_ISDIR(kind.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(kind.st_mode):
-        raise BadFile(f"{path} cannot be read: it is no regular file", OURS)
+        raise BadFile(f"{path} cannot be read: it is not a regular file", OURS)
     if kind.st_size > LARGEST:
         raise BadFile(f"{path} cannot be read: it is larger than {LARGEST >> 30} GiB", OURS)
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds; raise BadFile, or DamagedFile where it is no JSON."""
+    """Return the content of a JSON file; raise BadFile, or DamagedFile if it is not valid JSON."""
     return parse_json(read_bytes(path), str(path))
 
 
 def parse_json(data: bytes | str, name: str) -> Any:
-    """Return what a JSON text holds; raise DamagedFile, whatever the text is."""
+    """Return the content of a JSON text; raise DamagedFile for anything invalid."""
     try:
         return json.loads(data.decode() if isinstance(data, bytes) else data)
-    except (ValueError, RecursionError, MemoryError) as error:  # ValueError: UnicodeDecodeError and huge numbers too
-        raise DamagedFile(f"{name} is not whole: {brief(error)}", "profile the kernel again") from error
+    except (
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # ValueError includes UnicodeDecodeError and huge numbers
+        raise DamagedFile(f"{name} is damaged: {brief(error)}", "profile the kernel again") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds; raise BadFile where it cannot be read, is no TOML, or numbers too large for it."""
+    """Return the content of a TOML file; raise BadFile if it is unreadable, invalid, or has integers over 64 bits."""
     try:
         content = tomllib.loads(read_bytes(path).decode())
         _refuse_huge(content)
     except (ValueError, RecursionError, MemoryError) as error:
-        raise BadFile(f"{path} is no TOML: {brief(error)}", "correct it") from error
+        raise BadFile(f"{path} is not valid TOML: {brief(error)}", "fix it") from error
     return content
 
 
 def _refuse_huge(value: Any) -> None:
-    """Raise ValueError for an integer that TOML does not allow."""
+    """Raise ValueError for an integer beyond TOML's 64 bits."""
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ValueError("an integer has more than 64 bits")
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -128,7 +132,7 @@ def _refuse_huge(value: Any) -> None:
 
 
 def brief(error: BaseException) -> str:
-    """Return what an error says in one short line, its kind where it says nothing or is a mere key."""
+    """Return an error's text in one short line, with its type if the text is empty or a mere key."""
     text = " ".join(str(error).split())
     if not text or isinstance(error, LookupError | RecursionError | MemoryError):
         text = f"{type(error).__name__} {text}".rstrip()

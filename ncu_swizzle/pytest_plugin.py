@@ -1,13 +1,12 @@
-"""The pytest plugin: the fixture `ncu_profile`, the marker `gpu`, and reports of what failed.
+"""The pytest plugin: the fixture `ncu_profile`, the marker `gpu`, and reports for failed assertions.
 
-Installed with ncu-swizzle and loaded by pytest in every run, so it imports what it needs when a test asks for it.
+It is installed with ncu-swizzle and loaded in every pytest run, so it imports what it needs only when a test uses it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -29,19 +28,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ncu-swizzle-engine",
         default="auto",
         metavar="ENGINE",
-        help="where ncu_profile has figures from: ncu, recorded, emulated; auto: ncu, and tests are skipped elsewhere",
+        help="where ncu_profile gets its values: ncu, recorded, emulated; auto: ncu, or the test is skipped without it",
     )
     group.addoption(
         "--ncu-swizzle-out",
         type=Path,
         metavar="FOLDER",
-        help="keep an HTML report of each profile that an assertion failed on",
+        help="write an HTML report of each profile that failed an assertion",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", f"{MARKER}: needs a GPU that ncu can measure on; skipped with a reason elsewhere"
+        "markers", f"{MARKER}: needs a GPU that ncu can profile; skipped otherwise, with the reason"
     )
 
 
@@ -53,13 +52,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _marker_is_ours(config: pytest.Config) -> bool:
-    """Tell whether no one else registered the marker: a suite that has its own `gpu` keeps its meaning."""
+    """Return whether only this plugin registered the marker: a suite's own `gpu` keeps its meaning."""
     lines: list[str] = config.getini("markers")
     return sum(line.split(":")[0].split("(")[0].strip() == MARKER for line in lines) == 1
 
 
 def _lacking() -> str:
-    """Return why nothing can be measured here; empty where it can."""
+    """Return why nothing can be measured here; empty if it can."""
     from ncu_swizzle.engines import choice, context
 
     engine = choice.choose_engine(context.Request())
@@ -68,17 +67,18 @@ def _lacking() -> str:
 
 @pytest.fixture(scope="session")
 def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
-    """Return a function from a kernel's name, its source, or a report to its profile, once per session.
+    """Return a function from a kernel's name, its source, or a report to its profile, made once per session.
 
     ``ncu_profile("kernel2", problem={"seq": 1024})`` takes the keywords of `ncu_swizzle.profile`. It skips the test
-    where nothing can be measured, unless an engine is named: there, or with --ncu-swizzle-engine.
+    if nothing can be measured, unless an engine is named in the call or with --ncu-swizzle-engine.
     """
     default = request.config.getoption("--ncu-swizzle-engine")
-    # Workers of pytest-xdist share the folder above their own, and so what each of them has profiled.
+    # Workers of pytest-xdist share the parent of their own folders, and so each other's profiles.
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if hasattr(request.config, "workerinput") else base) / "ncu-swizzle"
     profiles: dict[str, Profile] = {}
 
+    from ncu_swizzle import digest
     from ncu_swizzle.catalog.family import FILES
 
     def get(entry: str | Path, **how: Any) -> Profile:
@@ -92,7 +92,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
             how["engine"] = "ncu"
         key = json.dumps([str(entry), how], sort_keys=True, default=str)
         if key not in profiles:
-            folder = shared / hashlib.sha256(key.encode()).hexdigest()[:16]
+            folder = shared / digest.sha256_of_texts(key)[:16]
             profiles[key] = _once(str(entry), folder, how)
         return profiles[key]
 
@@ -100,7 +100,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 def _only(path: Path) -> Profile:
-    """Return the one profile of a file, or that of the kernel that a run was made for."""
+    """Return the only profile of a file, or that of the kernel that a run folder was made for."""
     from ncu_swizzle import api
     from ncu_swizzle.answers import Profile
     from ncu_swizzle.errors import UsageError
@@ -110,12 +110,12 @@ def _only(path: Path) -> Profile:
         return Profile.of(run_folder.load(path).subjects[0])
     profiles = api.read(path)
     if len(profiles) > 1:
-        raise UsageError(f"{path} holds {len(profiles)} kernels", f"ncu_swizzle.read({str(path)!r})[…] is one of them")
+        raise UsageError(f"{path} holds {len(profiles)} kernels", f"pick one: ncu_swizzle.read({str(path)!r})[…]")
     return profiles[0]
 
 
 def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
-    """Profile into the folder, or return what another worker has left there."""
+    """Profile into the folder, or return the profile that another worker left there."""
     from ncu_swizzle import api
     from ncu_swizzle.answers import Profile
     from ncu_swizzle.profiles import run_folder
@@ -128,7 +128,7 @@ def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time profile: two at once would disturb each other's times."""
+    """Let one process profile at a time: two at once would disturb each other's durations."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -140,21 +140,21 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    place = item.config.getoption("--ncu-swizzle-out")
-    testing = sys.modules.get("ncu_swizzle.testing")  # not imported: then no assertion of its was made
-    if place and testing and call.excinfo and isinstance(call.excinfo.value, testing.ConflictError):
-        report.sections.append((SECTION, _keep(place, item.nodeid, call.excinfo.value.profile)))
+    folder = item.config.getoption("--ncu-swizzle-out")
+    testing = sys.modules.get("ncu_swizzle.testing")  # if it was never imported, none of its assertions failed
+    if folder and testing and call.excinfo and isinstance(call.excinfo.value, testing.ConflictError):
+        report.sections.append((SECTION, _keep(folder, item.nodeid, call.excinfo.value.profile)))
     return report
 
 
-def _keep(place: Path, test: str, profile: Profile) -> str:
-    """Write the report of a profile that a test failed on, and say where."""
+def _keep(folder: Path, test: str, profile: Profile) -> str:
+    """Write the report of a profile that failed a test; return a line that names the file."""
+    from ncu_swizzle import digest
     from ncu_swizzle.answers import Profile
     from ncu_swizzle.errors import NotWritable
     from ncu_swizzle.files import slug
 
-    digest = hashlib.sha256(test.encode()).hexdigest()[:8]
-    file = place / f"{slug(test.rpartition('/')[2])}-{digest}.html"
+    file = folder / f"{slug(test.rpartition('/')[2])}-{digest.sha256_of_texts(test)[:8]}.html"
     try:
         Profile.of(profile).to_html(file)
     except NotWritable as error:

@@ -1,4 +1,4 @@
-"""Assertions on profiles, for any test runner. A count that is not known never passes."""
+"""Assertions on profiles, for any test runner. An unknown count never passes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORST_SHOWN = 5
 
 
 class ConflictError(AssertionError):
-    """A profile has more conflicts than a test allows, or it cannot be told (`inconclusive`)."""
+    """A profile has more conflicts than a test allows, or the counts are unknown (`inconclusive`)."""
 
     def __init__(self, message: str, profile: Profile, inconclusive: bool) -> None:
         super().__init__(message)
@@ -29,30 +29,30 @@ class ConflictError(AssertionError):
 
 
 def assert_no_excess(profile: Profile | Result, access: str | None = None) -> None:
-    """Assert that no shared-memory wavefront is excessive: of one access kind such as "LDSM", or of all.
+    """Assert that no shared-memory wavefront is excessive, for one access kind such as "LDSM" or for all.
 
-    Raises ConflictError, an AssertionError that shows the worst lines, also where the counts are not known or the
-    kernel has no such access; UsageError for an access kind that there is not.
+    Raises ConflictError, an AssertionError that shows the worst lines, also if the counts are unknown or the kernel
+    has no such access; raises UsageError for an unknown access kind.
     """
     __tracebackhide__ = True
-    _hold(profile, policy.rule(MAX_EXCESSIVE, 0, "", access or "", "assert_no_excess"))
+    _assert_rule(profile, policy.rule(MAX_EXCESSIVE, 0, "", access or "", "assert_no_excess"))
 
 
 def assert_degree(profile: Profile | Result, at_most: float = 1.0, access: str | None = None) -> None:
-    """Assert that actual over ideal wavefronts are at most so many, of one access kind or of all together.
+    """Assert that actual over ideal wavefronts do not exceed `at_most`, for one access kind or all together.
 
     Raises what `assert_no_excess` does, and UsageError for a limit below 1.
     """
     __tracebackhide__ = True
-    _hold(profile, policy.rule(MAX_DEGREE, at_most, "", access or "", "assert_degree"))
+    _assert_rule(profile, policy.rule(MAX_DEGREE, at_most, "", access or "", "assert_degree"))
 
 
-def _hold(given: Profile | Result, rule: Rule) -> None:
+def _assert_rule(given: Profile | Result, rule: Rule) -> None:
     __tracebackhide__ = True
     profile = given if isinstance(given, Profile) else given.profile
     if rule.access == policy.EACH:
-        raise UsageError("'*' is no access kind", "leave it away for all together, or assert of one after the other")
-    # Which figures to trust, measured ones or others, the test has decided by choosing the profile.
+        raise UsageError("'*' is not an access kind", "omit it for all together, or assert on one kind at a time")
+    # The test chose the profile, and so decided whether to trust values that were not measured.
     verdict = judge([dataclasses.replace(profile, engine="ncu")], Policy((rule,)))
     if rule.access and rule.access not in profile.accesses:
         has = ", ".join(profile.accesses) or "none"
@@ -64,7 +64,7 @@ def _hold(given: Profile | Result, rule: Rule) -> None:
 
 
 def explain(profile: Profile, check: Check) -> str:
-    """Return why a check did not pass, with the worst lines: file and line, instruction, actual and ideal."""
+    """Return why a check did not pass, with the worst lines: location, instruction, actual and ideal wavefronts."""
     about = f"{profile.kernel.name}{f', {check.access} accesses' if check.access else ''}"
     if check.outcome is Outcome.inconclusive:
         return f"{about}: inconclusive, {check.message}\n{_origin(profile)}"
@@ -73,23 +73,23 @@ def explain(profile: Profile, check: Check) -> str:
 
 
 def _worst(profile: Profile, access: str) -> list[str]:
-    places = {one.pc: f"{file}:{line}" for one, (file, line) in attribution.sites(profile)}
-    found = [one for one in profile.shared() if access in ("", one.access) and one.excessive]
-    found.sort(key=lambda one: -(one.excessive or 0))
+    lines = {instruction.pc: f"{file}:{line}" for instruction, (file, line) in attribution.sites(profile)}
+    worst = [each for each in profile.shared() if access in ("", each.access) and each.excessive]
+    worst.sort(key=lambda instruction: -(instruction.excessive or 0))
     rows = [
-        (places.get(one.pc, "no source line"), one.sass, f"{one.wavefronts:,} / {one.ideal:,}")
-        for one in found[:WORST_SHOWN]
+        (lines.get(each.pc, "no source line"), each.sass, f"{each.wavefronts:,} / {each.ideal:,}")
+        for each in worst[:WORST_SHOWN]
     ]
     if not rows:
         return []
     heads = ("line", "instruction", "actual / ideal wavefronts")
     widths = [max(len(row[column]) for row in (heads, *rows)) for column in (0, 1)]
-    shown = [f"{place:<{widths[0]}}  {sass:<{widths[1]}}  {counts}".rstrip() for place, sass, counts in (heads, *rows)]
-    more = len(found) - len(rows)
+    shown = [f"{line:<{widths[0]}}  {sass:<{widths[1]}}  {counts}".rstrip() for line, sass, counts in (heads, *rows)]
+    more = len(worst) - len(rows)
     return [*shown, *([f"and {more} more instructions"] if more else [])]
 
 
 def _origin(profile: Profile) -> str:
     machine = profile.machine
-    where = [f"engine {profile.engine}", machine.gpu, f"ncu {machine.ncu}" if machine.ncu else "", profile.when[:10]]
-    return f"  ({', '.join(part for part in where if part)})"
+    parts = [f"engine {profile.engine}", machine.gpu, f"ncu {machine.ncu}" if machine.ncu else "", profile.when[:10]]
+    return f"  ({', '.join(part for part in parts if part)})"

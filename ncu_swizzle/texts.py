@@ -1,28 +1,28 @@
-"""Texts as callers give them and as lines of output take them."""
+"""Text helpers: one or several texts, problem sizes, and single printable lines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-Texts = str | Sequence[str]  # one alone, or several
+Texts = str | Sequence[str]  # one text, or several
 
-# C0 and C1 controls, lone surrogates, and what moves or reorders text: none of them belongs into a line of a log.
+# C0 and C1 controls, lone surrogates, and characters that move or reorder text: none belongs in a log line.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]+")
 
 
 def listed(texts: Texts) -> tuple[str, ...]:
-    """Return the texts, one alone as the only one."""
+    """Return the texts as a tuple."""
     return (texts,) if isinstance(texts, str) else tuple(map(str, texts))
 
 
 def in_words(problem: Mapping[str, int]) -> str:
-    """Return a problem as the command line takes it: ``batch=4 heads=16 seq=4096``."""
+    """Return a problem as on the command line: ``batch=4 heads=16 seq=4096``."""
     return " ".join(f"{name}={size}" for name, size in problem.items())
 
 
 def one_line(text: str) -> str:
-    """Return a text that may come from a report as one printable line."""
+    """Return possibly hostile text, such as a name from a report, as one printable line."""
     return _UNPRINTABLE.sub(" ", text)
 
 

@@ -1,10 +1,10 @@
 """Record catalogue kernels on this machine's GPU: ``make record``, or ``python3 recordings/record.py [KERNEL …]``.
 
-The commit that the sources are of is written into the facts; NCU_SWIZZLE_COMMIT says it where this is a copy.
+The facts hold the commit of the sources; NCU_SWIZZLE_COMMIT sets it if this is a copy outside git.
 
-ncu stores its command line and the sources' paths in a report. So that no folder of this machine ends up in the
-project, the program copies itself and all that it needs to /tmp/ncu-swizzle, other projects' headers included, and
-goes on there.
+ncu stores its command line and the sources' paths in a report. To keep this machine's paths out of the project, the
+program copies itself and everything it needs to /tmp/ncu-swizzle, other projects' headers included, and continues
+there.
 """
 
 from __future__ import annotations
@@ -22,39 +22,40 @@ ROOT = Path(__file__).resolve().parent.parent
 NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "kernels", "rules", "reports", "recordings/record.py")
 SITE = NEUTRAL / "site"  # packages whose headers kernels include
-HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
+HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where to put the recordings
 COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
+from ncu_swizzle.build import commit, headers
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.build import commit
-from ncu_swizzle.build import headers
-from ncu_swizzle.ncurep import launch_facts
-from ncu_swizzle.engines import measured as measured_  # noqa: E402
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import Family  # noqa: E402
+from ncu_swizzle.engines import measured as measured_  # noqa: E402
+from ncu_swizzle.engines.context import Context, Request  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
-from ncu_swizzle.engines.context import Request  # noqa: E402
+from ncu_swizzle.ncurep import launch_facts
+from ncu_swizzle.profiles.model import NCU  # noqa: E402
+from ncu_swizzle.profiles.result import Engine  # noqa: E402
 
 
 def main(names: list[str]) -> None:
-    """Record the kernels named, all of them by default."""
-    found = collection.shipped()
-    names = names or [kernel.name for _, kernel in found]
+    """Record the named kernels; by default, all of them."""
+    catalog = collection.shipped()
+    names = names or [kernel.name for _, kernel in catalog]
     if HOME in os.environ:
-        compile_all(found, names)
+        compile_all(catalog, names)
         for name in names:
-            record(found, name, Path(os.environ[HOME]))
+            record(catalog, name, Path(os.environ[HOME]))
     else:
-        copy_everything(found)
+        copy_everything(catalog)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
-        known = os.environ.get(COMMIT) or commit.of(ROOT / "kernels")
-        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
+        version = os.environ.get(COMMIT) or commit.commit_of(ROOT / "kernels")
+        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: version}
         command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)
 
 
-def copy_everything(found: Catalog) -> None:
+def copy_everything(catalog: Catalog) -> None:
     shutil.rmtree(NEUTRAL, ignore_errors=True)
     for part in PARTS:
         target = NEUTRAL / part
@@ -63,18 +64,18 @@ def copy_everything(found: Catalog) -> None:
             shutil.copytree(ROOT / part, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / part, target)
-    for family in found.families:
+    for family in catalog.families:
         for header in family.headers:
             package, _, inside = header.partition(":")
             shutil.copytree(headers.locate(header), SITE / package / inside, dirs_exist_ok=True)
-            (SITE / package / "__init__.py").touch()  # a package without it would yield to one that has it
+            (SITE / package / "__init__.py").touch()  # a package with this file takes precedence over one without
 
 
-def compile_all(found: Catalog, names: list[str]) -> None:
-    """Check small problems of all kernels side by side: that fills the cache of compiled kernels."""
-    own = [(family, kernel.name) for family, kernel in found if kernel.name in names and not kernel.library]
+def compile_all(catalog: Catalog, names: list[str]) -> None:
+    """Check small problems of all kernels in parallel, which fills the cache of compiled kernels."""
+    own = [(family, kernel.name) for family, kernel in catalog if kernel.name in names and not kernel.library]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda one: check(*one), own))
+        list(pool.map(lambda variant: check(*variant), own))
 
 
 def check(family: Family, name: str) -> None:
@@ -83,26 +84,26 @@ def check(family: Family, name: str) -> None:
     subprocess.run([sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), *sizes, name], check=True)
 
 
-def record(found: Catalog, name: str, home: Path) -> None:
-    """Measure one kernel and put its report and facts where recordings are."""
-    family, kernel = found.find(name)
+def record(catalog: Catalog, name: str, home: Path) -> None:
+    """Measure one kernel and copy its report and facts to the recordings."""
+    family, _ = catalog.find(name)
     folder = NEUTRAL / "swizzle-out" / name
     folder.mkdir(parents=True, exist_ok=True)
-    measured = measured_.measure(family, kernel, Request("ncu"), folder, lambda percent: None)
+    measured = measured_.measure(catalog.target(name), Context(Request(NCU), Engine(NCU), folder))
     report = folder / measured.report
-    place = home / gpu_name(measured.machine.gpu) / family.name
-    place.mkdir(parents=True, exist_ok=True)
-    shutil.copy(report, place)
+    recordings = home / gpu_name(measured.machine.gpu) / family.name
+    recordings.mkdir(parents=True, exist_ok=True)
+    shutil.copy(report, recordings)
     facts = json.loads(launch_facts.facts_path(report).read_text(encoding="utf-8"))
     del facts["digest"]
-    told = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
-    write_json(place / launch_facts.facts_path(report).name, told)
-    launch_facts.seal(place / report.name, facts.get("notes", ()))
+    recorded = {"engine": "recorded", **facts, "commit": os.environ[COMMIT]}
+    write_json(recordings / launch_facts.facts_path(report).name, recorded)
+    launch_facts.seal(recordings / report.name, facts.get("notes", ()))
     print(f"{name}: {report.stat().st_size:,} bytes", flush=True)
 
 
 def gpu_name(full: str) -> str:
-    """Return the folder's name for a GPU: "NVIDIA H100 80GB HBM3" is h100."""
+    """Return the folder name for a GPU: "NVIDIA H100 80GB HBM3" is h100."""
     model = re.search(r"\b([A-Z]+\d+[A-Z]*)\b", full.removeprefix("NVIDIA "))
     return (model[1] if model else re.sub(r"\W+", "-", full)).lower()
 

@@ -1,7 +1,7 @@
-"""Record what NVIDIA's own rules promise for the kernels with conflicts: ``python3 recordings/stock_rules.py``.
+"""Record the speedups that NVIDIA's own rules estimate for kernels with conflicts: ``python3 recordings/stock_rules.py``.
 
-Needs a GPU and ncu. The promises, each rule's largest estimated speed-up in percent, go to
-``recordings/<gpu>/stock_rules.json``; docs/rules.md holds them against what was measured.
+Needs a GPU and ncu. The estimates of each rule, in percent, go to ``recordings/<gpu>/stock_rules.json``; docs/rules.md
+compares them with what was measured.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ncu_swizzle import child, paths
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog import family as catalog
-from ncu_swizzle import child
-from ncu_swizzle.ncu import installed
-from ncu_swizzle import paths
 from ncu_swizzle.engines import measured  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
+from ncu_swizzle.ncu import installed
 
 # The sections that the stock rules about shared memory need; neither is in ncu's default set.
 SECTIONS = ("MemoryWorkloadAnalysis_Tables", "SourceCounters", "WarpStateStats", "SpeedOfLight")
@@ -30,37 +29,37 @@ TIMEOUT_S = 300.0
 
 
 def main() -> None:
-    """Record all kernels that are some other kernel's baseline and have a degree above 1."""
-    found = collection.shipped()
-    names = sorted({kernel.baseline for _, kernel in found if kernel.baseline})
-    conflicting = [name for name in names if max(found.find(name)[1].degree.values(), default=1) > 1]
+    """Record all kernels that are the baseline of another kernel and have a degree above 1."""
+    catalog_ = collection.shipped()
+    names = sorted({kernel.baseline for _, kernel in catalog_ if kernel.baseline})
+    conflicting = [name for name in names if max(catalog_.find(name)[1].degree.values(), default=1) > 1]
     program = installed.find()
     promises: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in conflicting:
-            promises[name] = promise(program, *found.find(name), Path(folder))
+            promises[name] = promise(program, *catalog_.find(name), Path(folder))
             print(name, promises[name], flush=True)
     version = child.run([str(program), "--version"], TIMEOUT_S, ROOT).log.strip().splitlines()[-1]
-    for place in sorted(paths.recordings().glob("*/attention")):
-        write_json(place.parent / "stock_rules.json", {"ncu": version, "promises": promises})
+    for family in sorted(paths.recordings().glob("*/attention")):
+        write_json(family.parent / "stock_rules.json", {"ncu": version, "promises": promises})
 
 
 def promise(program: Path, family: catalog.Family, kernel: catalog.Kernel, folder: Path) -> dict[str, list[float]]:
-    """Return the estimated speed-ups that each rule states for one launch, in percent."""
+    """Return the speedups that each rule estimates for one launch, in percent."""
     report = folder / f"{kernel.name}.ncu-rep"
     launch = measured.launch_command(family, [kernel], family.problem(), "profile", "facts.json")
     sections = [part for section in SECTIONS for part in ("--section", section)]
     command = [str(program), "--profile-from-start", "off", "--clock-control", "none", *sections]
     command += ["--export", str(report), "--force-overwrite", "--", *launch]
-    outcome = child.run(command, TIMEOUT_S, folder, paths.child_environment())
-    if outcome.status:
-        sys.exit(outcome.log)
+    ended = child.run(command, TIMEOUT_S, folder, paths.child_environment())
+    if ended.status:
+        sys.exit(ended.log)
     page = child.run([str(program), "--import", str(report), "--page", "details", "--csv"], TIMEOUT_S, folder)
     return estimates(page.log)
 
 
 def estimates(page: str) -> dict[str, list[float]]:
-    """Return each rule's estimates from ncu's details page as CSV, the largest first."""
+    """Return each rule's estimates from ncu's details page in CSV, the largest first."""
     lines = page[page.index('"ID"') :].splitlines()
     stated: dict[str, list[float]] = {rule: [] for rule in RULES}
     for row in csv.DictReader(lines):

@@ -1,4 +1,4 @@
-"""Which commit files are of."""
+"""The git commit of a folder's files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 TIMEOUT_S = 10.0
 
 
-def of(folder: Path) -> str:
-    """Return the commit that the folder is checked out from, with ``-dirty`` where files differ; "" elsewhere."""
+def commit_of(folder: Path) -> str:
+    """Return the commit checked out in the folder, with ``-dirty`` if tracked files differ; empty outside git."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+        git = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return git.stdout.strip() if git.returncode == 0 else ""

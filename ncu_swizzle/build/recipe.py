@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.digest import sha256_of_texts
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
@@ -69,4 +69,4 @@ def digest(family: Family, kernel: Kernel, arch: str, compiler: str) -> str:
     inherited = [os.environ.get(name, "") for name in INHERITED]
     file = str(family.source(kernel))
     parts = [file, kernel.name, arch, compiler, *options(family, kernel), *inherited, *foreign, *sources]
-    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()
+    return sha256_of_texts(*parts)

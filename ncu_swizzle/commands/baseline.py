@@ -36,17 +36,17 @@ def save(
 ) -> None:
     """Save profiles; several of one kernel tell how much its time varies."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import checking, reporting
 
     with output.progress() as progress:
         gathered, _ = checking.gather(profiles, with_options(request, options), progress)
-    checking.show_baseline(checking.save(gathered, file, fresh), Output())
+    reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 
 @app.command()
 def show(file: FileOption = paths.BASELINE) -> None:
     """Show a baseline."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import baseline, checking
+    from ncu_swizzle.gate import baseline, reporting
 
-    checking.show_baseline(baseline.load(file), Output())
+    reporting.show_baseline(baseline.load(file), Output())

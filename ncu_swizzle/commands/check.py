@@ -57,11 +57,13 @@ def check(
     Without it a limit is about all accesses together. The settings are in docs/ci.md.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import checking
+    from ncu_swizzle.gate import checking, reporting
 
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
-    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
+    asked = checking.CheckOptions(
+        tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog)
+    )
     with output.progress() as progress:
         verdict = checking.check(asked, with_options(request, options), progress)
-    checking.show(verdict, outputs, Output())
-    checking.conclude(verdict)
+    reporting.show(verdict, outputs, Output())
+    reporting.conclude(verdict)

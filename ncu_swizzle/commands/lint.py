@@ -41,12 +41,13 @@ def lint(
     from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.gate import checking, linting
+    from ncu_swizzle.gate import linting, reporting
+    from ncu_swizzle.gate.lint_inputs import LintOptions
 
     description = own.described(request.problem)
-    asked = linting.Asked(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
+    asked = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
     settings = EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
     with output.progress() as progress:
         verdict = linting.lint(asked, settings, progress)
-    checking.show(verdict, outputs, Output())
-    checking.conclude(verdict)
+    reporting.show(verdict, outputs, Output())
+    reporting.conclude(verdict)

@@ -1,6 +1,5 @@
-"""``ncu-swizzle doctor``: can this machine measure, and if not, what has to be typed?
+"""``ncu-swizzle doctor``: can this machine measure, and if not, which command fixes it? Each check is a function of a
+`System` and returns its finding; nothing here changes the machine.
 
-    System → checks (hardware, tools, place) → trial, if nothing is wrong → Diagnosis → terminal or JSON
-
-Each check is a function of a `System`, and returns what it found: nothing here changes the machine.
+    System → checks (hardware, tools, surroundings) → trial, if nothing is bad → Diagnosis → terminal or JSON
 """

@@ -1,17 +1,16 @@
-"""What a check found, and what all of them together mean."""
+"""The finding of each check, and the diagnosis that they add up to."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 SCHEMA = 1
 
 
-class Outcome(StrEnum):
-    """`bad` keeps the main job, measuring, from running; `doubtful` may, or only makes it worse."""
+class Status(StrEnum):
+    """`bad` prevents measuring; `doubtful` may prevent it, or only degrades it."""
 
     good = "good"
     doubtful = "doubtful"
@@ -19,42 +18,41 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
-    """One answer: what was looked at, what was found, and what to type, where something is to be done."""
+class HealthCheck:
+    """One finding: what was checked, what was found, and what to type if something has to be done.
+
+    The fields are the keys of the JSON output.
+    """
 
     name: str
-    outcome: Outcome
+    outcome: Status
     said: str
     cure: str = ""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All answers, in the order in which they were asked for."""
+    """All findings, in the order of the checks."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[HealthCheck, ...]
 
     @property
     def able(self) -> bool:
-        """Whether nothing keeps this machine from measuring."""
-        return all(one.outcome is not Outcome.bad for one in self.checks)
+        """Whether this machine can measure."""
+        return all(check.outcome is not Status.bad for check in self.checks)
 
     def to_json(self) -> str:
-        content = {"schema": SCHEMA, "able": self.able, "checks": [asdict(one) for one in self.checks]}
+        content = {"schema": SCHEMA, "able": self.able, "checks": [asdict(check) for check in self.checks]}
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def good(name: str, said: str) -> Check:
-    return Check(name, Outcome.good, said)
+def good(name: str, said: str) -> HealthCheck:
+    return HealthCheck(name, Status.good, said)
 
 
-def doubtful(name: str, said: str, cure: str = "") -> Check:
-    return Check(name, Outcome.doubtful, said, cure)
+def doubtful(name: str, said: str, cure: str = "") -> HealthCheck:
+    return HealthCheck(name, Status.doubtful, said, cure)
 
 
-def bad(name: str, said: str, cure: str) -> Check:
-    return Check(name, Outcome.bad, said, cure)
-
-
-def of(checks: Iterable[Check]) -> Diagnosis:
-    return Diagnosis(tuple(checks))
+def bad(name: str, said: str, cure: str) -> HealthCheck:
+    return HealthCheck(name, Status.bad, said, cure)

@@ -1,4 +1,4 @@
-"""All checks in order, and the trial where they find nothing in its way."""
+"""All checks in order, then a trial run if none of them is bad."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.doctor import diagnosis, hardware, place, tools
-from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, bad, good
+from ncu_swizzle.doctor import hardware, surroundings, tools
+from ncu_swizzle.doctor.diagnosis import Diagnosis, HealthCheck, bad, good
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import NcuSwizzleError
@@ -18,22 +18,22 @@ from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.ncu.system import System
 from ncu_swizzle.profiles.engine import NCU, Engine
 
-KERNEL = "transpose-plain"  # small to compile, and it runs on every GPU that the catalogue knows
-ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: reading it takes the permission that all others take
+KERNEL = "transpose-plain"  # compiles fast and runs on every GPU that the catalogue supports
+ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: it needs the same permission as all others
 TRIAL_S = 180.0
 
-Trial = Callable[[Path | None], Check]
+Trial = Callable[[Path | None], HealthCheck]
 
 
 def examine(system: System, ncu: Path | None = None, trial: Trial | None = None) -> Diagnosis:
-    """Return what all checks found; the trial is the last one, made only where nothing else is bad."""
+    """Return the findings of all checks; the trial comes last, and only if nothing else is bad."""
     checks = list(_checks(system, ncu))
-    if trial is not None and diagnosis.of(checks).able:
+    if trial is not None and Diagnosis(tuple(checks)).able:
         checks.append(trial(ncu))
-    return diagnosis.of(checks)
+    return Diagnosis(tuple(checks))
 
 
-def _checks(system: System, ncu: Path | None) -> Iterator[Check]:
+def _checks(system: System, ncu: Path | None) -> Iterator[HealthCheck]:
     yield hardware.driver(system)
     yield from hardware.gpu(system)
     yield from tools.ncu(system, ncu)
@@ -44,24 +44,24 @@ def _checks(system: System, ncu: Path | None) -> Iterator[Check]:
     yield tools.holders(system)
     yield hardware.mig(system)
     yield hardware.clocks(system)
-    yield place.container(system)
-    yield place.home(system)
-    yield place.temporary(system)
-    yield place.disk(system)
+    yield surroundings.container(system)
+    yield surroundings.home(system)
+    yield surroundings.temporary(system)
+    yield surroundings.disk(system)
 
 
-def profile_once(ncu: Path | None) -> Check:
-    """Profile the smallest kernel of the catalogue for real, in one pass."""
+def profile_once(ncu: Path | None) -> HealthCheck:
+    """Actually profile the catalogue's smallest kernel, in one pass."""
     family, _ = collection.shipped().find(KERNEL)
     target = collection.shipped().target(KERNEL, smallest(family))
     request = Request(NCU, target.problem, Options(metrics=ONE_PASS), ncu, TRIAL_S)
     try:
-        return _tried(target, request)
+        return _trial(target, request)
     except NcuSwizzleError as error:
         return bad("trial", f"profiling {KERNEL} failed: {error}", error.hint)
 
 
-def _tried(target: Target, request: Request) -> Check:
+def _trial(target: Target, request: Request) -> HealthCheck:
     with tempfile.TemporaryDirectory() as folder:
         profile = measured.measure(target, Context(request, Engine(NCU), Path(folder)))
     cycles = profile.number(ONE_PASS)
@@ -71,5 +71,5 @@ def _tried(target: Target, request: Request) -> Check:
 
 
 def smallest(family: Family) -> dict[str, int]:
-    """Return the smallest problem that the family's kernels can take."""
+    """Return the smallest problem that the family's kernels accept."""
     return {parameter.name: parameter.smallest for parameter in family.parameters}

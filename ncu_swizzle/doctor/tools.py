@@ -1,4 +1,4 @@
-"""The programs and packages that measuring takes."""
+"""Checks of the programs and packages that measuring needs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ncu_swizzle.doctor.diagnosis import Check, bad, doubtful, good
+from ncu_swizzle.doctor.diagnosis import HealthCheck, bad, doubtful, good
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncu.installed import OLDEST_CHECKED, Installed, Version
 from ncu_swizzle.ncu.system import System
 
-# Programs that hold the counters while they run.
+# Programs that reserve the counters while they run.
 HOLDERS = ("nv-hostengine", "dcgm-exporter", "ncu", "nsys", "nsys-launcher")
 
 
-def ncu(system: System, given: Path | None) -> Iterator[Check]:
-    """Say which ncu is used, which others were found, and whether its reports can be read here."""
+def ncu(system: System, given: Path | None) -> Iterator[HealthCheck]:
+    """Yield which ncu is used, which others are installed, and whether its reports can be read here."""
     if given is not None and not system.executable(given):
-        yield bad("ncu", f"{given} is no program that can be run", "name ncu itself with --ncu")
+        yield bad("ncu", f"{given} is not an executable", "give the path of ncu itself to --ncu")
         return
     named = [Installed(given, "--ncu", installed.version(system, given))] if given else []
-    found = [*named, *installed.by_age(system, list(installed.candidates(system)))]
-    if not found:
+    all_ncu = [*named, *installed.by_age(system, list(installed.candidates(system)))]
+    if not all_ncu:
         yield bad(
             "ncu",
             "not found on PATH, in CUDA_HOME, /usr/local/cuda or /opt/nvidia/nsight-compute",
@@ -30,69 +30,69 @@ def ncu(system: System, given: Path | None) -> Iterator[Check]:
         )
         yield reader(system, ())
         return
-    used, *others = found
-    said = f"{used.path}, {used.version_text} ({used.origin})"
+    used, *others = all_ncu
+    program = f"{used.path}, {used.version_text} ({used.origin})"
     if not used.version:
-        yield doubtful("ncu", f"{said}: it does not tell its version", f"{used.path} --version shows why")
+        yield doubtful("ncu", f"{program}: its version is unknown", f"{used.path} --version shows why")
     elif used.version < OLDEST_CHECKED:
-        yield doubtful("ncu", f"{said}: older than what was ever tried", "a newer one: --ncu PATH")
+        yield doubtful("ncu", f"{program}: older than any version tested", "use a newer one: --ncu PATH")
     else:
-        yield good("ncu", said)
+        yield good("ncu", program)
     for other in others:
         yield good("other ncu", f"{other.path}, {other.version_text} ({other.origin})")
     yield reader(system, used.version)
 
 
-def reader(system: System, version: Version) -> Check:
-    """Say whether the package that reads reports knows those of the ncu of this version."""
+def reader(system: System, version: Version) -> HealthCheck:
+    """Return whether the package that reads reports supports those of this ncu version."""
     text = system.package_version("ncu-report")
     if not text and system.has_module("ncu_report"):
-        return good("ncu-report", "a module of ncu's own, from its extras/python")
+        return good("ncu-report", "the module from ncu's own extras/python")
     if not text:
         return bad("ncu-report", "the package that reads reports is not installed", "pip install ncu-report")
-    own = installed.parse(found[0]) if (found := re.match(r"\d+(?:\.\d+)*", text)) else ()
+    own = installed.parse_version(match[0]) if (match := re.match(r"\d+(?:\.\d+)*", text)) else ()
     if version[:2] > own[:2]:
         return doubtful(
             "ncu-report",
-            f"{text} is older than ncu {'.'.join(map(str, version))}: it may not read its reports",
+            f"{text} is older than ncu {'.'.join(map(str, version))}: it may be unable to read its reports",
             "pip install --upgrade ncu-report",
         )
-    return good("ncu-report", f"{text}, no older than ncu" if version else text)
+    return good("ncu-report", f"{text}, not older than ncu" if version else text)
 
 
-def nvcc(system: System) -> Check:
-    """Say whether kernels can be compiled."""
+def nvcc(system: System) -> HealthCheck:
+    """Return whether kernels can be compiled."""
     ran = system.run(["nvcc", "--version"])
     if ran is None or ran.status:
         cure = "export PATH=/usr/local/cuda/bin:$PATH"
         if not system.exists("/usr/local/cuda/bin/nvcc"):
             cure = "install the CUDA toolkit, and put its bin folder on PATH"
         return bad("nvcc", "the CUDA compiler cannot be run", cure)
-    found = re.search(r"release (\S+), (\S+)", ran.output)
-    return good("nvcc", f"CUDA {found[1]} ({found[2]})" if found else "there, without telling its version")
+    version = re.search(r"release (\S+), (\S+)", ran.output)
+    return good("nvcc", f"CUDA {version[1]} ({version[2]})" if version else "installed, version unknown")
 
 
-def pycuda(system: System) -> Check:
-    """Say whether kernels can be launched."""
+def pycuda(system: System) -> HealthCheck:
+    """Return whether kernels can be launched."""
     if not system.has_module("pycuda"):
         return bad("PyCUDA", "not installed", "pip install 'ncu-swizzle[gpu]' (needs the CUDA toolkit)")
     return good("PyCUDA", f"{system.package_version('pycuda') or 'installed'}")
 
 
-def torch(system: System) -> Check:
-    """Say whether there is a library to hold the kernels against; none is needed."""
+def torch(system: System) -> HealthCheck:
+    """Return whether a library is installed to compare the kernels with; none is needed."""
     version = system.package_version("torch")
     if not version:
-        return good("PyTorch", "not installed, and not needed: pip install 'ncu-swizzle[reference]' for comparisons")
-    return good("PyTorch", f"{version}: kernels are held against its libraries")
+        return good("PyTorch", "not installed and not required; for comparisons: pip install 'ncu-swizzle[reference]'")
+    return good("PyTorch", f"{version}: kernels are compared with its libraries")
 
 
-def holders(system: System) -> Check:
-    """Say whether another profiler runs, which may hold the counters."""
+def holders(system: System) -> HealthCheck:
+    """Return whether another profiler is running that may hold the counters."""
     running = system.processes()
     seen = sorted({name for name in running.values() if name in HOLDERS})
     if not seen:
-        return good("other profilers", "none is running that can be seen")
+        return good("other profilers", "none visible")
     dcgm = any(name.startswith(("nv-host", "dcgm")) for name in seen)
     cure = "dcgmi profile --pause, and --resume afterwards" if dcgm else "wait for it, or end it"
     return doubtful("other profilers", f"{', '.join(seen)} may hold the performance counters", cure)

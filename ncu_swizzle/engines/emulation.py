@@ -6,7 +6,6 @@ reason among the profile's notes. There are no times and no stalls.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle import paths
+from ncu_swizzle import digest, paths
 from ncu_swizzle.build import commit, compiled, headers
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.family import Problem
@@ -102,7 +101,7 @@ def emulate_cubin(
     counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = _profile(named, target.problem, binary, launch, counts, compiler)
-    return Emulated(replace(profile, commit=commit.of(family.folder)), counts, binary)
+    return Emulated(replace(profile, commit=commit.commit_of(family.folder)), counts, binary)
 
 
 def profile_binary(
@@ -181,7 +180,7 @@ def _profile(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         command="",
         report=f"{slug(kernel.name)}.cubin",
-        report_sha256=hashlib.sha256(cubin.data).hexdigest(),
+        report_sha256=digest.sha256(cubin.data),
         errors={},
         metrics={name: Metric(value, unit) for name, (value, unit) in known.items()},
         instructions=instructions,

@@ -1,8 +1,7 @@
-"""The gate: `ncu-swizzle check` holds profiles against limits and a baseline; ``docs/ci.md`` describes it.
+"""The CI gate: `check` compares profiles with limits and a saved baseline, `lint` emulates kernels and judges each
+line. ``docs/ci.md`` is its user's manual.
 
-    config → policy ─┐
-    profiles ────────┼→ judge → Verdict → lines, junit, sarif, github, data
-    baseline ────────┘
-
-`checking` does it all for the command.
+    config → policy ──────┐
+    profiles, lint_inputs ┼→ judge, linting → Verdict → reporting (terminal, JSON), junit, sarif, github
+    baseline ─────────────┘
 """

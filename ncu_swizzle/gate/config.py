@@ -17,8 +17,8 @@ HELP = "docs/ci.md describes the settings"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a file says; `file` is None where there is none."""
+class GateSettings:
+    """The settings of one file; `file` is None if there is none."""
 
     rules: tuple[Rule, ...] = ()
     baseline: Path | None = None
@@ -26,33 +26,36 @@ class Settings:
     file: Path | None = None
 
 
-def find(start: Path) -> Settings:
-    """Read the nearest file with settings, in `start` or a folder above it; empty settings where there is none."""
-    found = project.find(start)
-    return _settings(found) if found else Settings()
+def find(start: Path) -> GateSettings:
+    """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
+    nearest = project.find(start)
+    return _settings(nearest) if nearest else GateSettings()
 
 
-def read(file: Path) -> Settings:
-    """Read the settings that were asked for by name; raise BadFile where the file has none."""
+def read(file: Path) -> GateSettings:
+    """Read the settings of the named file; raise BadFile if it has none."""
     return _settings(project.read(file))
 
 
-def _settings(found: Project) -> Settings:
-    return _check(found.table("check"), found.file, f"{found.file.name} [{found.outer}check]")
+def _settings(settings: Project) -> GateSettings:
+    return _checked(settings.table("check"), settings.file, f"{settings.file.name} [{settings.outer}check]")
 
 
-def _check(table: Mapping[str, Any], file: Path, origin: str) -> Settings:
+def _checked(table: Mapping[str, Any], file: Path, origin: str) -> GateSettings:
     project.refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
     baseline, allow = table.get("baseline"), table.get("allow-recorded", False)
     if baseline is not None and not isinstance(baseline, str):
-        raise UsageError(f"{origin}: baseline is {baseline!r}", 'give a file, such as "ncu-swizzle-baseline.json"')
+        raise UsageError(f"{origin}: baseline is {baseline!r}", 'give a file, for example "ncu-swizzle-baseline.json"')
     if not isinstance(allow, bool):
         raise UsageError(f"{origin}: allow-recorded is {allow!r}", "write true or false")
     rules = table.get("rule", [])
     if not isinstance(rules, list):
-        raise UsageError(f"{origin}: rule is no list of tables", f"write [[{origin.partition('[')[2][:-1]}.rule]]")
-    return Settings(
-        rules=(*_limits(table, "", "", origin), *(r for n, one in enumerate(rules, 1) for r in _rule(one, n, origin))),
+        raise UsageError(f"{origin}: rule is not an array of tables", f"write [[{origin.partition('[')[2][:-1]}.rule]]")
+    return GateSettings(
+        rules=(
+            *_limits(table, "", "", origin),
+            *(r for n, entry in enumerate(rules, 1) for r in _rule(entry, n, origin)),
+        ),
         baseline=file.parent / baseline if baseline else None,
         allow_recorded=allow,
         file=file,
@@ -62,11 +65,11 @@ def _check(table: Mapping[str, Any], file: Path, origin: str) -> Settings:
 def _rule(table: Any, number: int, origin: str) -> Iterable[Rule]:
     where = f"{origin} rule {number}"
     if not isinstance(table, dict):
-        raise UsageError(f"{where} is no table", HELP)
+        raise UsageError(f"{where} is not a table", HELP)
     project.refuse_others(table, ("kernel", "access", *LIMITS), where)
     rules = _limits(table, table.get("kernel", ""), table.get("access", ""), where)
     if not rules:
-        raise UsageError(f"{where} limits nothing", f"add one of {', '.join(LIMITS)}")
+        raise UsageError(f"{where} sets no limit", f"add one of {', '.join(LIMITS)}")
     return rules
 
 

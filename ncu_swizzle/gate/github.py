@@ -1,4 +1,4 @@
-"""A verdict for GitHub Actions: workflow commands, which become annotations, and the step's summary."""
+"""A verdict for GitHub Actions: workflow commands, which become annotations, and the step summary."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _properties(check: Check) -> dict[str, str]:
 
 
 def _command(level: str, properties: Mapping[str, str], message: str) -> str:
-    known = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
-    return f"::{level} {known}::{_data(message)}"
+    attributes = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    return f"::{level} {attributes}::{_data(message)}"
 
 
 def _data(text: str) -> str:
@@ -40,16 +40,16 @@ def _property(text: str) -> str:
 
 
 def log_line(text: str) -> str:
-    """Return a line without ``##[``, which starts a workflow command even in the middle of one."""
+    """Return the text as one line without ``##[``, which starts a workflow command even in mid-line."""
     return one_line(text).replace("##[", "## [")
 
 
 def summary(verdict: Verdict) -> str:
-    """Return the verdict as Markdown: a heading, a table with what did not pass first, notes."""
+    """Return the verdict as Markdown: a heading, a table (what did not pass comes first), notes."""
     order = [Outcome.failed, Outcome.inconclusive, Outcome.passed]
     lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{verdict.summary}.", ""]
     if verdict.checks:
-        lines += ["| outcome | kernel | criterion | what was found | where |", "|---|---|---|---|---|"]
+        lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
     for check in sorted(verdict.checks, key=lambda check: order.index(check.outcome)):
         criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
         cells = (check.outcome, check.kernel, criterion, check.message, str(check.place or ""))
@@ -59,5 +59,5 @@ def summary(verdict: Verdict) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text that Markdown shows as it is: every character that could mean something as an entity."""
-    return re.sub(r"[^\w\s.,/%+()→×…=-]", lambda found: f"&#{ord(found[0])};", one_line(text)).replace("_", "&#95;")
+    """Return text that Markdown shows verbatim: every character with a possible meaning becomes an entity."""
+    return re.sub(r"[^\w\s.,/%+()→×…=-]", lambda match: f"&#{ord(match[0])};", one_line(text)).replace("_", "&#95;")

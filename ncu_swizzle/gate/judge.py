@@ -1,6 +1,6 @@
-"""Profiles held against a policy and a baseline: pure, nothing is read or written.
+"""Profiles compared with a policy and a baseline. Pure: nothing is read or written.
 
-Counts are exact and every launch has to hold, so the worst counts; durations are noisy, so their median does.
+Counts are exact and every launch must meet them, so the worst launch decides; durations are noisy: their median does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.gate import places, policy
-from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry, group
+from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry_of, grouped_launches
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import (
     BASELINE,
@@ -35,15 +35,15 @@ SAVE = "ncu-swizzle baseline save PROFILE…"
 
 @dataclass(frozen=True)
 class _Subject:
-    """Launches of one kernel under the same conditions, and how they are called here."""
+    """Launches of one kernel under the same conditions, with the label they are printed under."""
 
     label: str
     profiles: tuple[Profile, ...]
     now: Entry
 
     def check(self, outcome: Outcome, criterion: str, message: str, access: str = "", hint: str = "") -> Check:
-        """Return a check of it: a failure points at its worst line, what is inconclusive at the report."""
-        worst = max(self.profiles, key=lambda one: _total(one, access).excessive or 0)
+        """Return a check: a failure points at the worst line, an inconclusive check at the report."""
+        worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
         place = None
         if outcome is Outcome.failed:
             place = places.worst(worst, access)
@@ -53,65 +53,69 @@ class _Subject:
 
 
 def judge(profiles: Sequence[Profile], rules: Policy, baseline: Baseline | None = None, note: str = "") -> Verdict:
-    """Return the verdict; `note` says why figures were not measured. Raises UsageError for an unknown access kind."""
-    policy.check_accesses(rules.effective, (access for one in profiles for access in one.accesses))
-    subjects = _subjects([one for one in profiles if rules.concerns((one.kernel.name, one.kernel.function))])
-    checks = [check for one in subjects for check in _of_kernel(one, rules, baseline, note)]
+    """Return the verdict; `note` says why values were not measured. Raises UsageError for an unknown access kind."""
+    policy.check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
+    chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
+    subjects = _subjects(chosen)
+    checks = [check for subject in subjects for check in _judge_kernel(subject, rules, baseline, note)]
     judged = {check.kernel for check in checks}
-    notes = tuple(f"Nothing limits {one.label}." for one in subjects if one.label not in judged)
+    notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
     return Verdict((*checks, *_absent(subjects, rules, baseline)), notes)
 
 
 def _subjects(profiles: Sequence[Profile]) -> list[_Subject]:
-    groups = [(launches, entry(launches)) for launches in group(profiles)]
-    names = [one.kernel for _, one in groups]
-    found = []
-    for index, (launches, one) in enumerate(groups):
-        number = names[: index + 1].count(one.kernel)
-        label = one.kernel if names.count(one.kernel) == 1 else f"{one.kernel} #{number}"
-        found.append(_Subject(label, launches, one))
-    return found
+    groups = [(launches, entry_of(launches)) for launches in grouped_launches(profiles)]
+    names = [entry.kernel for _, entry in groups]
+    subjects = []
+    for index, (launches, entry) in enumerate(groups):
+        number = names[: index + 1].count(entry.kernel)
+        label = entry.kernel if names.count(entry.kernel) == 1 else f"{entry.kernel} #{number}"
+        subjects.append(_Subject(label, launches, entry))
+    return subjects
 
 
-def _of_kernel(one: _Subject, rules: Policy, baseline: Baseline | None, note: str) -> Iterator[Check]:
-    engine = one.now.engine
+def _judge_kernel(subject: _Subject, rules: Policy, baseline: Baseline | None, note: str) -> Iterator[Check]:
+    engine = subject.now.engine
     if engine not in ("ncu", EMULATED) and not (engine == "recorded" and rules.allow_recorded):
-        said = f"its figures are {engine}, not measured" + (f": {note}" if note else "")
-        hint = "measure on a machine with a GPU and ncu" + (", or --allow-recorded" if engine == "recorded" else "")
-        yield one.check(Outcome.inconclusive, MEASURED, said, hint=hint)
+        message = f"its values are {engine}, not measured" + (f": {note}" if note else "")
+        hint = "measure on a machine with a GPU and ncu" + (
+            ", or pass --allow-recorded" if engine == "recorded" else ""
+        )
+        yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint)
         return
-    kinds = list(dict.fromkeys(access for profile in one.profiles for access in profile.accesses))
-    limits = rules.limits(one.now.names, kinds)
+    kinds = list(dict.fromkeys(access for profile in subject.profiles for access in profile.accesses))
+    limits = rules.limits(subject.now.names, kinds)
     for (criterion, access), limit in limits.items():
         if criterion != MAX_REGRESSION:
-            yield _against_limit(one, criterion, access, limit)
+            yield _check_limit(subject, criterion, access, limit)
     if baseline:
-        yield from _against_baseline(one, baseline, limits.get((MAX_REGRESSION, "")), rules.allow_recorded)
+        yield from _check_baseline(subject, baseline, limits.get((MAX_REGRESSION, "")), rules.allow_recorded)
 
 
 # ---------------------------------------------------------------------------------------------- limits
 
 
-def _against_limit(one: _Subject, criterion: str, access: str, rule: Rule) -> Check:
+def _check_limit(subject: _Subject, criterion: str, access: str, rule: Rule) -> Check:
     measure = _excessive if criterion == MAX_EXCESSIVE else _degree
-    unknown = next(filter(None, (_unknown(profile, access) for profile in one.profiles)), "")
+    unknown = next(filter(None, (_unknown(profile, access) for profile in subject.profiles)), "")
     if not unknown:
-        values = [measure(_total(profile, access)) for profile in one.profiles]
+        values = [measure(_total(profile, access)) for profile in subject.profiles]
         actual = max((value for value in values if value is not None), default=None)
         if None in values or actual is None:
-            unknown = "there are wavefronts, but none would be ideal"
+            unknown = "there are wavefronts, but the ideal number is 0"
     if unknown:
         hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle compare names"
-        check = one.check(Outcome.inconclusive, criterion, unknown, access, hint)
+        check = subject.check(Outcome.inconclusive, criterion, unknown, access, hint)
         return replace(check, origin=rule.origin, limit=rule.limit)
     assert actual is not None
     if criterion == MAX_EXCESSIVE:
-        said = f"{_wavefronts(actual)}, at most {rule.limit:,} allowed"
+        message = f"{_wavefronts(actual)}, at most {rule.limit:,} allowed"
     else:
         digits = 4 if abs(actual - rule.limit) > rule.limit / 1000 else 12  # never "1, at most 1" for a failure
-        said = f"degree {actual:.{digits}g}, at most {rule.limit:.12g} allowed"
+        message = f"degree {actual:.{digits}g}, at most {rule.limit:.12g} allowed"
     outcome = Outcome.passed if actual <= rule.limit else Outcome.failed
-    return replace(one.check(outcome, criterion, said, access), origin=rule.origin, actual=actual, limit=rule.limit)
+    check = subject.check(outcome, criterion, message, access)
+    return replace(check, origin=rule.origin, actual=actual, limit=rule.limit)
 
 
 def _excessive(total: Total) -> float | None:
@@ -127,14 +131,14 @@ def _wavefronts(count: float) -> str:
 
 
 def _total(profile: Profile, access: str) -> Total:
-    """Return the counts of an access kind, of all where it is empty; zeros where the kernel has no such access."""
+    """Return the counts of an access kind, of all kinds if empty; zeros if the kernel has no such access."""
     if access:
         return profile.accesses.get(access, NOTHING)
     return profile.total if profile.accesses else NOTHING
 
 
 def _unknown(profile: Profile, access: str) -> str:
-    """Say why the counts of a profile cannot be trusted; empty where they can."""
+    """Return why the counts of a profile cannot be trusted; empty if they can."""
     if profile.engine == EMULATED:
         return _not_computed(profile, access)
     return _uncounted(profile, access) or sanity.about_counts(profile, access)
@@ -149,19 +153,21 @@ def _uncounted(profile: Profile, access: str) -> str:
     uncounted = _without_counts(profile, access)
     if uncounted:
         return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
-    told, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
-    if told is None:
-        return f"{WAVEFRONTS} is no number"
-    if told != counted:
-        return f"its instructions add up to {counted:,} wavefronts, but the launch had {told:,.0f}"
+    launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
+    if launch is None:
+        return f"{WAVEFRONTS} is not a number"
+    if launch != counted:
+        return f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
     return ""
 
 
 def _without_counts(profile: Profile, access: str) -> list[Instruction]:
     return [
-        one
-        for one in profile.instructions
-        if one.access and access in ("", one.access) and (one.wavefronts is None or one.ideal is None)
+        instruction
+        for instruction in profile.instructions
+        if instruction.access
+        and access in ("", instruction.access)
+        and (instruction.wavefronts is None or instruction.ideal is None)
     ]
 
 
@@ -174,93 +180,97 @@ def _not_computed(profile: Profile, access: str) -> str:
 # ---------------------------------------------------------------------------------------------- the baseline
 
 
-def _against_baseline(one: _Subject, baseline: Baseline, time: Rule | None, allow_recorded: bool) -> Iterator[Check]:
-    then = baseline.nearest(one.now)
-    asked = [BASELINE, *([MAX_REGRESSION] if time else [])]
-    reason = _no_baseline(one.now, then, baseline, allow_recorded)
-    for criterion in asked:
+def _check_baseline(subject: _Subject, baseline: Baseline, time: Rule | None, allow_recorded: bool) -> Iterator[Check]:
+    then = baseline.nearest(subject.now)
+    criteria = [BASELINE, *([MAX_REGRESSION] if time else [])]
+    reason = _no_baseline(subject.now, then, baseline, allow_recorded)
+    for criterion in criteria:
         if then is None or reason:
-            check = one.check(Outcome.inconclusive, criterion, reason, hint=SAVE)
+            check = subject.check(Outcome.inconclusive, criterion, reason, hint=SAVE)
         elif criterion == BASELINE:
-            check = _excess_against(one, then)
+            check = _check_excess(subject, then)
         else:
             assert time is not None
-            check = _time_against(one, then, time.limit)
+            check = _check_time(subject, then, time.limit)
         origin = time.origin if time and criterion == MAX_REGRESSION else str(baseline.file)
         yield replace(check, origin=origin)
 
 
 def _no_baseline(now: Entry, then: Entry | None, baseline: Baseline, allow_recorded: bool) -> str:
+    """Return why the baseline's entry cannot be compared with; empty if it can."""
     if then is None:
-        return f"{baseline.file} has no entry of it"
+        return f"{baseline.file} has no entry for it"
     if then.engine not in ("ncu", EMULATED) and not (then.engine == "recorded" and allow_recorded):
-        return f"the figures in {baseline.file} are {then.engine}, not measured"
+        return f"the values in {baseline.file} are {then.engine}, not measured"
     apart = differences(then, now)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
 
 
-def _excess_against(one: _Subject, then: Entry) -> Check:
-    unknown = next(filter(None, (_unknown(profile, "") for profile in one.profiles)), "")
-    now, was = one.now.excessive, then.excessive
+def _check_excess(subject: _Subject, then: Entry) -> Check:
+    unknown = next(filter(None, (_unknown(profile, "") for profile in subject.profiles)), "")
+    now, was = subject.now.excessive, then.excessive
     if unknown or now is None or was is None:
-        return one.check(Outcome.inconclusive, BASELINE, unknown or "the baseline lacks counts", hint=SAVE)
-    said = f"{_wavefronts(now)}, {was:,} in the baseline"
+        return subject.check(Outcome.inconclusive, BASELINE, unknown or "the baseline lacks counts", hint=SAVE)
+    message = f"{_wavefronts(now)}, {was:,} in the baseline"
     grown = {
-        access: (one.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0) for access in one.now.accesses
+        access: (subject.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0)
+        for access in subject.now.accesses
     }
     worst = max(grown, key=lambda access: grown[access], default="")
     if worst and grown[worst] > 0:
-        said += f"; {worst} has {grown[worst]:,} more"
+        message += f"; {worst} has {grown[worst]:,} more"
     outcome = Outcome.passed if now <= was else Outcome.failed
-    check = one.check(outcome, BASELINE, said, hint=f"if it is meant: {SAVE}" if now > was else "")
+    check = subject.check(outcome, BASELINE, message, hint=f"if this is intended: {SAVE}" if now > was else "")
     return replace(check, actual=now, limit=was)
 
 
-def _time_against(one: _Subject, then: Entry, limit: float) -> Check:
-    """Hold the median against the baseline's: a regression counts beyond the limit and both spreads."""
-    now = one.now
+def _check_time(subject: _Subject, then: Entry, limit: float) -> Check:
+    """Compare the median with the baseline's: a regression fails beyond the limit plus both spreads."""
+    now = subject.now
+
+    def inconclusive(message: str) -> Check:
+        return subject.check(Outcome.inconclusive, MAX_REGRESSION, message, hint=SAVE)
+
     if now.engine == EMULATED:
-        return one.check(
-            Outcome.inconclusive, MAX_REGRESSION, "its figures are computed: there are no times", hint=SAVE
-        )
+        return inconclusive("its values are computed: there are no durations")
     if not now.machine.clock_control:
-        return one.check(Outcome.inconclusive, MAX_REGRESSION, "the clock control of its run is unknown", hint=SAVE)
-    if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(one.profiles):
-        whose = "its" if then.duration_ns is not None else "the baseline's"
-        return one.check(Outcome.inconclusive, MAX_REGRESSION, f"{whose} duration is unknown", hint=SAVE)
-    if doubt := next(filter(None, map(sanity.about_time, one.profiles)), ""):
-        return one.check(Outcome.inconclusive, MAX_REGRESSION, doubt, hint=SAVE)
+        return inconclusive("the clock control of its run is unknown")
+    if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
+        return inconclusive(
+            "its duration is unknown" if then.duration_ns is not None else "the baseline's duration is unknown"
+        )
+    if doubt := next(filter(None, map(sanity.about_time, subject.profiles)), ""):
+        return inconclusive(doubt)
     change = 100 * (now.duration_ns / then.duration_ns - 1)
     noise = now.spread + then.spread
-    said = (
+    message = (
         f"{then.duration_ns / 1e6:.4g} → {now.duration_ns / 1e6:.4g} ms, {change:+.1f} %, at most +{limit:g} % allowed"
     )
-    said += f" and {noise:.1f} % of noise"
+    message += f" plus {noise:.1f} % of noise"
     failed = change > limit + noise
-    check = one.check(Outcome.failed if failed else Outcome.passed, MAX_REGRESSION, said)
+    check = subject.check(Outcome.failed if failed else Outcome.passed, MAX_REGRESSION, message)
     return replace(check, actual=change, limit=limit)
 
 
-# ---------------------------------------------------------------------------------------------- what was not given
+# ---------------------------------------------------------------------------------------------- missing profiles
 
 
 def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | None) -> Iterator[Check]:
     if rules.only and not subjects:
-        yield _missing(rules.only, "no kernel of that name was given", "--kernel-name")
+        yield _missing(rules.only, "no profile of a kernel of that name was given", "--kernel-name")
     if not rules.only:
-        for kernel, origin in {one.kernel: one.origin for one in rules.effective if one.kernel}.items():
-            if not any(re.fullmatch(kernel, name) for one in subjects for name in one.now.names):
-                yield _missing(kernel, "it has a limit, but no kernel of that name was given", origin)
+        for kernel, origin in {rule.kernel: rule.origin for rule in rules.effective if rule.kernel}.items():
+            if not any(re.fullmatch(kernel, name) for subject in subjects for name in subject.now.names):
+                yield _missing(kernel, "it has a limit, but no profile of a kernel of that name was given", origin)
     if baseline:
-        used = [baseline.nearest(one.now) for one in subjects]
+        used = [baseline.nearest(subject.now) for subject in subjects]
         for then in baseline.entries:
             if then not in used and rules.concerns(then.names):
-                said = (
-                    f"it is in the baseline{f' at {in_words(then.problem)}' if then.problem else ''}, but was not given"
-                )
-                yield _missing(then.kernel, said, str(baseline.file), Place(str(baseline.file)))
+                size = f" at {in_words(then.problem)}" if then.problem else ""
+                message = f"it is in the baseline{size}, but no profile of it was given"
+                yield _missing(then.kernel, message, str(baseline.file), Place(str(baseline.file)))
 
 
 def _missing(kernel: str, message: str, origin: str, place: Place | None = None) -> Check:
-    hint = "name its profile too, or judge only some kernels: --kernel-name REGEX"
+    hint = "give its profile too, or judge only some kernels: --kernel-name REGEX"
     return Check(Outcome.inconclusive, kernel, PRESENT, message, "", place, origin, hint)

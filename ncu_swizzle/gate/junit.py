@@ -1,4 +1,4 @@
-"""A verdict as JUnit XML: a suite per kernel, a test case per check; inconclusive is an error, so never a pass."""
+"""A verdict as JUnit XML: a suite per kernel, a test case per check. Inconclusive is an error, never a pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error"}
 
 
 def render(verdict: Verdict) -> str:
-    """Return the XML document; characters that XML cannot hold become blanks."""
+    """Return the XML document; characters that XML cannot represent become spaces."""
     root = Element("testsuites", {"name": "ncu-swizzle check", **_counts(verdict.checks)})
     for kernel in dict.fromkeys(check.kernel for check in verdict.checks):
         checks = tuple(check for check in verdict.checks if check.kernel == kernel)
@@ -37,7 +37,7 @@ def _case(suite: Element, check: Check) -> None:
     case = SubElement(suite, "testcase", {"classname": one_line(check.kernel), "name": one_line(name), **where})
     message = one_line(str(check))
     if kind := KINDS.get(check.outcome):
-        told = SubElement(case, kind, type=check.criterion, message=message)
-        told.text = "\n".join(one_line(part) for part in (str(check.place or ""), check.hint) if part)
+        result = SubElement(case, kind, type=check.criterion, message=message)
+        result.text = "\n".join(one_line(part) for part in (str(check.place or ""), check.hint) if part)
     else:
         SubElement(case, "system-out").text = message

@@ -1,4 +1,4 @@
-"""Where to point at: the source line of the worst conflict, and its path in the user's checkout."""
+"""Where a check points: the source line of the worst conflict, with its path in the user's checkout."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ncu_swizzle.profiles.model import Profile
 
 
 def worst(profile: Profile, access: str = "") -> Place:
-    """Return the line that most excessive wavefronts arise at, or where there are none, most stall samples.
+    """Return the line with the most excessive wavefronts; without any, the line with the most stall samples.
 
-    Where no line is known, that is the report's file.
+    If no line is known, return the report's file.
     """
     excess: Counter[Location] = Counter()
-    for one, site in attribution.sites(profile):
-        if access in ("", one.access):
-            excess[site] += one.excessive or 0
+    for instruction, line in attribution.sites(profile):
+        if access in ("", instruction.access):
+            excess[line] += instruction.excessive or 0
     if not any(excess.values()):
         return _slowest(profile)
-    return Place(*max(excess, key=lambda site: (excess[site], -site[1])))
+    return Place(*max(excess, key=lambda line: (excess[line], -line[1])))
 
 
 def _slowest(profile: Profile) -> Place:
     samples: Counter[Location] = Counter()
-    for one in profile.instructions:
-        if one.stack:
-            samples[one.stack[0]] += sum(one.samples.values())
+    for instruction in profile.instructions:
+        if instruction.stack:
+            samples[instruction.stack[0]] += sum(instruction.samples.values())
     return Place(*samples.most_common(1)[0][0]) if samples else Place(profile.report)
 
 
 def in_checkout(file: str, root: Path) -> str:
-    """Return the path below `root` that a profiled source has there, where it is there; else the path as it is.
+    """Return a profiled source's path relative to `root` if it exists there, else the path unchanged.
 
-    A report may come from another machine: the longest end of its path that exists below the root is taken.
+    The report may come from another machine: the longest tail of the path that exists below the root counts.
     """
     parts = [part for part in PurePosixPath(file).parts if part != "/"]
     if ".." in parts:
         return file
-    ends = (PurePosixPath(*parts[first:]) for first in range(len(parts)))
-    return next((str(end) for end in ends if (root / end).is_file()), file)
+    tails = (PurePosixPath(*parts[first:]) for first in range(len(parts)))
+    return next((str(tail) for tail in tails if (root / tail).is_file()), file)

@@ -1,4 +1,4 @@
-"""What is asked of profiles: rules, each one limit for some kernels and some accesses."""
+"""The rules that profiles must meet: each is one limit for some kernels and some accesses."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from ncu_swizzle.profiles.counts import TRANSFERS
 
 LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
 LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}
-EACH = "*"  # as an access: each kind for itself
-FORM = "write [KERNEL:][ACCESS=]NUMBER, such as 0, LDSM=0, 'gemm.*:1000' or 'gemm.*:STS=1000'"
+EACH = "*"  # as an access: each kind separately
+FORM = "write [KERNEL:][ACCESS=]NUMBER, for example 0, LDSM=0, 'gemm.*:1000' or 'gemm.*:STS=1000'"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A limit: wavefronts (max-excessive), a ratio (max-degree), or percent (max-regression)."""
+    """A limit: in wavefronts (max-excessive), a ratio (max-degree), or percent (max-regression)."""
 
     criterion: str
     limit: float
-    kernel: str = ""  # regular expression of the whole name; empty: every kernel
+    kernel: str = ""  # regular expression that matches the whole name; empty: every kernel
     access: str = ""  # an access kind, EACH, or empty: all accesses together
     origin: str = "the default"
 
     def applies_to(self, names: Iterable[str]) -> bool:
-        """Tell whether the rule is about a kernel that has these names."""
+        """Return whether the rule applies to a kernel with these names."""
         return not self.kernel or any(re.fullmatch(self.kernel, name) for name in names)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """All rules, what is said later over what is said earlier. Without rules and baseline: no excess at all."""
+    """All rules; later ones override earlier ones. Without rules and baseline, no excessive wavefront is allowed."""
 
     rules: tuple[Rule, ...] = ()
     baseline: Path | None = None
@@ -45,7 +45,7 @@ class Policy:
     only: str = ""  # regular expression of the kernels to judge; empty: every kernel
 
     def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
-        """Return the rule that counts for each criterion and access kind of a kernel ("" is all together)."""
+        """Return the rule in effect for each criterion and access kind of a kernel ("": all accesses together)."""
         chosen: dict[tuple[str, str], Rule] = {}
         for rule in self.effective:
             if rule.applies_to(names):
@@ -61,7 +61,7 @@ class Policy:
         return not self.only or any(re.fullmatch(self.only, name) for name in names)
 
 
-def parse(criterion: str, text: str) -> Rule:
+def parse_rule(criterion: str, text: str) -> Rule:
     """Return the rule of an option: ``[KERNEL:][ACCESS=]NUMBER``; raise UsageError."""
     kernel, _, rest = text.rpartition(":")
     access, _, number = rest.rpartition("=")
@@ -69,23 +69,25 @@ def parse(criterion: str, text: str) -> Rule:
     try:
         limit = int(digits) if digits.isdecimal() else float(digits)
     except ValueError as error:
-        raise UsageError(f"--{criterion} {text}: {number!r} is no number", FORM) from error
+        raise UsageError(f"--{criterion} {text}: {number!r} is not a number", FORM) from error
     return rule(criterion, limit, kernel, access, f"--{criterion}")
 
 
 def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> Rule:
-    """Return a rule that makes sense, or raise UsageError."""
+    """Return a rule with valid values, or raise UsageError."""
     whole = criterion == MAX_EXCESSIVE
     least = LEAST[criterion]
     if isinstance(limit, bool) or not isinstance(limit, int if whole else int | float) or not math.isfinite(limit):
         raise UsageError(f"{origin}: {criterion} is {limit!r}", f"give a {'whole ' if whole else ''}number")
     if limit < least:
-        raise UsageError(f"{origin}: {criterion} is {limit:g}", f"the least that it can be is {least}")
+        raise UsageError(f"{origin}: {criterion} is {limit:g}", f"the minimum is {least}")
     if not isinstance(kernel, str) or not isinstance(access, str):
-        raise UsageError(f"{origin}: kernel and access are texts", 'such as kernel = "gemm-.*" and access = "LDSM"')
+        raise UsageError(
+            f"{origin}: kernel and access must be strings", 'for example kernel = "gemm-.*" and access = "LDSM"'
+        )
     if criterion == MAX_REGRESSION and access:
         raise UsageError(
-            f"{origin}: max-regression for {access} accesses", "time is that of a whole kernel: leave the access away"
+            f"{origin}: max-regression for {access} accesses", "a duration is that of the whole kernel: omit the access"
         )
     return Rule(criterion, limit, pattern(kernel, origin), access, origin)
 
@@ -95,26 +97,28 @@ def pattern(text: str, origin: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise UsageError(f"{origin}: {text!r} is no regular expression: {error}", "quote *, ? and ( with \\") from error
+        raise UsageError(
+            f"{origin}: {text!r} is not a valid regular expression: {error}", "escape *, ? and ( with \\"
+        ) from error
     return text
 
 
 def check_baseline(policy: Policy) -> None:
-    """Raise UsageError for a limit on regressions where there is nothing to regress from."""
-    needing = next((one for one in policy.rules if one.criterion == MAX_REGRESSION), None)
-    if needing and policy.baseline is None:
-        raise UsageError(f"{needing.origin}: max-regression needs a baseline", "ncu-swizzle baseline save PROFILE…")
+    """Raise UsageError for a limit on regressions without a baseline."""
+    regression = next((rule for rule in policy.rules if rule.criterion == MAX_REGRESSION), None)
+    if regression and policy.baseline is None:
+        raise UsageError(f"{regression.origin}: max-regression needs a baseline", "ncu-swizzle baseline save PROFILE…")
 
 
 def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
-    """Raise UsageError for an access kind that neither we know nor any profile has: a limit that never bites."""
-    known = sorted({*TRANSFERS, *seen})
-    for one in rules:
-        if one.access not in ("", EACH, *known):
-            raise UsageError(f"{one.origin}: {unknown('access kind', one.access, known)}", FORM)
+    """Raise UsageError for an unknown access kind that no profile has either: its limit would never apply."""
+    kinds = sorted({*TRANSFERS, *seen})
+    for rule in rules:
+        if rule.access not in ("", EACH, *kinds):
+            raise UsageError(f"{rule.origin}: {unknown('access kind', rule.access, kinds)}", FORM)
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Say that there is no such thing, and which is nearest."""
-    near = get_close_matches(name, list(known), n=1)
+def unknown(what: str, name: str, choices: Iterable[str]) -> str:
+    """Return a message that the name is unknown, with the closest choice."""
+    near = get_close_matches(name, list(choices), n=1)
     return f"unknown {what} {name!r}" + (f", did you mean {near[0]!r}?" if near else "")

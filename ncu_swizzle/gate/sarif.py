@@ -1,13 +1,13 @@
-"""A verdict as SARIF 2.1.0: what failed at its source line, what is inconclusive as open; a pass is no result."""
+"""A verdict as SARIF 2.1.0: failures at their source lines, inconclusive checks as open; passes are left out."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from ncu_swizzle import digest
 from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict
 from ncu_swizzle.ncu.system import System
 from ncu_swizzle.texts import one_line
@@ -17,24 +17,24 @@ IDS = list(CRITERIA)
 
 
 def render(verdict: Verdict) -> str:
-    """Return the log as JSON. What has no place is a notification: code scanning takes no result without one."""
-    told = [check for check in verdict.checks if check.outcome is not Outcome.passed]
+    """Return the log as JSON. A check without a location is a notification: code scanning rejects such results."""
+    reported = [check for check in verdict.checks if check.outcome is not Outcome.passed]
     run = {
         "tool": {"driver": _driver()},
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
                 "executionSuccessful": True,
-                "toolExecutionNotifications": [_notification(check) for check in told if not check.place],
+                "toolExecutionNotifications": [_notification(check) for check in reported if not check.place],
             }
         ],
-        "results": [_result(check, check.place) for check in told if check.place],
+        "results": [_result(check, check.place) for check in reported if check.place],
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, allow_nan=False) + "\n"
 
 
 def _driver() -> dict[str, Any]:
-    version = System().package_version("ncu-swizzle")  # of a checkout that was not installed nobody knows it
+    version = System().package_version("ncu-swizzle")  # unknown in a checkout that is not installed
     return {
         "name": "ncu-swizzle",
         **({"semanticVersion": version} if version else {}),
@@ -54,8 +54,8 @@ def _result(check: Check, place: Place) -> dict[str, Any]:
         "level": "error" if failed else "none",
         "message": {"text": _message(check)},
         "locations": [_location(place)],
-        # The same finding in the next run, wherever its line has moved to.
-        "partialFingerprints": {"check/v1": hashlib.sha256(check.title.encode("utf-8", "replace")).hexdigest()},
+        # Identifies the finding in later runs, even if its line moves.
+        "partialFingerprints": {"check/v1": digest.sha256_of_texts(check.title)},
     }
 
 
@@ -65,7 +65,7 @@ def _notification(check: Check) -> dict[str, Any]:
 
 
 def _message(check: Check) -> str:
-    """Return plain text; in SARIF's, brackets would make links and braces placeholders."""
+    """Return the message escaped: in SARIF text, brackets make links and braces placeholders."""
     text = one_line(f"{check}.").replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
     return text.replace("{", "{{").replace("}", "}}")
 

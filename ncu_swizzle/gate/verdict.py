@@ -1,4 +1,4 @@
-"""What the gate concludes: one `Check` per kernel, criterion and access kind, and the `Verdict` over all of them."""
+"""The gate's results: one `Check` per kernel, criterion and access kind, and the `Verdict` that sums them up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from enum import StrEnum
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
 BASELINE, MEASURED, PRESENT = "baseline", "measured", "present"
 
-# What each criterion asks for, in a line.
+# What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
-    MAX_EXCESSIVE: "Shared-memory wavefronts beyond the ideal number stay within the limit.",
-    MAX_DEGREE: "Actual over ideal shared-memory wavefronts stay within the limit.",
-    MAX_REGRESSION: "The duration stays within the limit over the baseline's, beyond noise.",
+    MAX_EXCESSIVE: "Excessive shared-memory wavefronts (actual minus ideal) stay within the limit.",
+    MAX_DEGREE: "The degree (actual over ideal shared-memory wavefronts) stays within the limit.",
+    MAX_REGRESSION: "The duration grows over the baseline by no more than the limit plus noise.",
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
-    MEASURED: "The figures were measured, or computed.",
-    PRESENT: "Every kernel that a rule or the baseline names was given.",
+    MEASURED: "The values were measured or computed.",
+    PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
 }
 
 
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where to point at: a source line, or a whole file where `line` is 0."""
+    """Where a check points: a source line, or a whole file if `line` is 0."""
 
     file: str
     line: int = 0
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Check:
-    """One criterion, held against one kernel. `message` is a sentence without the kernel and its full stop."""
+    """One criterion applied to one kernel. `message` is a sentence without the kernel and the full stop."""
 
     outcome: Outcome
     kernel: str
@@ -48,14 +48,14 @@ class Check:
     message: str
     access: str = ""  # empty: all accesses together
     place: Place | None = None
-    origin: str = ""  # who asked for it: an option, a file
+    origin: str = ""  # what set the limit: an option or a file
     hint: str = ""  # what to type next
     actual: float | None = None
     limit: float | None = None
 
     @property
     def subject(self) -> str:
-        """The kernel, and the access kind where it is about one."""
+        """The kernel, and the access kind if the check is about one."""
         return ", ".join(part for part in (self.kernel, self.access) if part)
 
     @property
@@ -68,26 +68,27 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All checks, and what else there is to know. Fail beats inconclusive beats pass."""
+    """All checks, with notes. Fail beats inconclusive, inconclusive beats pass."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        found = {check.outcome for check in self.checks}
-        if Outcome.failed in found:
+        outcomes = {check.outcome for check in self.checks}
+        if Outcome.failed in outcomes:
             return Outcome.failed
-        return Outcome.passed if found == {Outcome.passed} else Outcome.inconclusive  # nothing judged is no pass
+        # Without any check the gate does not pass.
+        return Outcome.passed if outcomes == {Outcome.passed} else Outcome.inconclusive
 
     @property
     def deciding(self) -> tuple[Check, ...]:
-        """The checks that made the outcome what it is."""
+        """The checks that decided the outcome."""
         return tuple(check for check in self.checks if check.outcome is self.outcome)
 
     @property
     def summary(self) -> str:
-        """How many checks came out how, such as ``1 fail, 3 pass``."""
+        """The number of checks per outcome, such as ``1 fail, 3 pass``."""
         counts = Counter(check.outcome for check in self.checks)
         order = (Outcome.failed, Outcome.inconclusive, Outcome.passed)
         return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]) or "nothing to judge"

@@ -131,7 +131,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
         "title": kernel.title,
         "family": family.name,
         "problem": problem,
-        "commit": commit.of(family.folder),
+        "commit": commit.commit_of(family.folder),
         "sources": {} if kernel.library else family.source_texts(),
         "source_roots": [str(root) for root in headers.source_roots(family)],
     }

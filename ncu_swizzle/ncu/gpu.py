@@ -1,4 +1,4 @@
-"""Is there a GPU to measure on, and which? Asked of the driver itself, without PyCUDA."""
+"""Which GPUs there are, from the driver itself, without PyCUDA."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 @cache
 def absent() -> str:
-    """Return why nothing can be measured here, or an empty text where a CUDA device answers."""
+    """Return why nothing can be measured here; empty if there is a CUDA device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return "no NVIDIA driver (libcuda.so.1 is not there)"
+        return "no NVIDIA driver (libcuda.so.1 not found)"
     status = driver.cuInit(0)
     if status:
         return f"the NVIDIA driver finds no usable GPU (error {status})"
@@ -25,7 +25,7 @@ def absent() -> str:
 
 
 def ask_ahead() -> None:
-    """Have the driver start, which takes it a tenth of a second, while other things are prepared."""
+    """Initialize the driver in the background: it takes a tenth of a second."""
     threading.Thread(target=absent, daemon=True).start()
 
 
@@ -33,7 +33,7 @@ _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 
 
 def devices() -> list[tuple[str, tuple[int, int]]]:
-    """Return the name and the compute capability of each GPU; none where `absent` says why."""
+    """Return the name and compute capability of each GPU; none if `absent` gives a reason."""
     if absent():
         return []
     driver = ctypes.CDLL("libcuda.so.1")
@@ -55,7 +55,7 @@ def _capability(driver: ctypes.CDLL, device: int) -> tuple[int, int]:
 
 
 def shared_memory_per_block() -> int:
-    """Return the bytes of shared memory that a block of the first GPU can have, if it asks for them; 0 if unknown."""
+    """Return the most bytes of shared memory that a block can opt in to on the first GPU; 0 if unknown."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which ncu are installed, and which one to use: the newest, unless one is named."""
+"""Which ncu versions are installed, and which one to use: the newest, unless one is named."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.ncu.system import System
 
 Version = tuple[int, ...]
-TOOLKITS = ("CUDA_HOME", "CUDA_ROOT", "CUDA_PATH")  # environment variables that name a toolkit's folder
+TOOLKITS = ("CUDA_HOME", "CUDA_ROOT", "CUDA_PATH")  # environment variables that name the CUDA toolkit's folder
 LOCK = "nsight-compute-lock"
-OLDEST_CHECKED: Version = (2024, 1)  # reports of older ones were never read here
+OLDEST_CHECKED: Version = (2024, 1)  # reports of older versions were never tested
 
 
 @dataclass(frozen=True)
 class Installed:
-    """An ncu, where it was found, and its version, empty where it does not tell."""
+    """An ncu, where it was found, and its version, empty if unknown."""
 
     path: Path
     origin: str  # PATH, CUDA_HOME, …
@@ -32,16 +32,16 @@ class Installed:
 
 
 def candidates(system: System) -> Iterator[Installed]:
-    """Yield every ncu that can be run, each program once, in the order in which equal versions are preferred."""
+    """Yield every executable ncu, each program once; of equal versions the first one is preferred."""
     seen: set[Path] = set()
-    for path, origin in _places(system):
+    for path, origin in _paths(system):
         real = system.resolve(path)
         if system.executable(path) and real not in seen:
             seen.add(real)
             yield Installed(path, origin)
 
 
-def _places(system: System) -> Iterator[tuple[Path, str]]:
+def _paths(system: System) -> Iterator[tuple[Path, str]]:
     on_path = system.which("ncu")
     if on_path:
         yield Path(on_path), "PATH"
@@ -54,35 +54,35 @@ def _places(system: System) -> Iterator[tuple[Path, str]]:
 
 
 def newest(system: System) -> Installed | None:
-    """Return the ncu to use; only where there are several are they asked for their versions."""
-    found = list(candidates(system))
-    if len(found) < 2:
-        return found[0] if found else None
-    return by_age(system, found)[0]
+    """Return the newest ncu; versions are only queried if there are several."""
+    programs = list(candidates(system))
+    if len(programs) < 2:
+        return programs[0] if programs else None
+    return by_age(system, programs)[0]
 
 
-def by_age(system: System, found: list[Installed]) -> list[Installed]:
-    """Return them with their versions, the newest first, those that do not tell last."""
-    known = [Installed(one.path, one.origin, version(system, one.path)) for one in found]
-    return sorted(known, key=lambda one: one.version, reverse=True)  # stable: of equal ones the first stays first
+def by_age(system: System, programs: list[Installed]) -> list[Installed]:
+    """Return the programs with their versions, the newest first, unknown versions last."""
+    versioned = [Installed(ncu.path, ncu.origin, version(system, ncu.path)) for ncu in programs]
+    return sorted(versioned, key=lambda ncu: ncu.version, reverse=True)  # stable: equal versions keep their order
 
 
 def version(system: System, ncu: Path) -> Version:
-    """Return an ncu's version, such as (2025, 3, 1, 0): from its folder's name, else from itself."""
+    """Return an ncu's version, such as (2025, 3, 1, 0): from its folder's name, else from its --version."""
     folder = re.search(r"nsight-compute[-/](\d+(?:\.\d+)+)", str(system.resolve(ncu)))
     if folder:
-        return parse(folder[1])
+        return parse_version(folder[1])
     ran = system.run([str(ncu), "--version"])
-    said = re.search(r"Version (\d+(?:\.\d+)+)", ran.output) if ran and ran.status == 0 else None
-    return parse(said[1]) if said else ()
+    printed = re.search(r"Version (\d+(?:\.\d+)+)", ran.output) if ran and ran.status == 0 else None
+    return parse_version(printed[1]) if printed else ()
 
 
-def parse(text: str) -> Version:
+def parse_version(text: str) -> Version:
     return tuple(int(part) for part in text.split("."))
 
 
 def foreign_lock(system: System) -> str:
-    """Return ncu's lock file where it belongs to somebody else and cannot be opened; empty elsewhere."""
+    """Return ncu's lock file if it cannot be opened, as another user owns it; empty otherwise."""
     lock = system.temporary / LOCK
     if system.exists(lock) and not system.openable(lock):
         return str(lock)
@@ -93,17 +93,17 @@ def find(given: Path | None = None, system: System | None = None) -> Path:
     """Return the ncu to use: the one given, or the newest of those on PATH, in CUDA toolkits and in /opt/nvidia."""
     if given is not None:
         if not (system or System()).executable(given):
-            raise EnvironmentLacking(f"{given} is no program that can be run", "name ncu itself with --ncu")
+            raise EnvironmentLacking(f"{given} is not an executable", "give the path of ncu itself to --ncu")
         return given
-    found = newest(system) if system else _newest(*map(os.environ.get, ("PATH", *TOOLKITS)))
-    if found is None:
+    chosen = newest(system) if system else _newest(*map(os.environ.get, ("PATH", *TOOLKITS)))
+    if chosen is None:
         raise EnvironmentLacking(
             "Nsight Compute (ncu) was not found on PATH, in the CUDA toolkit or in /opt/nvidia/nsight-compute",
-            "install it, or name it with --ncu; --engine recorded needs none",
+            "install it, or name it with --ncu PATH; --engine recorded needs none",
         )
-    return found.path
+    return chosen.path
 
 
 @cache
-def _newest(*variables: str | None) -> Installed | None:  # noqa: ARG001 - what the answer depends on
+def _newest(*variables: str | None) -> Installed | None:  # noqa: ARG001 - the result depends on them
     return newest(System())

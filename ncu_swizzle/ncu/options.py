@@ -1,4 +1,4 @@
-"""ncu's own options and filters, by ncu's names, and how they are passed to it."""
+"""ncu's own options and filters, under ncu's names, and how they are passed to ncu."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECTION = "SwizzleConflicts"
 
 @dataclass(frozen=True)
 class Launches:
-    """Which launches of a program are profiled, by ncu's names; what is empty is left to ncu."""
+    """Which launches of a program are profiled, under ncu's names; empty fields are left to ncu."""
 
     kernel_name: str = option(
         "", "Only kernels of such a name; this and the next as ncu's.", "NAME|regex:EXPR", ("--kernel-name", "-k")
@@ -33,41 +33,43 @@ class Launches:
     import_source: str = option("", "Keep sources in the report. Default: yes.", choices=("yes", "no"))
 
     @classmethod
-    def of(cls, **given: Any) -> Launches:
-        """Return those that were given, by field; several texts come as any sequence, or one alone."""
-        several = {one.name for one in fields(cls) if isinstance(one.default, tuple)}
-        values: dict[str, Any] = {name: listed(one) if name in several else one for name, one in given.items() if one}
+    def from_options(cls, **options: Any) -> Launches:
+        """Return the filters from options by field name; a field with several texts takes a sequence or one text."""
+        several = {field.name for field in fields(cls) if isinstance(field.default, tuple)}
+        values: dict[str, Any] = {
+            name: listed(value) if name in several else value for name, value in options.items() if value
+        }
         return cls(**values)
 
     def argv(self) -> list[str]:
-        """Return them as ncu takes them; NVTX is switched on where a filter needs it."""
+        """Return the filters as ncu's arguments; NVTX is enabled if a filter needs it."""
         words: list[str] = []
         for flag, value in zip(self.given, self.set.values(), strict=True):
             values = value if isinstance(value, tuple) else (value,)
-            words += [word for one in values for word in ([flag] if one is True else [flag, str(one)])]
+            words += [word for item in values for word in ([flag] if item is True else [flag, str(item)])]
         needs_nvtx = (self.nvtx_include or self.nvtx_exclude) and not self.nvtx
         return [*words, *(["--nvtx"] if needs_nvtx else [])]
 
     @property
     def set(self) -> dict[str, Any]:
-        """What is set, by field."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
+        """The fields that are set, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
 
     @property
     def given(self) -> tuple[str, ...]:
-        """What is set, as ncu calls it."""
+        """The options that are set, as ncu spells them."""
         return tuple(f"--{name.replace('_', '-')}" for name in self.set)
 
 
-# The range between the launching program's profiler start and stop; the compiler and git, which it calls, are let be.
+# Only the range between the launcher's profiler start and stop; the compiler and git, which it calls, are left alone.
 CATALOGUE = Launches(profile_from_start="off", target_processes="application-only")
 
 
 @dataclass(frozen=True)
 class Options:
-    """ncu's own options, by ncu's names; `extra` goes to ncu as it is.
+    """ncu's own options, under ncu's names; `extra` is passed to ncu unchanged.
 
-    `metrics` are collected in place of our section, where any are named.
+    If `metrics` are named, they are collected instead of our section.
     """
 
     clock_control: str = option(

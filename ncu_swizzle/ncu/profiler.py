@@ -1,4 +1,4 @@
-"""Nsight Compute's command line: find it, call it, and explain how it failed."""
+"""Nsight Compute's command line: build it, run it, and explain its failures."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ncu_swizzle.ncu.options import SECTION, Options
 from ncu_swizzle.ncu.progress import Progress
 from ncu_swizzle.ncu.system import System
 
-WAITS_S = (1.0, 2.0, 4.0)  # before each further try where somebody else held the counters
+WAITS_S = (1.0, 2.0, 4.0)  # before each retry if another profiler holds the counters
 
 _log = logging.getLogger(__name__)
 
 
 def argv(ncu: Path, export: str, program: Sequence[str], options: Options) -> list[str]:
-    """Return the command line that profiles the program, all with our section."""
+    """Return the command line that profiles the program with our section."""
     return [
         str(ncu),
         *options.launches.argv(),
@@ -58,11 +58,11 @@ def collect(
     folder: Path | None = None,
     on_output: Callable[[str], None] = lambda text: None,
 ) -> tuple[str, ...]:
-    """Profile the program, run in `folder` (the report's by default), and leave the whole report, or nothing.
+    """Profile the program, run in `folder` (the report's by default), and leave a complete report or none.
 
-    Returns what ncu warned of although it went on. Where somebody else holds the counters it waits and tries again,
-    WAITS_S long and as often. `on_progress` gets percent of the replay passes of all launches, `on_output` what ncu
-    and the program print. Raises what `failures` makes of it.
+    Returns ncu's non-fatal warnings. If another profiler holds the counters, waits and retries (WAITS_S).
+    `on_progress` gets the percentage of replay passes done over all launches, `on_output` what ncu and the program
+    print. Raises the error that `diagnosis` makes of a failure.
     """
     for wait_s in (*WAITS_S, None):
         follow = _both(Progress(on_progress, options.launch_count).feed, on_output)
@@ -74,7 +74,7 @@ def collect(
             raise error
         _log.warning("%s; trying again in %g s", error, wait_s)
         time.sleep(wait_s)
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
@@ -97,36 +97,36 @@ class _Command:
 def _attempt(
     command: _Command, report: Path, timeout_s: float, on_output: Callable[[str], None]
 ) -> tuple[str, NcuSwizzleError | None]:
-    """Run ncu once; return what it printed, and why there is no report, where there is none."""
+    """Run ncu once; return what it printed, and the error if there is no report."""
     with tempfile.TemporaryDirectory(dir=report.parent, prefix=".ncu-", ignore_cleanup_errors=True) as unfinished:
         export = Path(unfinished, report.name).absolute()
         words = argv(command.ncu, os.path.relpath(export, command.folder), command.program, command.options)
         try:
-            outcome = child.run(words, timeout_s, command.folder, command.environment, on_output)
+            ended = child.run(words, timeout_s, command.folder, command.environment, on_output)
         except TimeLimit as error:
             raise diagnosis.hung(error) from error
-        failure = _judge(export, outcome)
+        failure = _judge(export, ended)
         if failure is None:
             export.replace(report)
-        return outcome.log, failure
+        return ended.log, failure
 
 
-def _judge(export: Path, outcome: child.Outcome) -> NcuSwizzleError | None:
-    """Return why the report that ncu left is none, or None: its exit code alone does not tell."""
+def _judge(export: Path, ended: child.Exit) -> NcuSwizzleError | None:
+    """Return why ncu left no usable report, or None; its exit code alone is not enough to tell."""
     state = state_around(export)
-    if outcome.status or state.report_bytes is None:
-        return diagnosis.diagnose(outcome.log, outcome.status, state)
-    from ncu_swizzle.ncurep import container  # loaded while ncu measures, see `experiment`
+    if ended.status or state.report_bytes is None:
+        return diagnosis.diagnose(ended.log, ended.status, state)
+    from ncu_swizzle.ncurep import container  # loaded while ncu measures, see `jobs.warm_up`
 
     try:
         results = container.inspect(export).results
     except NcuSwizzleError as error:
-        return diagnosis.half_written(str(error.__cause__ or error), outcome.log, state)
-    return None if results else diagnosis.nothing(outcome.log, state)
+        return diagnosis.half_written(str(error.__cause__ or error), ended.log, state)
+    return None if results else diagnosis.nothing_profiled(ended.log, state)
 
 
 def state_around(export: Path, system: System | None = None) -> State:
-    """Return what may explain a failure beside ncu's output."""
+    """Return what may explain a failure besides ncu's output."""
     system = system or System()
     home = system.environment.get("HOME", "")
     return State(

@@ -1,4 +1,4 @@
-"""How far ncu is, from what it prints."""
+"""ncu's progress, from what it prints."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Follows ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per tenth.
+    """Follow ncu's line ``==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes``, a dot per 10 %.
 
-    Of `launches` launches, each is an equal part of the whole.
+    Each of `launches` launches counts as an equal part of the whole.
     """
 
     def __init__(self, on_progress: Callable[[float], None], launches: int = 1) -> None:

@@ -1,12 +1,11 @@
-"""The machine around us, as `doctor` and the search for ncu look at it: files, the environment, other programs.
+"""The machine as `doctor` and the search for ncu see it: files, the environment, other programs.
 
-Everything that they ask goes through a `System`, so that tests can make one up. Nothing here raises: what cannot be
-had is None, empty or False.
+All their queries go through a `System`, so tests can substitute one. Nothing here raises: what is unavailable is None,
+empty or False.
 """
 
 from __future__ import annotations
 
-import getpass
 import importlib.util
 import os
 import pwd
@@ -20,12 +19,12 @@ from ncu_swizzle import child
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncu import gpu
 
-QUICK_S = 20.0  # the time limit of a program that only has to say something
+QUICK_S = 20.0  # the time limit of a program that only prints something
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program ended, and what it printed."""
+    """A program's exit status and output."""
 
     status: int
     output: str
@@ -39,20 +38,20 @@ class System:
         return os.environ
 
     def read(self, path: str | Path) -> str | None:
-        """Return a small text file, None where it cannot be read."""
+        """Return the content of a small text file; None if it cannot be read."""
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
     def exists(self, path: str | Path) -> bool:
-        return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where a folder above cannot be entered
+        return os.path.exists(path)  # noqa: PTH110 - Path.exists raises if a parent folder is inaccessible
 
     def executable(self, path: str | Path) -> bool:
         return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
 
     def writable(self, folder: str | Path) -> bool:
-        """Say whether a file can be made in the folder, by making one."""
+        """Return whether a file can be created in the folder, by creating one."""
         try:
             with tempfile.TemporaryFile(dir=folder):
                 return True
@@ -60,7 +59,7 @@ class System:
             return False
 
     def openable(self, path: str | Path) -> bool:
-        """Say whether an existing file can be opened for reading and writing."""
+        """Return whether an existing file can be opened for reading and writing."""
         try:
             with open(path, "r+b"):  # noqa: PTH123
                 return True
@@ -89,31 +88,31 @@ class System:
         return shutil.which(name)
 
     def run(self, argv: Sequence[str], timeout_s: float = QUICK_S) -> Ran | None:
-        """Run a program, None where it is not there or does not end in its time."""
+        """Run a program; None if it is missing or exceeds the time limit."""
         try:
-            outcome = child.run(argv, timeout_s)
+            ended = child.run(argv, timeout_s)
         except NcuSwizzleError:
             return None
-        return Ran(outcome.status, outcome.log)
+        return Ran(ended.status, ended.log)
 
     def free_bytes(self, folder: str | Path) -> int | None:
-        """Return what is free on the disk of the folder, or of the nearest one above it that exists."""
+        """Return the free space on the disk of the folder, or of its nearest existing parent."""
         path = Path(folder).absolute()
-        for place in (path, *path.parents):
+        for existing in (path, *path.parents):
             try:
-                return shutil.disk_usage(place).free
+                return shutil.disk_usage(existing).free
             except OSError:
                 continue
         return None
 
     def processes(self) -> Mapping[int, str]:
-        """Return the names of the processes that can be seen."""
-        found = {}
+        """Return the names of the visible processes, by process ID."""
+        names = {}
         for entry in Path("/proc").glob("[0-9]*/comm"):
             name = self.read(entry)
             if name:
-                found[int(entry.parent.name)] = name.strip()
-        return found
+                names[int(entry.parent.name)] = name.strip()
+        return names
 
     def has_module(self, name: str) -> bool:
         try:
@@ -123,7 +122,7 @@ class System:
 
     @property
     def privileged(self) -> bool:
-        """Whether this process may do what root may: CAP_SYS_ADMIN, bit 21 of its effective capabilities."""
+        """Whether this process has CAP_SYS_ADMIN: bit 21 of its effective capabilities."""
         status = self.read("/proc/self/status") or ""
         for line in status.splitlines():
             if line.startswith("CapEff:"):
@@ -131,19 +130,12 @@ class System:
         return os.geteuid() == 0
 
     @property
-    def user(self) -> str:
-        try:
-            return getpass.getuser()
-        except (KeyError, OSError):
-            return str(os.getuid())
-
-    @property
     def temporary(self) -> Path:
         """Where ncu puts its lock file."""
         return Path(os.environ.get("TMPDIR") or "/tmp")
 
     def package_version(self, name: str) -> str:
-        """Return the version of an installed Python package; empty where it is not installed."""
+        """Return the version of a Python package; empty if it is not installed."""
         from importlib import metadata
 
         try:
@@ -156,5 +148,5 @@ class System:
         return gpu.absent()
 
     def gpus(self) -> Sequence[tuple[str, tuple[int, int]]]:
-        """Return the name and the compute capability of each GPU, the one that is used first."""
+        """Return the name and compute capability of each GPU; the first one is used."""
         return gpu.devices()

@@ -5,14 +5,12 @@ The program that launches a kernel writes it, see `launch`; the report's size an
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import paths, validate
+from ncu_swizzle import digest, paths, validate
 from ncu_swizzle.errors import DamagedFile
 from ncu_swizzle.files import AGAIN, read_json, write_json
 
@@ -34,10 +32,10 @@ class Facts:
             raise DamagedFile(f"{path} is not whole: {wrong}", "profile the kernel again")
         return cls(content)
 
-    def verify(self, report: Path, digest: str) -> None:
+    def verify(self, report: Path, sha256: str) -> None:
         """Raise DamagedFile where the report, of this SHA-256, is not to the byte the one that was made."""
         made = self.content.get("report", {}).get("sha256")
-        if made and made != digest:
+        if made and made != sha256:
             raise DamagedFile(
                 f"{report} is not the report that was made: its SHA-256 differs from {facts_path(report).name}",
                 AGAIN,
@@ -75,15 +73,15 @@ def _wrong_facts(content: Any) -> str:
 
 def facts_digest(content: Mapping[str, Any]) -> str:
     """Return the digest of everything in a facts file but the digest itself."""
-    told = {name: value for name, value in content.items() if name != "digest"}
-    return "sha256:" + hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    covered = {name: value for name, value in content.items() if name != "digest"}
+    return digest.sha256_of_json(covered, ascii_only=True)
 
 
 def seal(report: Path, notes: Sequence[str] = ()) -> None:
     """Add to the facts beside a new report: its size and SHA-256, what ncu warned of, and a digest of all."""
     path = facts_path(report)
     content = read_json(path)
-    content["report"] = {"sha256": sha256(report), "bytes": report.stat().st_size}
+    content["report"] = {"sha256": digest.sha256(report.read_bytes()), "bytes": report.stat().st_size}
     if notes:
         content["notes"] = list(notes)
     write_json(path, {**content, "digest": facts_digest(content)})
@@ -91,7 +89,3 @@ def seal(report: Path, notes: Sequence[str] = ()) -> None:
 
 def facts_path(report: Path) -> Path:
     return report.with_suffix(".facts.json")
-
-
-def sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()

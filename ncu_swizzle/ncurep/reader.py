@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import struct
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle import digest
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import AGAIN, brief, read_bytes
@@ -56,7 +56,7 @@ def read(report: Path) -> list[Profile]:
     """
     data = read_bytes(report)
     held = container.parse(data, str(report))
-    origin = Origin(report.name, hashlib.sha256(data).hexdigest(), held, Facts.beside(report))
+    origin = Origin(report.name, digest.sha256(data), held, Facts.beside(report))
     origin.facts.verify(report, origin.sha256)
     if not held.results:
         raise BadFile(

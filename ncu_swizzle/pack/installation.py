@@ -7,7 +7,6 @@ is somebody else's: it is neither replaced nor removed.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ncu_swizzle import child, paths
+from ncu_swizzle.digest import sha256
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed
 from ncu_swizzle.files import ELSEWHERE, write_atomically, write_json
 from ncu_swizzle.pack import bridge
@@ -95,7 +95,7 @@ def install(folder: Path) -> list[str]:
             f"{folder} holds {', '.join(foreign)}, which ncu-swizzle did not write, or not so",
             "move it away, or name another folder with --dest",
         )
-    digests = {name: _digest(content) for name, content in files.items()}
+    digests = {name: sha256(content) for name, content in files.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / MANIFEST, {"files": {**ours, **digests}})  # first: what is half done can be undone
@@ -128,7 +128,7 @@ def _remove(folder: Path, files: Mapping[str, str]) -> tuple[list[str], list[str
         file = folder / name
         if not file.is_file():
             continue
-        if _digest(file.read_bytes()) != digest:
+        if sha256(file.read_bytes()) != digest:
             kept.append(name)
             continue
         file.unlink()
@@ -149,7 +149,7 @@ def _is_ours(file: Path, recorded: str | None, content: bytes) -> bool:
     if not file.is_file() or file.is_symlink():
         return False
     there = file.read_bytes()
-    return there == content or _digest(there) == recorded
+    return there == content or sha256(there) == recorded
 
 
 def _manifest(folder: Path) -> dict[str, str]:
@@ -165,10 +165,6 @@ def _manifest(folder: Path) -> dict[str, str]:
     if outside:
         raise DamagedFile(f"{file} names files outside of its folder: {', '.join(outside)}", "remove it by hand")
     return names
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 # -------------------------------------------------------------------------------------------------- check

@@ -6,7 +6,6 @@ Counts are stored, ratios are properties. ``docs/profile.md`` describes the file
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle import digest
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
@@ -189,7 +189,7 @@ class Profile:
         bare = dataclasses.replace(self, instructions=())  # they go into a table: as dictionaries they take their time
         content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)
-        return json.dumps({**content, "digest": _digest(content)}, ensure_ascii=False) + "\n"
+        return json.dumps({**content, "digest": digest.sha256_of_json(content)}, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, name: str = "the profile") -> Profile:
@@ -205,7 +205,7 @@ class Profile:
                 f"{name} has schema {content['schema']}, this ncu-swizzle reads {SCHEMA} and before",
                 "read its .ncu-rep instead, or profile the kernel again",
             )
-        if content.pop("digest") != _digest(content):
+        if content.pop("digest") != digest.sha256_of_json(content):
             raise DamagedFile(f"{name} was altered after it was written", "read its .ncu-rep instead")
         del content["schema"]
         return cls(
@@ -246,8 +246,3 @@ def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
     stacks = [tuple((file, line) for file, line in stack) for stack in table["stacks"]]
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

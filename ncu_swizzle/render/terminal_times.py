@@ -26,7 +26,7 @@ def against(timing: Timing) -> tuple[str, float] | None:
     if library:
         return library, median(timing.facts["times_ms"][library])
     copying = timing.facts.get("copy_ms")
-    return ("copying as many bytes", median(copying)) if copying else None
+    return ("a plain copy", median(copying)) if copying else None
 
 
 def times(timing: Timing, console: Console) -> None:

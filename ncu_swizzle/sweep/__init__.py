@@ -1,4 +1,5 @@
-"""Sweeps: variants of a family over sizes of its problem; one table, one page, and every point kept when it is done.
+"""Sweeps: profile the variants of a family over several problem sizes and show them in one table and one page. Each
+finished point is saved, so an interrupted sweep can be resumed.
 
-plan → running → folder (a saved profile per point, sweep.json) → table → view → page, terminal, markdown
+    plan → running → folder (a saved profile per point, sweep.json) → table → view → page, terminal, Markdown
 """

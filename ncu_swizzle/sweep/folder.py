@@ -1,6 +1,6 @@
-"""The folder of a sweep: a folder per finished point, and ``sweep.json`` that says what belongs to it.
+"""The folder of a sweep: a folder per finished point, and ``sweep.json``, which lists all points.
 
-A point is built in a hidden folder and moved to its place when it is whole, so that an interrupt costs one point.
+A point is built in a hidden folder and renamed once it is complete, so an interrupt costs at most one point.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ SCHEMA = 1
 def choose(family: str, destination: Destination, resume: bool) -> Path:
     """Return the sweep's folder: the one named, else swizzle-out/sweep-FAMILY or the first free of -2, -3, ….
 
-    To resume is to take the last of these. Raises NotWritable where another sweep lies in the way.
+    With `resume`, return the last of these that exists. Raises NotWritable if the named folder holds a sweep.
     """
     export = destination.export
     if export is not None:
         if (export / MANIFEST).exists() and not (resume or destination.force_overwrite):
             raise NotWritable(
                 f"{export} already holds {MANIFEST}",
-                "--resume goes on with it, -f starts it again, -o names another place",
+                "--resume continues it, -f starts over, -o names another folder",
             )
         return export
     number, last = 1, None
-    while (place := run_folder.DEFAULT / f"sweep-{family}{f'-{number}' if number > 1 else ''}").exists():
-        number, last = number + 1, place
-    return last if resume and last else place
+    while (folder := run_folder.DEFAULT / f"sweep-{family}{f'-{number}' if number > 1 else ''}").exists():
+        number, last = number + 1, folder
+    return last if resume and last else folder
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[None]:
-    """Make the folder, and hold it for one sweep at a time; raise NotWritable."""
+    """Create the folder and lock it, so that one sweep at a time writes to it; raise NotWritable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -58,7 +58,9 @@ def opened(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise NotWritable(f"another sweep is writing to {folder}", "wait for it, or name another place") from error
+        raise NotWritable(
+            f"another sweep is writing to {folder}", "wait until it ends, or name another folder with -o"
+        ) from error
     try:
         yield
     finally:
@@ -66,39 +68,39 @@ def opened(folder: Path) -> Iterator[None]:
 
 
 def clear(folder: Path) -> None:
-    """Remove the points of an earlier sweep, if this is a sweep's folder."""
+    """Remove the points of an earlier sweep, if the folder holds one."""
     if (folder / MANIFEST).exists():
         shutil.rmtree(folder / POINTS, ignore_errors=True)
 
 
 def save_point(staged: Path, folder: Path, point: Point, profile: Profile, fingerprint: Fingerprint) -> None:
-    """Write a finished point into its staging folder and move that to its place; raise NotWritable."""
+    """Write a finished point into its staging folder and rename that to its final path; raise NotWritable."""
     profile.save(staged / PROFILE)
     write_json(staged / POINT, {"schema": SCHEMA, "fingerprint": fingerprint, "profile": PROFILE})
-    place = folder / POINTS / point.folder
+    path = folder / POINTS / point.folder
     try:
         staged.chmod(0o755)
-        if place.exists():  # stale
-            shutil.rmtree(place)
-        staged.rename(place)
+        if path.exists():  # stale
+            shutil.rmtree(path)
+        staged.rename(path)
     except OSError as error:
-        raise NotWritable(f"cannot write {place}: {error.strerror}", ELSEWHERE) from error
+        raise NotWritable(f"cannot write {path}: {error.strerror}", ELSEWHERE) from error
 
 
 def load_point(folder: Path, point: Point) -> tuple[Profile, Mapping[str, str]] | None:
-    """Return a kept point and what it rests on; None where there is none. Raises BadFile or DamagedFile."""
-    place = folder / POINTS / point.folder
-    if not (place / POINT).exists():
+    """Return a saved point and its fingerprint, or None. Raises BadFile or DamagedFile."""
+    path = folder / POINTS / point.folder
+    if not (path / POINT).exists():
         return None
-    content = _read(place / POINT)
+    content = _read(path / POINT)
     try:
-        return run_folder.load_profile(place / str(content["profile"])), dict(content["fingerprint"])
+        return run_folder.load_profile(path / str(content["profile"])), dict(content["fingerprint"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{place / POINT} is damaged: {error!r}", "it is measured again") from error
+        raise DamagedFile(f"{path / POINT} is damaged: {error!r}", "it is measured again") from error
 
 
 def save(sweep: Sweep, fingerprint: Fingerprint) -> None:
-    """Write what belongs to the sweep and how far it came."""
+    """Write ``sweep.json``: the sweep's points and the state of each."""
     assert sweep.folder is not None
     content = {
         "schema": SCHEMA,
@@ -107,33 +109,33 @@ def save(sweep: Sweep, fingerprint: Fingerprint) -> None:
         "fingerprint": fingerprint,
         "points": [
             {
-                "kernel": one.point.kernel,
-                "problem": one.point.sizes,
-                "state": one.state,
-                **({"profile": f"{POINTS}/{one.point.folder}/{PROFILE}"} if one.profile else {}),
-                **(_error(one.error) if one.error else {}),
+                "kernel": outcome.point.kernel,
+                "problem": outcome.point.sizes,
+                "state": outcome.state,
+                **({"profile": f"{POINTS}/{outcome.point.folder}/{PROFILE}"} if outcome.profile else {}),
+                **(_error(outcome.error) if outcome.error else {}),
             }
-            for one in sweep.outcomes
+            for outcome in sweep.outcomes
         ],
     }
     write_json(sweep.folder / MANIFEST, content)
 
 
 def refuse_another(folder: Path, family: str) -> None:
-    """Raise BadFile where the folder that is to be gone on with holds the sweep of another family."""
+    """Raise BadFile if the folder to resume holds the sweep of another family."""
     if (folder / MANIFEST).exists():
-        held = _read(folder / MANIFEST).get("family")
-        if held != family:
-            raise BadFile(f"{folder} holds a sweep of {held}, not of {family}", "name another place with -o")
+        other = _read(folder / MANIFEST).get("family")
+        if other != family:
+            raise BadFile(f"{folder} holds a sweep of {other}, not of {family}", "name another folder with -o")
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{file} is not whole: {error}", "start the sweep again with -f") from error
+        raise DamagedFile(f"{file} is damaged: {error}", "start the sweep over with -f") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise BadFile(f"{file} is not of a sweep that this ncu-swizzle reads", "start the sweep again with -f")
+        raise BadFile(f"{file} is not from a sweep that this ncu-swizzle can read", "start the sweep over with -f")
     return content
 
 

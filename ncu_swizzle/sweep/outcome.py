@@ -1,4 +1,4 @@
-"""What a sweep found: per point a profile, or why there is none."""
+"""The results of a sweep: for each point a profile, or why there is none."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ncu_swizzle.sweep.plan import Plan, Point
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One point: its profile, or the error that it ended with; neither where it was not come to."""
+class PointOutcome:
+    """One point: its profile, or the error that it ended with; neither if it was not reached."""
 
     point: Point
     profile: Profile | None = None
     error: NcuSwizzleError | None = None
-    kept: bool = False  # taken over from an earlier start of the sweep
+    kept: bool = False  # reused from an earlier run of the sweep
 
     @property
     def state(self) -> str:
@@ -28,23 +28,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All points of a plan in its order; `notes` say what was taken over and why some was not."""
+    """All points of a plan, in its order; `notes` say which points were reused, and why others were not."""
 
     plan: Plan
     engine: str
-    outcomes: tuple[Outcome, ...]
-    reason: str = ""  # why nothing was measured, where "auto" was asked for
+    outcomes: tuple[PointOutcome, ...]
+    reason: str = ""  # why "auto" did not measure
     notes: tuple[str, ...] = ()
     folder: Path | None = None
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
-        return tuple(one for one in self.outcomes if one.error)
+    def failed(self) -> tuple[PointOutcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.error)
 
     @property
-    def done(self) -> tuple[Outcome, ...]:
-        return tuple(one for one in self.outcomes if one.profile)
-
-    @property
-    def open(self) -> tuple[Outcome, ...]:
-        return tuple(one for one in self.outcomes if one.state == "open")
+    def done(self) -> tuple[PointOutcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.profile)

@@ -1,4 +1,4 @@
-"""A sweep as one HTML file without scripts: charts, and the table that they were drawn from."""
+"""A sweep as one HTML file without scripts: charts and the table behind them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from ncu_swizzle.sweep.outcome import Sweep
 
 
 def render(sweep: Sweep) -> str:
-    """Return the document; the same bytes for the same sweep."""
+    """Return the document; the same sweep gives the same bytes."""
     size = {"width": view.WIDTH, "height": view.HEIGHT, "plot": view}
     return environment().get_template("sweep/page.html").render(page=view.build(sweep), **size)

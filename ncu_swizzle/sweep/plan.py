@@ -1,4 +1,4 @@
-"""Which kernels at which problems: read from the command line, and checked before anything runs."""
+"""Which kernels are profiled at which problems: read from the command line and checked before anything runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ncu_swizzle.texts import in_words
 
 ALL = "all"
 MOST_POINTS = 1000
-FORM = "write NAME=SIZE,SIZE,…, such as --problem n=1024,2048,4096"
+FORM = "write NAME=SIZE,SIZE,…, for example --problem n=1024,2048,4096"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Point:
 
     @property
     def folder(self) -> str:
-        """Where it lies below the sweep's folder, such as ``gemm-plain/n1024``."""
+        """Its path in the sweep's folder, such as ``gemm-plain/n1024``."""
         return f"{slug(self.kernel)}/{'-'.join(f'{name}{size}' for name, size in self.problem)}"
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Plan:
-    """The points of a sweep, problem by problem, and at each the kernels in the order of the catalogue."""
+    """The points of a sweep, problem by problem; within each, the kernels in the catalogue's order."""
 
     family: Family
     kernels: tuple[Kernel, ...]
@@ -51,41 +51,43 @@ class Plan:
         return tuple(Point(kernel.name, tuple(problem.items())) for problem in self.problems for kernel in self.kernels)
 
     def target(self, point: Point) -> Target:
-        """Return what a point profiles."""
+        """Return the target that a point profiles."""
         kernel = next(kernel for kernel in self.kernels if kernel.name == point.kernel)
         return Target(self.family, kernel, point.sizes)
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The parameters that take several sizes, the one with most of them first: it becomes the charts' axis."""
+        """The parameters with several sizes, the one with the most first: it becomes the charts' axis."""
         sizes = {name: {problem[name] for problem in self.problems} for name in self.problems[0]}
         return tuple(sorted((name for name in sizes if len(sizes[name]) > 1), key=lambda name: -len(sizes[name])))
 
     def baselines(self) -> dict[str, str]:
-        """Return what each kernel is held against: the first of its baselines that is swept too, itself if none is.
+        """Return what each kernel is compared with: the last swept kernel in its chain of baselines, else itself.
 
-        A library's kernel has no baseline; it is held against the first kernel of the sweep.
+        A library kernel has no baseline; it is compared with the first kernel of the sweep.
         """
         swept = {kernel.name: kernel for kernel in self.kernels}
-        found = {}
+        baselines = {}
         for kernel in self.kernels:
             before = self.kernels[0] if kernel.library else kernel
             seen = {before.name}
             while before.baseline in swept and before.baseline not in seen:
                 before = swept[before.baseline]
                 seen.add(before.name)
-            found[kernel.name] = before.name
-        return found
+            baselines[kernel.name] = before.name
+        return baselines
 
 
-def make(catalog: Catalog, names: Sequence[str], variants: Sequence[str], sizes: Mapping[str, Sequence[int]]) -> Plan:
-    """Return the plan of families or kernels; raise UnknownKernel, BadProblem, or UsageError for too much at once."""
+def make_plan(
+    catalog: Catalog, names: Sequence[str], variants: Sequence[str], sizes: Mapping[str, Sequence[int]]
+) -> Plan:
+    """Return the plan for a family or kernels; raise UnknownKernel, BadProblem, or UsageError for too many points."""
     family, kernels = _kernels(catalog, names, variants)
     combinations = product(*(dict.fromkeys(values) for values in sizes.values()))
     problems = [family.problem(dict(zip(sizes, values, strict=True))) for values in combinations]
     points = len(problems) * len(kernels)
     if points > MOST_POINTS:
-        raise UsageError(f"that would be {points:,} points, the most are {MOST_POINTS:,}", "name fewer sizes")
+        raise UsageError(f"that would be {points:,} points; the maximum is {MOST_POINTS:,}", "name fewer sizes")
     return Plan(family, tuple(kernels), tuple(problems))
 
 
@@ -94,7 +96,7 @@ def _kernels(catalog: Catalog, names: Sequence[str], variants: Sequence[str]) ->
     family = families.get(names[0]) if len(names) == 1 else None
     if family is None:
         if [name for name in variants if name != ALL]:
-            raise UsageError("--variants are those of one family", "ncu-swizzle sweep FAMILY --variants NAME,NAME")
+            raise UsageError("--variants selects from one family", "ncu-swizzle sweep FAMILY --variants NAME,NAME")
         return catalog.find_together(list(dict.fromkeys(names)))
     own = [kernel for kernel in family.kernels if not kernel.library]
     if not variants or ALL in variants:
@@ -103,7 +105,7 @@ def _kernels(catalog: Catalog, names: Sequence[str], variants: Sequence[str]) ->
 
 
 def _variant(family: Family, name: str) -> Kernel:
-    """Return a variant by its name, with or without the family's before it."""
+    """Return a variant by its name, with or without the family's name as a prefix."""
     for kernel in family.kernels:
         if name in (kernel.name, kernel.name.removeprefix(f"{family.name}-")):
             return kernel
@@ -112,19 +114,19 @@ def _variant(family: Family, name: str) -> Kernel:
 
 
 def sizes(texts: Iterable[str]) -> dict[str, list[int]]:
-    """Return ``n=1024,2048`` and repetitions as sizes by name; raise UsageError."""
-    found: dict[str, list[int]] = {}
+    """Parse ``n=1024,2048``, possibly repeated, into sizes by name; raise UsageError."""
+    values: dict[str, list[int]] = {}
     for text in texts:
-        name = ""  # each option begins with a name of its own
+        name = ""  # each option starts with a name
         for part in listed([text]):
             given, equals, value = part.rpartition("=")
             name = given.strip() if equals else name
             if not name or not value.strip().isdecimal():
-                raise UsageError(f"--problem: {part!r} is not NAME=SIZE, nor a further size of one", FORM)
-            found.setdefault(name, []).append(int(value))
-    return found
+                raise UsageError(f"--problem: {part!r} is neither NAME=SIZE nor a further size", FORM)
+            values.setdefault(name, []).append(int(value))
+    return values
 
 
 def listed(texts: Iterable[str]) -> list[str]:
-    """Return names that were given through commas or repetitions."""
+    """Return the items of comma-separated or repeated texts."""
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]

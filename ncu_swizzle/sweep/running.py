@@ -1,4 +1,4 @@
-"""Carry a sweep out: point after point, each kept as soon as it is done, a failing one beside the others."""
+"""Run a sweep point by point: each is saved as soon as it is done, and a failing one does not stop the others."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.run_folder import REPORT
 from ncu_swizzle.sweep import fingerprint, folder, page
-from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from ncu_swizzle.sweep.plan import Plan, Point
 
-OnPoint = Callable[[Outcome], None]
+OnPoint = Callable[[PointOutcome], None]
 
 
 def run(
@@ -29,95 +29,95 @@ def run(
     progress: Progress = silent,
     on_point: OnPoint = lambda outcome: None,
 ) -> Sweep:
-    """Profile every point into the sweep's folder, and write its page; what fails is a row with its error.
+    """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
-    With `resume`, points that were kept and rest on what they would now are taken over. Raises Interrupted after
-    Ctrl-C: what is done is kept.
+    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C; finished points
+    are kept.
     """
     engine = choose_engine(request)
-    common = fingerprint.shared(plan.family, engine.name, request)
-    place = folder.choose(plan.family.name, destination, resume)
+    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
+    path = folder.choose(plan.family.name, destination, resume)
     if resume:
-        folder.refuse_another(place, plan.family.name)
-    with folder.opened(place):
+        folder.refuse_another(path, plan.family.name)
+    with folder.opened(path):
         if destination.force_overwrite and not resume:
-            folder.clear(place)
-        started = Sweep(plan, engine.name, tuple(map(Outcome, plan.points)), engine.reason, folder=place)
+            folder.clear(path)
+        started = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
         sweep = _resumed(started, common) if resume else started
         try:
-            for index, one in enumerate(sweep.outcomes):
-                if not one.profile:
-                    outcome = _measure(sweep, one.point, Context(request, engine, place, progress), common)
+            for index, before in enumerate(sweep.outcomes):
+                if not before.profile:
+                    outcome = _measure(sweep, before.point, Context(request, engine, path, progress), common)
                     sweep = _with(sweep, index, outcome)
                     folder.save(sweep, common)
                 on_point(sweep.outcomes[index])
         except KeyboardInterrupt as error:
             _finish(sweep, common)
             raise Interrupted(
-                f"the sweep was interrupted: {len(sweep.done)} of {len(sweep.outcomes)} points are kept in {place}",
-                f"the same command with -o {place} --resume goes on",
+                f"the sweep was interrupted: {len(sweep.done)} of {len(sweep.outcomes)} points are saved in {path}",
+                f"to continue, add -o {path} --resume to the same command",
             ) from error
         _finish(sweep, common)
     return sweep
 
 
 def _resumed(sweep: Sweep, common: fingerprint.Fingerprint) -> Sweep:
-    """Return the sweep with the points that can be taken over, and notes on these and on those that cannot."""
+    """Return the sweep with the points that can be reused, and notes on these and on those that cannot."""
     outcomes, stale = [], {}
     assert sweep.folder is not None
-    for one in sweep.outcomes:
-        now = fingerprint.of_point(common, sweep.plan.family, one.point)
+    for outcome in sweep.outcomes:
+        now = fingerprint.point_fingerprint(common, sweep.plan.family, outcome.point)
         try:
-            kept = folder.load_point(sweep.folder, one.point)
+            kept = folder.load_point(sweep.folder, outcome.point)
         except NcuSwizzleError as error:
-            kept, stale[str(one.point)] = None, str(error)
-        if kept and (apart := fingerprint.differences(kept[1], now)):
-            kept, stale[str(one.point)] = None, f"not the same {', '.join(apart)}"
-        outcomes.append(replace(one, profile=kept[0], kept=True) if kept else one)
-    taken = sum(1 for one in outcomes if one.kept)
-    notes = [f"{taken} of {len(outcomes)} points were taken over from {sweep.folder}."]
+            kept, stale[str(outcome.point)] = None, str(error)
+        if kept and (changed := fingerprint.differences(kept[1], now)):
+            kept, stale[str(outcome.point)] = None, f"changed: {', '.join(changed)}"
+        outcomes.append(replace(outcome, profile=kept[0], kept=True) if kept else outcome)
+    reused = sum(1 for outcome in outcomes if outcome.kept)
+    notes = [f"{reused} of {len(outcomes)} points were reused from {sweep.folder}."]
     notes += [f"{name} is profiled again: {why}." for name, why in stale.items()]
     return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
 
 
-def _measure(sweep: Sweep, point: Point, context: Context, common: fingerprint.Fingerprint) -> Outcome:
-    """Return how one point ended. What stops every point, such as a full disk, is raised."""
+def _measure(sweep: Sweep, point: Point, context: Context, common: fingerprint.Fingerprint) -> PointOutcome:
+    """Return how one point ended. What would stop every point, such as a full disk, is raised."""
     assert sweep.folder is not None
     try:
         with run_folder.staging(sweep.folder / folder.POINTS / point.folder) as staged:
-            profile = obtain(sweep.plan.target(point), _of_point(context, point, staged))
-            made_of = fingerprint.of_point(common, sweep.plan.family, point)
-            folder.save_point(staged, sweep.folder, point, profile, made_of)
+            profile = obtain(sweep.plan.target(point), _point_context(context, point, staged))
+            depends_on = fingerprint.point_fingerprint(common, sweep.plan.family, point)
+            folder.save_point(staged, sweep.folder, point, profile, depends_on)
     except NotWritable:
         raise
     except NcuSwizzleError as error:
-        return Outcome(point, error=error)
-    return Outcome(point, profile)
+        return PointOutcome(point, error=error)
+    return PointOutcome(point, profile)
 
 
-def _of_point(context: Context, point: Point, folder: Path) -> Context:
-    """Return the context of one point: its own folder, and progress under the point's name."""
+def _point_context(context: Context, point: Point, folder: Path) -> Context:
+    """Return the context for one point: its own folder, and progress under the point's name."""
     return replace(context, folder=folder, progress=lambda _, percent: context.progress(str(point), percent))
 
 
-def _with(sweep: Sweep, index: int, outcome: Outcome) -> Sweep:
+def _with(sweep: Sweep, index: int, outcome: PointOutcome) -> Sweep:
     return replace(sweep, outcomes=(*sweep.outcomes[:index], outcome, *sweep.outcomes[index + 1 :]))
 
 
 def _finish(sweep: Sweep, common: fingerprint.Fingerprint) -> None:
-    """Write the manifest and the page of all that is there."""
+    """Write the manifest and the page of all points so far."""
     assert sweep.folder is not None
     folder.save(sweep, common)
     write_atomically(sweep.folder / REPORT, page.render(sweep).encode())
 
 
 def conclude(sweep: Sweep) -> None:
-    """Raise ProgramFailed where any point failed."""
+    """Raise ProgramFailed if any point failed."""
     if sweep.failed:
         first = sweep.failed[0]
         assert first.error is not None
         more = f" (and {len(sweep.failed) - 1} more)" if len(sweep.failed) > 1 else ""
         raise ProgramFailed(
             f"{len(sweep.failed)} of {len(sweep.outcomes)} points failed; {first.point}: {first.error}{more}",
-            first.error.hint or f"the same command with -o {sweep.folder} --resume tries these again",
+            first.error.hint or f"to retry these, add -o {sweep.folder} --resume to the same command",
         )

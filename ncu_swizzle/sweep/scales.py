@@ -1,4 +1,4 @@
-"""From a value to its place on an axis: pure. Places run from 0 (the low end) to 1."""
+"""The position of a value on an axis, from 0 (the low end) to 1. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ZERO_ROOM = 0.12  # of the axis, between 0 and the smallest positive value of a 
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis: where a value lies, and the values to mark."""
+    """An axis: the position of a value, and the values to mark."""
 
-    place: Callable[[float], float]
+    position: Callable[[float], float]
     ticks: tuple[float, ...]
 
 
 def linear(values: Sequence[float]) -> Scale:
-    """Return an axis from 0 to a round number above all values."""
+    """Return an axis from 0 to a round number at or above all values."""
     top = max([*values, 0.0]) or 1.0
     step = next(s for s in (m * 10.0**e for e in range(_exponent(top) - 2, _exponent(top) + 2) for m in (1, 2, 5))
                 if top / s <= MOST_TICKS - 2)  # fmt: skip
@@ -28,7 +28,7 @@ def linear(values: Sequence[float]) -> Scale:
 
 
 def logarithmic(values: Sequence[float]) -> Scale:
-    """Return an axis of positive values, with ticks at 1, 2 and 5 of each power of ten, or at powers alone."""
+    """Return an axis of positive values, with ticks at 1, 2 and 5 times each power of ten, or at the powers alone."""
     low, high = _span([value for value in values if value > 0])
     exponents = range(_exponent(low), _exponent(high) + 1)
     fine = [m * 10.0**e for e in exponents for m in (1, 2, 5) if low <= m * 10.0**e <= high]
@@ -38,7 +38,7 @@ def logarithmic(values: Sequence[float]) -> Scale:
 
 
 def counts(values: Sequence[float]) -> Scale:
-    """Return a logarithmic axis that has a place for 0, apart from it."""
+    """Return a logarithmic axis with a separate position for 0."""
     positive = [value for value in values if value > 0]
     if not positive:
         return Scale(lambda value: 0.0, (0.0,))
@@ -49,17 +49,18 @@ def counts(values: Sequence[float]) -> Scale:
 
 
 def degrees(values: Sequence[float]) -> Scale:
-    """Return an axis of powers of two, from 1."""
+    """Return an axis of powers of two, starting at 1."""
     top = max(1, math.ceil(math.log2(max([*values, 1.0])) - 1e-9))
     return Scale(lambda value: math.log2(max(value, 1.0)) / top, tuple(2.0**e for e in range(top + 1)))
 
 
 def sizes(values: Sequence[int]) -> Scale:
-    """Return the axis of a parameter: logarithmic, every value marked; a single one in the middle."""
-    known = sorted(set(values))
-    if len(known) < 2:
-        return Scale(lambda value: 0.5, tuple(map(float, known)))
-    return Scale(_log(known[0], known[-1]), tuple(map(float, known)))
+    """Return the axis of a parameter: logarithmic, with every value marked; a single value is in the middle."""
+    distinct = sorted(set(values))
+    ticks = tuple(map(float, distinct))
+    if len(distinct) < 2:
+        return Scale(lambda value: 0.5, ticks)
+    return Scale(_log(distinct[0], distinct[-1]), ticks)
 
 
 def _log(low: float, high: float) -> Callable[[float], float]:
@@ -67,7 +68,7 @@ def _log(low: float, high: float) -> Callable[[float], float]:
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of an axis, a little outside of the values."""
+    """Return the ends of an axis, slightly beyond the values."""
     if not values:
         return 1.0, 10.0
     ratio = max(values) / min(values)

@@ -13,7 +13,7 @@ from ncu_swizzle.profiles.frames import COUNT, RATIO, TEXT, Column, frame
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.markdown import escape
 from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from ncu_swizzle.texts import in_words
 
 SCHEMA = 1
@@ -21,11 +21,11 @@ MILLISECOND = 1e-6  # of a nanosecond
 
 
 @dataclass(frozen=True)
-class Row:
-    """One point, and the one that it is held against: the same problem, another variant (or itself)."""
+class PointRow:
+    """One point, and its baseline: the same problem, another variant (or itself)."""
 
-    outcome: Outcome
-    baseline: Outcome
+    outcome: PointOutcome
+    baseline: PointOutcome
 
     @property
     def kernel(self) -> str:
@@ -41,18 +41,18 @@ class Row:
 
     @property
     def ms(self) -> float | None:
-        """The duration in milliseconds; None where it is unknown."""
+        """The duration in milliseconds; None if unknown."""
         ns = self.profile.duration_ns if self.profile else None
         return ns * MILLISECOND if ns else None
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as the baseline variant at the same problem; None where either is unknown."""
+        """The speedup over the baseline variant at the same problem; None if either duration is unknown."""
         before = self.baseline.profile.duration_ns if self.baseline.profile else None
         return before * MILLISECOND / self.ms if before and self.ms else None
 
     def count(self, name: str) -> Any:
-        """Return a count or ratio of all shared accesses: 0 wavefronts have the degree 1, as nothing conflicts."""
+        """Return a count or ratio over all shared accesses; without wavefronts nothing conflicts: degree 1."""
         if self.profile is None:
             return None
         total = self.profile.total
@@ -60,47 +60,50 @@ class Row:
         return 1.0 if name == "degree" and nothing else getattr(total, name)
 
 
-COLUMNS: tuple[Column[Row], ...] = (
+COLUMNS: tuple[Column[PointRow], ...] = (
     Column("state", TEXT, "", "done, failed, or open", lambda r: r.outcome.state),
-    Column("engine", TEXT, "", "where the figures come from", lambda r: r.profile.engine if r.profile else ""),
+    Column("engine", TEXT, "", "where the values come from", lambda r: r.profile.engine if r.profile else ""),
     Column("duration", RATIO, "ms", "of one launch", lambda r: r.ms),
     Column("speedup", RATIO, "ratio", "the baseline's duration over this one's", lambda r: r.speedup),
-    Column("baseline", TEXT, "", "the variant that it is held against", lambda r: r.baseline.point.kernel),
+    Column("baseline", TEXT, "", "the variant it is compared with", lambda r: r.baseline.point.kernel),
     Column("executed", COUNT, "warps", "that executed a shared access", lambda r: r.count("executed")),
     Column("wavefronts", COUNT, "wavefronts", "actual", lambda r: r.count("wavefronts")),
     Column("ideal", COUNT, "wavefronts", "the fewest possible", lambda r: r.count("ideal")),
     Column("excessive", COUNT, "wavefronts", "actual minus ideal", lambda r: r.count("excessive")),
     Column("degree", RATIO, "ratio", "actual over ideal", lambda r: r.count("degree")),
-    Column("error", TEXT, "", "why there are no figures", lambda r: r.error),
+    Column("error", TEXT, "", "why there are no values", lambda r: r.error),
 )
 
 
-def rows(sweep: Sweep) -> tuple[Row, ...]:
+def rows(sweep: Sweep) -> tuple[PointRow, ...]:
     """Return a row per point, in the order of the plan."""
-    by_point = {(one.point.kernel, one.point.problem): one for one in sweep.outcomes}
+    by_point = {(outcome.point.kernel, outcome.point.problem): outcome for outcome in sweep.outcomes}
     baselines = sweep.plan.baselines()
-    return tuple(Row(one, by_point[baselines[one.point.kernel], one.point.problem]) for one in sweep.outcomes)
+    return tuple(
+        PointRow(outcome, by_point[baselines[outcome.point.kernel], outcome.point.problem])
+        for outcome in sweep.outcomes
+    )
 
 
 def to_frame(sweep: Sweep) -> pd.DataFrame:
     """Return the table: kernel, one column per parameter of the family, and `COLUMNS`. Unknown values are NA."""
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
-    lead: tuple[Column[Row], ...] = (Column("kernel", TEXT, "", "the variant", lambda r: r.kernel),)
+    lead: tuple[Column[PointRow], ...] = (Column("kernel", TEXT, "", "the variant", lambda r: r.kernel),)
     sizes = tuple(_size(name) for name in parameters)
     return frame((*lead, *sizes, *COLUMNS), rows(sweep))
 
 
-def _size(name: str) -> Column[Row]:
+def _size(name: str) -> Column[PointRow]:
     return Column(name, COUNT, "", "size of the problem", lambda r: r.outcome.point.sizes[name])
 
 
 def to_csv(sweep: Sweep) -> str:
-    """Return the table as CSV, nothing rounded; what is unknown is empty."""
+    """Return the table as CSV, unrounded; unknown values are empty."""
     return str(to_frame(sweep).to_csv(index=False, lineterminator="\n"))
 
 
 def to_json(sweep: Sweep) -> str:
-    """Return the table and what it was made from as one JSON object; what is unknown is null."""
+    """Return the table and its origin as one JSON object; unknown values are null."""
     records = to_frame(sweep).astype(object).to_dict("records")
     content = {
         "schema": SCHEMA,
@@ -116,20 +119,20 @@ def to_json(sweep: Sweep) -> str:
 
 
 def to_markdown(sweep: Sweep) -> str:
-    """Return the table for a pull request, rounded as a reader wants it."""
+    """Return the table as Markdown for a pull request, rounded."""
     varied = sweep.plan.varied
     heads = ["kernel", *varied, "duration", "speed-up", "excessive", "degree"]
     marks = [" --- ", *(" ---: " for _ in heads[1:])]
     lines = [f"| {' | '.join(map(escape, heads))} |", f"|{'|'.join(marks)}|"]
     lines += [f"| {' | '.join(map(escape, cells(row, varied)))} |" for row in rows(sweep)]
-    said = [f"- {escape(f'{one.point}: {one.error}')}" for one in sweep.failed]
+    failures = [f"- {escape(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
     notes = [f"> {escape(note)}" for note in (where(sweep), *sweep.notes)]
-    parts = [f"### {escape(title(sweep))}", "\n".join(lines), "\n".join(said), "\n>\n".join(notes)]
+    parts = [f"### {escape(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def cells(row: Row, varied: Sequence[str]) -> list[str]:
-    """Return a row as texts: the kernel, its sizes, duration, speed-up, excess and degree; dashes for no figures."""
+def cells(row: PointRow, varied: Sequence[str]) -> list[str]:
+    """Return a row as texts: kernel, sizes, duration, speedup, excess, degree; dashes if there are no values."""
     sizes = [f"{row.outcome.point.sizes[name]:,}" for name in varied]
     if not row.profile:
         return [row.kernel, *sizes, row.outcome.state, "-", "-", "-"]
@@ -139,21 +142,23 @@ def cells(row: Row, varied: Sequence[str]) -> list[str]:
 
 
 def title(sweep: Sweep) -> str:
-    """Return what was swept over what, in a line."""
+    """Return what was swept over which parameters, in one line."""
     over = text.listed(sweep.plan.varied)
     return f"{sweep.plan.family.name}: {len(sweep.plan.kernels)} variants{f' over {over}' if over else ''}"
 
 
 def where(sweep: Sweep) -> str:
-    """Return where the figures come from, in a sentence."""
+    """Return where the values come from, in a sentence."""
     engines = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": "Computed, not measured"}
-    profiles = [one.profile for one in sweep.done if one.profile]
-    places = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
+    profiles = [outcome.profile for outcome in sweep.done if outcome.profile]
+    machines = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})
     span = days[:1] if len(days) < 2 else [f"{days[0]} to {days[-1]}"]
-    said = ": ".join([engines.get(sweep.engine, sweep.engine), *(["; ".join([*places, *span])] if profiles else [])])
+    origin = ": ".join(
+        [engines.get(sweep.engine, sweep.engine), *(["; ".join([*machines, *span])] if profiles else [])]
+    )
     fixed = {name: size for name, size in sweep.plan.problems[0].items() if name not in sweep.plan.varied}
-    return f"{said}.{f' Everywhere {in_words(fixed)}.' if fixed else ''}"
+    return f"{origin}.{f' At all points: {in_words(fixed)}.' if fixed else ''}"
 
 
 def _ncu(profile: Profile) -> str:

@@ -1,4 +1,4 @@
-"""The table of a sweep on a terminal of 80 columns."""
+"""The table of a sweep on an 80-column terminal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ncu_swizzle.texts import one_line
 
 
 def show(sweep: Sweep, console: Console) -> None:
-    """Print where the figures come from, the table, what failed, and where all of it lies."""
+    """Print where the values come from, the table, what failed, and where it was written."""
     style = "" if sweep.engine == "ncu" else "bold yellow"
     reason = f" Nothing can be measured here: {sweep.reason}." if sweep.reason else ""
     console.print(Text(f"{table.where(sweep)}{reason}", style=style))
     for note in sweep.notes:
         console.print(Text(note, style="dim"))
     console.print(_table(sweep))
-    for one in sweep.failed:
-        console.print(Text(one_line(f"failed: {one.point}: {one.error}"), style="red"))
+    for outcome in sweep.failed:
+        console.print(Text(one_line(f"failed: {outcome.point}: {outcome.error}"), style="red"))
     console.print(Text(f"\nWritten to {sweep.folder}/: report.html, sweep.json, points/"), soft_wrap=True)
 
 

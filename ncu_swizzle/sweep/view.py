@@ -1,7 +1,6 @@
-"""What the page of a sweep shows, built before any markup: charts over the parameter, and the table.
+"""The data of a sweep's page, built before any markup: charts over the varied parameter, and the table.
 
-Series differ in colour, in the shape of their marks and in their dashes. Coordinates are in the units of an SVG of
-WIDTH by HEIGHT.
+Series differ in colour, in mark shape and in dash pattern. Coordinates are in the units of a WIDTH by HEIGHT SVG.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ncu_swizzle.render.view import text
 from ncu_swizzle.sweep import scales, table
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.scales import Scale
-from ncu_swizzle.sweep.table import Row
+from ncu_swizzle.sweep.table import PointRow
 from ncu_swizzle.texts import in_words
 
 WIDTH, HEIGHT = 560, 300
@@ -22,7 +21,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 542, 14, 252  # of the plot
 LABEL_ROOM = 46  # between two labels below the axis
 COLOURS = 8
 
-# Outlines around (0, 0); hollow, so that marks on the same place are all seen.
+# Outlines around (0, 0); hollow, so that overlapping marks all stay visible.
 SHAPES = (
     "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z",
     "M-4.5,-4.5h9v9h-9z",
@@ -45,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """One variant in one chart: its line, in pieces where points are missing, and its marks."""
+    """One variant in one chart: its line, broken where points are missing, and its marks."""
 
     label: str
     colour: int
@@ -63,7 +62,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Chart:
-    """One figure over the parameter. `one` is where the line of 1 runs, None without such a line."""
+    """One quantity over the parameter. `one` is the y position of the line at 1; None for no such line."""
 
     title: str
     note: str
@@ -75,7 +74,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Group:
+class ChartGroup:
     """The charts of one combination of the parameters that are not on the axis."""
 
     title: str
@@ -83,7 +82,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of the table; `first` of its problem."""
 
     cells: tuple[str, ...]
@@ -95,7 +94,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Page:
+class SweepPage:
     title: str
     family: str
     where: str
@@ -104,10 +103,10 @@ class Page:
     notes: tuple[str, ...]
     summary: str
     legend: tuple[Series, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ChartGroup, ...]
     heads: tuple[str, ...]
-    lines: tuple[Line, ...]
-    baseline: str  # empty where variants have different ones
+    lines: tuple[TableLine, ...]
+    baseline: str  # empty if variants have different ones
 
     @property
     def several_baselines(self) -> bool:
@@ -115,27 +114,27 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What a chart is of: how to get it from a row, how its axis is made and how its values read."""
+class SweepFigure:
+    """What a chart shows: how to get it from a row, how to scale its axis and how to format its values."""
 
     title: str
     note: str
-    get: Callable[[Row], float | None]
+    get: Callable[[PointRow], float | None]
     scale: Callable[[Sequence[float]], Scale]
     show: Callable[[float], str]
     tick: Callable[[float], str]
     one: bool = False
 
 
-def build(sweep: Sweep) -> Page:
+def build(sweep: Sweep) -> SweepPage:
     """Return the page of a sweep."""
-    found = table.rows(sweep)
+    rows = table.rows(sweep)
     varied = sweep.plan.varied
     done, failed = len(sweep.done), len(sweep.failed)
     baselines = set(sweep.plan.baselines().values())
     baseline = baselines.pop() if len(baselines) == 1 else ""
-    summary = f"{done} of {len(found)} points are done" + (f", {failed} failed" if failed else "") + "."
-    return Page(
+    summary = f"{done} of {len(rows)} points are done" + (f", {failed} failed" if failed else "") + "."
+    return SweepPage(
         title=table.title(sweep),
         family=sweep.plan.family.title,
         where=table.where(sweep),
@@ -144,20 +143,20 @@ def build(sweep: Sweep) -> Page:
         notes=sweep.notes,
         summary=summary,
         legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
-        groups=_groups(sweep, found) if varied else (),
+        groups=_groups(sweep, rows) if varied else (),
         heads=("Variant", *varied, "Duration", "Speed-up", *([] if baseline else ["Over"]), "Excessive", "Degree"),
-        lines=tuple(_lines(found, varied)),
+        lines=tuple(_lines(rows, varied)),
         baseline=baseline,
     )
 
 
-def _lines(found: Sequence[Row], varied: Sequence[str]) -> list[Line]:
+def _lines(rows: Sequence[PointRow], varied: Sequence[str]) -> list[TableLine]:
     lines = []
-    for _, group in groupby(found, key=lambda row: row.outcome.point.problem):
+    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
         for number, row in enumerate(group):
             error = row.outcome.error
             lines.append(
-                Line(
+                TableLine(
                     cells=tuple(table.cells(row, varied)),
                     baseline=row.baseline.point.kernel,
                     first=number == 0,
@@ -170,33 +169,33 @@ def _lines(found: Sequence[Row], varied: Sequence[str]) -> list[Line]:
 
 
 def _style(sweep: Sweep, kernel: str) -> Series:
-    number = [one.name for one in sweep.plan.kernels].index(kernel)
-    # The second time around, a colour gets another shape and other dashes.
+    number = [variant.name for variant in sweep.plan.kernels].index(kernel)
+    # When the colours repeat, shapes and dashes are shifted.
     turn = number + number // COLOURS
     return Series(kernel, number % COLOURS, SHAPES[turn % len(SHAPES)], DASHES[turn % len(DASHES)])
 
 
-def _groups(sweep: Sweep, found: Sequence[Row]) -> tuple[Group, ...]:
+def _groups(sweep: Sweep, rows: Sequence[PointRow]) -> tuple[ChartGroup, ...]:
     axis, *others = sweep.plan.varied
-    groups: dict[tuple[int, ...], list[Row]] = {}
-    for row in found:
+    groups: dict[tuple[int, ...], list[PointRow]] = {}
+    for row in rows:
         groups.setdefault(tuple(row.outcome.point.sizes[name] for name in others), []).append(row)
     return tuple(
-        Group(
+        ChartGroup(
             in_words(dict(zip(others, sizes, strict=True))),
-            tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, rows))),
+            tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, members))),
         )
-        for sizes, rows in groups.items()
+        for sizes, members in groups.items()
     )
 
 
-def _chart(sweep: Sweep, figure: Figure, axis: str, rows: Sequence[Row]) -> Chart | None:
-    """Return one chart; None where no point has the figure."""
-    known = [value for row in rows if (value := figure.get(row)) is not None]
-    if not known:
+def _chart(sweep: Sweep, figure: SweepFigure, axis: str, rows: Sequence[PointRow]) -> Chart | None:
+    """Return one chart; None if no point has the value."""
+    values = [value for row in rows if (value := figure.get(row)) is not None]
+    if not values:
         return None
     x = scales.sizes([row.outcome.point.sizes[axis] for row in rows])
-    y = figure.scale(known)
+    y = figure.scale(values)
     series = [
         _drawn(_style(sweep, kernel.name), [row for row in rows if row.kernel == kernel.name], axis, figure, x, y)
         for kernel in sweep.plan.kernels
@@ -212,13 +211,13 @@ def _chart(sweep: Sweep, figure: Figure, axis: str, rows: Sequence[Row]) -> Char
     )
 
 
-def _drawn(style: Series, rows: Sequence[Row], axis: str, figure: Figure, x: Scale, y: Scale) -> Series:
+def _drawn(style: Series, rows: Sequence[PointRow], axis: str, figure: SweepFigure, x: Scale, y: Scale) -> Series:
     marks: list[Mark] = []
     pieces: list[list[str]] = [[]]
     for row in sorted(rows, key=lambda row: row.outcome.point.sizes[axis]):
         size, value = row.outcome.point.sizes[axis], figure.get(row)
         if value is None:
-            pieces.append([])  # a line over a gap would claim what nobody measured
+            pieces.append([])  # a line across a gap would show values that nobody measured
             continue
         mark = Mark(_x(x, size), _y(y, value), f"{style.label}, {axis}={size:,}: {figure.show(value)}")
         marks.append(mark)
@@ -228,15 +227,15 @@ def _drawn(style: Series, rows: Sequence[Row], axis: str, figure: Figure, x: Sca
 
 
 def _x(scale: Scale, value: float) -> float:
-    return round(LEFT + 14 + (RIGHT - LEFT - 28) * scale.place(value), 1)
+    return round(LEFT + 14 + (RIGHT - LEFT - 28) * scale.position(value), 1)
 
 
 def _y(scale: Scale, value: float) -> float:
-    return round(BOTTOM - (BOTTOM - TOP) * scale.place(value), 1)
+    return round(BOTTOM - (BOTTOM - TOP) * scale.position(value), 1)
 
 
 def _apart(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
-    """Return the ticks, without the labels of those that stand too close to the one before."""
+    """Return the ticks, without the labels that are too close to the previous one."""
     shown: list[Tick] = []
     last = -float(WIDTH)
     for tick in ticks:
@@ -247,7 +246,7 @@ def _apart(ticks: tuple[Tick, ...]) -> tuple[Tick, ...]:
 
 
 def _short(count: float) -> str:
-    """Return a power of ten as a tick has room for it: 10 k, 1 M."""
+    """Return a power of ten short enough for a tick label: 10 k, 1 M."""
     for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if count >= size:
             return f"{count / size:g}{letter}"
@@ -255,7 +254,7 @@ def _short(count: float) -> str:
 
 
 FIGURES = (
-    Figure(
+    SweepFigure(
         "Duration, ms",
         "Both axes are logarithmic: a straight line is a power law.",
         lambda row: row.ms,
@@ -263,26 +262,26 @@ FIGURES = (
         lambda value: f"{text.fixed(value, 3)} ms",
         lambda value: f"{value:g}",
     ),
-    Figure(
+    SweepFigure(
         "Speed-up",
-        "The baseline's duration over this variant's at the same problem; 1 is as fast.",
+        "The baseline's duration over this variant's at the same problem; 1 is equally fast.",
         lambda row: row.speedup,
         scales.linear,
         lambda value: f"{value:.2f}×",
         lambda value: f"{value:g}×",
         one=True,
     ),
-    Figure(
+    SweepFigure(
         "Excessive wavefronts",
-        "Logarithmic, and 0 has a line of its own at the bottom: there a variant is free of conflicts.",
+        "Logarithmic, with a separate line for 0 at the bottom: a variant there is conflict-free.",
         lambda row: row.count("excessive"),
         scales.counts,
         text.count,
         _short,
     ),
-    Figure(
+    SweepFigure(
         "Degree, actual over ideal wavefronts",
-        "1 is free of conflicts. Each step doubles.",
+        "1 is conflict-free. Each tick doubles.",
         lambda row: row.count("degree"),
         scales.degrees,
         text.degree,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.doctor import examination
-from ncu_swizzle.doctor.diagnosis import Check, Diagnosis, Outcome, bad, good
+from ncu_swizzle.doctor.diagnosis import Diagnosis, bad, good
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.ncu.system import Ran, System
 from tests.support import process
@@ -127,13 +127,13 @@ def made(**changes: Any) -> Made:
     return replace(well, **merged)
 
 
-def named(found: Diagnosis, name: str) -> Check:
+def named(found: Diagnosis, name: str) -> HealthCheck:
     return next(one for one in found.checks if one.name == name)
 
 
 def test_a_machine_where_all_is_well_has_only_ticks() -> None:
     found = examination.examine(made(), trial=lambda ncu: good("trial", "done"))
-    assert {one.outcome for one in found.checks} == {Outcome.good}
+    assert {one.outcome for one in found.checks} == {Status.good}
     assert found.able
     assert not [one for one in found.checks if one.cure]
     assert named(found, "ncu").said == f"{NCU}, 2025.3.1 (/opt/nvidia)", "the newest"
@@ -225,7 +225,7 @@ def test_each_lack_is_named_with_its_cure(
 def test_a_named_ncu_is_the_one() -> None:
     found = examination.examine(made(), Path(OLDER))
     assert named(found, "ncu").said.endswith("(--ncu)")
-    assert named(examination.examine(made(), Path("/nowhere")), "ncu").outcome is Outcome.bad
+    assert named(examination.examine(made(), Path("/nowhere")), "ncu").outcome is Status.bad
 
 
 def test_a_trial_that_fails_is_a_cross() -> None:

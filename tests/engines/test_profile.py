@@ -157,7 +157,7 @@ def test_what_could_not_be_computed_is_inconclusive_where_it_matters(recorded: R
 
 def test_there_are_no_times_to_judge(recorded: Recorded) -> None:
     one = emulated(recorded("kernel2"))
-    known = baseline.Baseline((baseline.entry([one]),))
+    known = baseline.Baseline((baseline.entry_of([one]),))
     rules = Policy((Rule(MAX_REGRESSION, 5),), known.file)
     checks = judge([one], rules, known).checks
     assert [check.outcome for check in checks] == [Outcome.passed, Outcome.inconclusive]
@@ -169,7 +169,7 @@ def test_a_measured_baseline_says_nothing_of_computed_figures(recorded: Recorded
     measured = dataclasses.replace(recorded("kernel2"), engine="ncu")
     pair = [measured, emulated(recorded("kernel2"))]
     then, now = pair[::-1] if swapped else pair
-    known = baseline.Baseline((baseline.entry([then]),))
+    known = baseline.Baseline((baseline.entry_of([then]),))
     verdict = judge([now], Policy(baseline=known.file), known)
     assert verdict.outcome is Outcome.inconclusive
     assert "none: computed" in str(verdict.checks[0])

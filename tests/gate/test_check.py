@@ -25,7 +25,7 @@ FAIL, PASS, OPEN = Outcome.failed, Outcome.passed, Outcome.inconclusive
 
 def asking(*texts: str, **more: object) -> Policy:
     """Return the policy of options such as ``max-degree LDSM=1``."""
-    rules = tuple(policy.parse(*text.split(" ", 1)) for text in texts)
+    rules = tuple(policy.parse_rule(*text.split(" ", 1)) for text in texts)
     return dataclasses.replace(Policy(rules), **more)  # type: ignore[arg-type]
 
 
@@ -34,7 +34,7 @@ def outcomes(verdict: Verdict) -> dict[tuple[str, str, str], Outcome]:
 
 
 def against(*profiles: Profile) -> Baseline:
-    return Baseline((), Path("base.json")).with_(baseline.entry(one) for one in baseline.group(profiles))
+    return Baseline((), Path("base.json")).with_(baseline.entry_of(one) for one in baseline.grouped_launches(profiles))
 
 
 def with_baseline(*texts: str, **more: object) -> Policy:
@@ -106,7 +106,7 @@ def test_a_kernel_is_known_by_its_function_too_and_by_its_whole_name(recorded: R
     assert judge([library], asking("max-degree void pytorch_flash::flash_fwd_kernel<.*:1")).outcome is PASS
     verdict = judge([measured(recorded("kernel1"))], asking("max-degree kernel:9"))
     assert outcomes(verdict) == {("kernel", "present", ""): OPEN}
-    assert verdict.notes == ("Nothing limits kernel1.",)
+    assert verdict.notes == ("No limit applies to kernel1.",)
 
 
 def test_every_launch_has_to_hold(recorded: Recorded) -> None:
@@ -315,8 +315,8 @@ def test_a_regression_needs_a_baseline() -> None:
 def test_the_same_launch_given_twice_does_not_pass_for_repeatable(recorded: Recorded) -> None:
     one = measured(recorded("kernel2"))
     twice = [one, dataclasses.replace(one, report="copy.ncu-rep")]
-    assert baseline.group(twice) == [(one,)]
-    assert len(baseline.group([one, lasting(one, 1e6)])[0]) == 2
+    assert baseline.grouped_launches(twice) == [(one,)]
+    assert len(baseline.grouped_launches([one, lasting(one, 1e6)])[0]) == 2
 
 
 def test_a_kernel_that_only_got_slower_points_at_its_slowest_line(recorded: Recorded) -> None:
@@ -367,15 +367,15 @@ def test_a_profile_without_counts_is_not_saved(tmp_path: Path, recorded: Recorde
 @pytest.mark.parametrize(
     ("damage", "error", "said"),
     [
-        (lambda text: text[:-20], DamagedFile, "is not whole"),
+        (lambda text: text[:-20], DamagedFile, "is damaged"),
         (lambda text: text.replace('"ideal": 524288', '"ideal": 524287'), DamagedFile, "altered"),
         (lambda text: text.replace('"digest"', '"other"'), DamagedFile, "damaged"),
         (lambda text: text.replace('"schema": 1', '"schema": 9'), BadFile, "schema 9"),
-        (lambda text: "[" * 100_000, DamagedFile, "is not whole"),
+        (lambda text: "[" * 100_000, DamagedFile, "is damaged"),
         (lambda text: "[]", BadFile, "is not a baseline"),
         (lambda text: '{"schema": 1, "kernels": 3}', DamagedFile, "damaged"),
         (lambda text: '{"schema": 1, "kernels": [3]}', DamagedFile, "damaged"),
-        (lambda text: "\udcff", DamagedFile, "is not whole"),
+        (lambda text: "\udcff", DamagedFile, "is damaged"),
     ],
 )
 def test_a_damaged_baseline_is_told(

@@ -33,11 +33,11 @@ def command(*arguments: str, folder: Path, **more: str) -> subprocess.CompletedP
         (("before.json",), 1, "at most 0 allowed"),
         (("before.json", "after.json", "--max-degree", "*=8"), 0, "The gate: pass (8 pass)"),
         (("before.json", "--max-degree", "LDSM=7", "--max-degree", "gone:1"), 1, "1 fail, 1 inconclusive"),
-        (("after.json", "--max-degree", "gone:1"), 5, "no kernel of that name was given"),
+        (("after.json", "--max-degree", "gone:1"), 5, "no profile of a kernel of that name was given"),
         (("kernel2", "--engine", "recorded"), 5, "recorded, not measured"),
         (("kernel2", "--engine", "recorded", "--allow-recorded"), 0, "The gate: pass"),
         (("kernel1", "--engine", "recorded", "--allow-recorded"), 1, "The gate: fail"),
-        (("after.json", "-k", "regex:other"), 5, "no kernel of that name was given"),
+        (("after.json", "-k", "regex:other"), 5, "no profile of a kernel of that name was given"),
     ],
 )
 def test_the_exit_code_is_the_verdict(arguments: tuple[str, ...], status: int, said: str, work: Path) -> None:
@@ -59,12 +59,12 @@ def test_a_machine_without_a_gpu_says_why_it_judges_nothing(tmp_path: Path) -> N
     ("arguments", "said", "hint"),
     [
         (("after.json", "--max-degree", "LDMSS=1"), "unknown access kind", "[KERNEL:][ACCESS=]NUMBER"),
-        (("after.json", "--max-degree", "x"), "'x' is no number", "[KERNEL:][ACCESS=]NUMBER"),
+        (("after.json", "--max-degree", "x"), "'x' is not a number", "[KERNEL:][ACCESS=]NUMBER"),
         (("after.json", "--max-regression", "5"), "needs a baseline", "ncu-swizzle baseline save"),
         (("after.json", "--baseline", "gone.json"), "gone.json does not exist", "ncu-swizzle baseline save"),
         (("after.json", "--baseline", "after.json"), "after.json is not a baseline", "ncu-swizzle baseline save"),
         (("after.json", "--config", "gone.toml"), "gone.toml does not exist", ""),
-        (("after.json", "-k", "("), "is no regular expression", ""),
+        (("after.json", "-k", "("), "is not a valid regular expression", ""),
         (("gone.json",), "gone.json does not exist", "ls swizzle-out"),
         (("after.json", "--junit", "/proc/x.xml"), "cannot write /proc/x.xml", ""),
         ((), "PROFILE", ""),

@@ -8,7 +8,6 @@ import pytest
 
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import checking, config, policy
-from ncu_swizzle.gate.checking import Asked
 from ncu_swizzle.gate.policy import Rule
 
 WHOLE = """
@@ -55,15 +54,15 @@ def test_our_own_file_goes_first_and_strangers_are_passed_by(tmp_path: Path) -> 
 def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ncu-swizzle.toml").write_text("[check]\nmax-degree = 2\nallow-recorded = true\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = checking._policy(Asked((), ((), ("1",), ())), tmp_path)
+    found = checking._policy(CheckOptions((), ((), ("1",), ())), tmp_path)
     assert [rule.limit for rule in found.rules] == [2, 1]
     assert found.limits(("k",), ())["max-degree", ""].limit == 1
     assert found.allow_recorded
-    assert not checking._policy(Asked((), allow_recorded=False), tmp_path).allow_recorded
-    assert checking._policy(Asked((), config="none"), tmp_path).rules == ()
+    assert not checking._policy(CheckOptions((), allow_recorded=False), tmp_path).allow_recorded
+    assert checking._policy(CheckOptions((), config="none"), tmp_path).rules == ()
     (tmp_path / "ncu-swizzle-baseline.json").touch()
-    assert checking._policy(Asked(()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
-    assert checking._policy(Asked((), baseline="none"), tmp_path).baseline is None
+    assert checking._policy(CheckOptions(()), tmp_path).baseline == Path("ncu-swizzle-baseline.json")
+    assert checking._policy(CheckOptions((), baseline="none"), tmp_path).baseline is None
 
 
 @pytest.mark.parametrize(
@@ -72,9 +71,9 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[check]\nmax_degree = 1", "unknown key 'max_degree', did you mean 'max-degree'?"),
         ("[chek]\n", "unknown key 'chek', did you mean 'check'?"),
         ("[[check.rule]]\nkernal = 'x'\nmax-degree = 1", "rule 1: unknown key 'kernal', did you mean 'kernel'?"),
-        ("[[check.rule]]\nkernel = 'x'", "rule 1 limits nothing"),
-        ("[[check.rule]]\nkernel = '('\nmax-degree = 1", "is no regular expression"),
-        ("[[check.rule]]\nkernel = 3\nmax-degree = 1", "are texts"),
+        ("[[check.rule]]\nkernel = 'x'", "rule 1 sets no limit"),
+        ("[[check.rule]]\nkernel = '('\nmax-degree = 1", "is not a valid regular expression"),
+        ("[[check.rule]]\nkernel = 3\nmax-degree = 1", "must be strings"),
         ("[[check.rule]]\naccess = 'LDS'\nmax-regression = 1", "max-regression for LDS accesses"),
         ("[check]\nrule = 3", "no list of tables"),
         ("[check]\nrule = [3]", "rule 1 is no table"),
@@ -118,18 +117,18 @@ def test_settings_that_were_asked_for_must_be_there(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_names_kernels_and_accesses(text: str, rule: Rule) -> None:
-    found = policy.parse("max-excessive", text)
+    found = policy.parse_rule("max-excessive", text)
     assert (found.limit, found.kernel, found.access) == (rule.limit, rule.kernel, rule.access)
 
 
 @pytest.mark.parametrize("text", ["", "x", "LDS=", "nan", "-1", "1.5", "1e400", "(:0", "LDS=0:"])
 def test_mistakes_in_an_option_are_told(text: str) -> None:
     with pytest.raises(NcuSwizzleError, match="--max-excessive") as told:
-        policy.parse("max-excessive", text)
+        policy.parse_rule("max-excessive", text)
     assert told.value.hint
 
 
 def test_an_access_that_nobody_knows_is_a_mistake() -> None:
     with pytest.raises(UsageError, match="unknown access kind 'LDSMM', did you mean 'LDSM'"):
-        policy.check_accesses([policy.parse("max-degree", "LDSMM=1")], ["LDS"])
-    policy.check_accesses([policy.parse("max-degree", "RED=1")], ["RED"])
+        policy.check_accesses([policy.parse_rule("max-degree", "LDSMM=1")], ["LDS"])
+    policy.check_accesses([policy.parse_rule("max-degree", "RED=1")], ["RED"])

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.gate import checking, github, junit, places, sarif
+from ncu_swizzle.gate import github, junit, places, sarif
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Place, Verdict
@@ -151,7 +151,7 @@ def test_the_summary_shows_a_name_as_text(text: str) -> None:
 
 
 def test_json_is_all_that_is_known(three: Verdict) -> None:
-    found = json.loads(checking.to_json(three))
+    found = json.loads(reporting.to_json(three))
     assert (found["schema"], found["outcome"], len(found["checks"])) == (1, "fail", 3)
     first = found["checks"][0]
     assert (first["kernel"], first["actual"], first["limit"]) == ("kernel1", 1_886_388_224, 0)

@@ -30,7 +30,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     source.write_text(wrong, encoding="utf-8")
 
     known = collection.load(kernels)
-    planned = plan.make(known, ["transpose"], VARIANTS, {"n": SIZES})
+    planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
     first = running.run(known, planned, Request("ncu"), place)
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
     assert states == {
@@ -54,7 +54,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     source.write_text(right, encoding="utf-8")
     known = collection.load(kernels)
     again = running.run(
-        known, plan.make(known, ["transpose"], VARIANTS, {"n": SIZES}), Request("ncu"), place, resume=True
+        known, plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES}), Request("ncu"), place, resume=True
     )
     assert not again.failed
     assert not any(one.kept for one in again.outcomes), "the family's sources are others now"

@@ -47,7 +47,9 @@ def test_every_kernel_of_ours_is_declared() -> None:
 def test_differences_are_explained(recorded: Recorded) -> None:
     family, kernel = CATALOG.find("kernel1")
     predictions = prediction.target_predictions(Target(family, kernel, family.problem()))
-    by_access = {check.predicted.access: check for check in prediction.checked_against(predictions, recorded("kernel1"))}
+    by_access = {
+        check.predicted.access: check for check in prediction.checked_against(predictions, recorded("kernel1"))
+    }
     assert {check.verdict for check in by_access.values()} == {"equal"}
     other = {check.predicted.access: check for check in prediction.checked_against(predictions, recorded("kernel2"))}
     assert other["LDSM"].verdict.startswith("differs")
@@ -78,7 +80,9 @@ def test_a_new_variant_needs_no_declaration_of_its_own(tmp_path: Path) -> None:
     family, kernel = collection.load(kernels).find("rotated")
     (tile,) = lookup.tiles_of(Target(family, kernel, family.problem()))
     assert str(tile.mapping.transform) == "Swizzle<3,3,4> by ADD"
-    costly = {one.access for one in prediction.target_predictions(Target(family, kernel, family.problem())) if one.excessive}
+    costly = {
+        one.access for one in prediction.target_predictions(Target(family, kernel, family.problem())) if one.excessive
+    }
     assert costly <= {"LDGSTS"}, "cp.async past L1 wants whole lines moved by XOR; everything else is as with XOR"
 
 

@@ -100,9 +100,9 @@ def rewritten(profile: Profile, change: Callable[[dict[str, Any]], Any]) -> str:
     content = json.loads(profile.to_json())
     del content["digest"]
     change(content)
-    from ncu_swizzle.profiles.model import _digest
+    from ncu_swizzle.digest import sha256_of_json
 
-    return json.dumps({**content, "digest": _digest(content)})
+    return json.dumps({**content, "digest": sha256_of_json(content)})
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ def test_a_checkout_has_one_and_says_when_files_differ(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-qm", "One")
     git(tmp_path, "tag", "-am", "A release", "v1")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert commit.of(tmp_path) == head[:12], "a commit, not a tag"
+    assert commit.commit_of(tmp_path) == head[:12], "a commit, not a tag"
     (tmp_path / "kernel.cu").write_text("two", encoding="utf-8")
-    assert commit.of(tmp_path) == f"{head[:12]}-dirty"
+    assert commit.commit_of(tmp_path) == f"{head[:12]}-dirty"
 
 
 def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert commit.of(tmp_path) == ""
+    assert commit.commit_of(tmp_path) == ""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert commit.of(tmp_path) == ""
+    assert commit.commit_of(tmp_path) == ""

@@ -51,7 +51,7 @@ def test_absurd_counts_are_told_and_never_judged(
     assert any(said in doubt for doubt in sanity.of(profile)), sanity.of(profile)
     warnings = compare([profile]).warnings
     assert any(warning.startswith("kernel2: ") and said in warning for warning in warnings)
-    rules = Policy((policy.parse("max-excessive", "0"), policy.parse("max-degree", "LDSM=1")))
+    rules = Policy((policy.parse_rule("max-excessive", "0"), policy.parse_rule("max-degree", "LDSM=1")))
     verdict = judge.judge([profile], rules)
     assert {check.outcome for check in verdict.checks} == {Outcome.inconclusive}
 

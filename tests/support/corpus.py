@@ -86,8 +86,8 @@ def _show(profiles: Any) -> None:
     """Do with profiles what commands do."""
     found = list(profiles)
     page.render(compare(found))
-    judge.judge(found, Policy((policy.parse("max-excessive", "0"), policy.parse("max-degree", "*=2"))))
-    baseline.entry(found[:1])
+    judge.judge(found, Policy((policy.parse_rule("max-excessive", "0"), policy.parse_rule("max-degree", "*=2"))))
+    baseline.entry_of(found[:1])
     for one in found:
         assert Profile.from_json(one.to_json()) is not None
 
@@ -104,7 +104,7 @@ def _plan(found: collection.Catalog) -> None:
             family.source(kernel)
 
 
-def _check(settings: config.Settings) -> None:
+def _check(settings: config.GateSettings) -> None:
     judge.judge([saved("tma/tma-128")], Policy(settings.rules, None, True))
 
 
@@ -158,7 +158,7 @@ def original(kind: str, source: str) -> bytes:
         "foreign report": recording.read_bytes,
         "facts": lambda: _sealed(json.loads(launch_facts.facts_path(recording).read_text(encoding="utf-8"))),
         "saved profile": lambda: saved(source).to_json().encode(),
-        "baseline": lambda: baseline.Baseline((baseline.entry([saved(source)]),)).to_json().encode(),
+        "baseline": lambda: baseline.Baseline((baseline.entry_of([saved(source)]),)).to_json().encode(),
         "run.json": json.dumps(run, indent=1).encode,
         "family.toml": (paths.kernels() / Path(source).parent / "family.toml").read_bytes,
         "ncu-swizzle.toml": SETTINGS.encode,
@@ -319,7 +319,7 @@ def _same(case: Case, found: Any) -> bool:
     if case.kind.name == "saved profile":
         return bool(found == saved(case.source))
     if case.kind.name == "baseline":
-        return bool(found.entries == (baseline.entry([saved(case.source)]),))
+        return bool(found.entries == (baseline.entry_of([saved(case.source)]),))
     return case.kind.name == "facts" and found[0] == _renamed(case.source)
 
 

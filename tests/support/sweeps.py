@@ -10,7 +10,7 @@ from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import DURATION, KernelId, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from ncu_swizzle.sweep.outcome import Sweep
 from tests.support.recordings import Recorded
 
 
@@ -39,12 +39,12 @@ def transposes(
     """Return a sweep of the transpose family; `failing` says which points ended with an error."""
     wrong = {("transpose-xor", 1024): WrongOutput("out differs by 0.5 of its size", "read it as it was written")}
     failing = wrong if failing is None else failing
-    planned = plan.make(collection.shipped(), ["transpose"], variants, {"n": sizes})
+    planned = plan.make_plan(collection.shipped(), ["transpose"], variants, {"n": sizes})
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))
         profile = None if error else scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2)
-        outcomes.append(Outcome(point, profile, error))
+        outcomes.append(PointOutcome(point, profile, error))
     return Sweep(planned, "recorded", tuple(outcomes))
 
 

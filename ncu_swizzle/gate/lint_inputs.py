@@ -1,0 +1,108 @@
+"""Which kernels a file given to ``ncu-swizzle lint`` stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.catalog import family as family_
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel
+
+DESCRIPTION = "family.toml"
+PROJECTS = ("ncu-swizzle.toml", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class LintOptions:
+    """The command line of ``ncu-swizzle lint``: files, and how a .cu, cubin or PTX file is launched."""
+
+    files: tuple[str, ...]
+    max_degree: tuple[str, ...] = ()
+    description: KernelDescription = KernelDescription()
+    catalogs: tuple[Path, ...] = ()
+    config: str = ""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A source without a description of its launch."""
+
+    name: str
+    reason: str
+
+
+Variant = tuple[Family, Kernel]
+
+
+def variants(options: LintOptions) -> list[Variant | Skipped]:
+    """Return the kernels of all files, each once."""
+    named = [variant for file in options.files for variant in variants_in(file, options)]
+    return list({_identity(variant): variant for variant in named}.values())
+
+
+def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
+    return (None, variant.name) if isinstance(variant, Skipped) else (variant[0].folder, variant[1].name)
+
+
+def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
+    """Yield the kernels of a source, a binary, a family, a catalogue or a project, or the kernel of that name."""
+    path = Path(file)
+    if path.suffix in family_.FILES:
+        yield from _in_source(path, options)
+    elif path.is_dir() or path.name == DESCRIPTION:
+        yield from _in_folder(path if path.is_dir() else path.parent)
+    elif path.name in PROJECTS and path.is_file():
+        catalog = user_kernels.everything((), str(path))
+        yield from _with_source((family, kernel) for family, kernel in catalog if not family.shipped)
+    else:
+        yield user_kernels.everything(options.catalogs, options.config).find(file)
+
+
+def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
+    """Leave out library kernels: their source is not available."""
+    return (variant for variant in variants if not variant[1].library)
+
+
+def _in_folder(folder: Path) -> Iterator[Variant]:
+    if (folder / DESCRIPTION).is_file():
+        beside = collection.load(folder.resolve().parent)
+        yield from _with_source((family, kernel) for family, kernel in beside if family.folder == folder.resolve())
+    else:
+        yield from _with_source(collection.load(folder))
+
+
+def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
+    """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
+    if not file.is_file():
+        raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
+    described = list(_described(file, options))
+    if described and not options.description.typed:
+        yield from described
+        return
+    try:
+        catalog, names = user_kernels.chosen(str(file), options.description, options.catalogs, options.config)
+    except (UnknownKernel, BadFile):
+        raise
+    except NcuSwizzleError as error:
+        if options.description.typed:
+            raise
+        yield Skipped(str(file), f"{error}; {error.hint}" if error.hint else str(error))
+        return
+    yield from map(catalog.find, names)
+
+
+def _described(file: Path, options: LintOptions) -> Iterator[Variant]:
+    folder = file.resolve().parent
+    beside = list(_in_folder(folder)) if (folder / DESCRIPTION).is_file() else []
+    project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder)))
+    seen = set()
+    for family, kernel in (*beside, *project):
+        same = os.path.realpath(family.source(kernel)) == os.path.realpath(file)
+        if same and kernel.name not in seen:
+            seen.add(kernel.name)
+            yield family, kernel
