@@ -170,6 +170,6 @@ def profile(
             programs.refuse_catalogue(reference=reference != AUTO, problem=bool(problem))
             how = request(launch_count=launch_count or any_program.MOST_LAUNCHES, extra=extra, launches=filters)
             program = any_program.Program(rest, Path.cwd())
-            pairs = [pairing.parse(text) for text in pair]
+            pairs = [pairing.forced_pair(text) for text in pair]
             result = any_program.profile(program, how, baseline, pairs, export, force_overwrite, progress)
     output.show(result, formats)

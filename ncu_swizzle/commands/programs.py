@@ -114,7 +114,7 @@ def choice(kernel_name: str, launch: list[int], pair: list[str]) -> Choice:
     """Return which launches of reports are looked at, and which belong together."""
     from ncu_swizzle.profiles import pairing
 
-    return pairing.Choice(kernel_name, tuple(launch), tuple(pairing.parse(text) for text in pair))
+    return pairing.Choice(kernel_name, tuple(launch), tuple(pairing.forced_pair(text) for text in pair))
 
 
 def words(texts: list[str]) -> tuple[str, ...]:

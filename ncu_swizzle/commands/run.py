@@ -57,4 +57,4 @@ def run(
     if json:
         sys.stdout.write(json_.dumps(timing.facts) + "\n")
     else:
-        terminal_times.times(timing, Output())
+        terminal_times.show_times(timing, Output())
