@@ -11,7 +11,7 @@ WARNING = "warning"  # the rule cannot decide, or only in part
 
 @dataclass(frozen=True)
 class Focus:
-    """A metric behind the finding; `good` says that its value is no problem."""
+    """A metric behind the finding; `good` marks a harmless value."""
 
     metric: str
     value: float

@@ -145,7 +145,7 @@ def _verdict(bank_map: BankMap) -> str:
         return ""
     counts: Counts = bank_map.counts
     if not counts.known:
-        return f"{bank_map.access.name}: how its wavefronts form is not known."
+        return f"{bank_map.access.name}: no rule is known for its wavefronts."
     excess = f"{counts.excessive:,} excessive" if counts.excessive else "no conflicts"
     return f"{bank_map.access.name}: {counts.actual:,} wavefronts, {counts.ideal:,} ideal: {excess}."
 
@@ -158,7 +158,7 @@ def _note(bank_map: BankMap, rows: int, columns: int) -> str:
     toy = f" of {bank_map.bank_count}" if bank_map.bank_count != BANKS else ""
     hidden: list[str] = []
     if bank_map.period <= rows < len(bank_map.banks):
-        hidden.append(f"rows after r{rows - 1} repeat")
+        hidden.append(f"rows after r{rows - 1} repeat these")
     elif rows < len(bank_map.banks):
         hidden.append(f"{len(bank_map.banks) - rows} more rows not shown")
     if columns < bank_map.banks.shape[1]:

@@ -147,7 +147,7 @@ def _sentence(comparison: Comparison, classes: Sequence[Counter[tuple[str, str]]
     was, now = mixes[0].total(), mixes[1].total()
     parts = [f"{before} and {after} execute the same number of {text.listed(fixed)}"] if fixed else []
     if was == now and not moved:
-        parts.append("and everything else" if fixed else f"{before} and {after} execute the same instructions")
+        parts.append("and of everything else" if fixed else f"{before} and {after} execute the same instructions")
         return " ".join(parts) + "."
     changes = [f"{_named(key)} {text.difference(classes[0][key], classes[1][key])}" for key in moved[:NAMED]]
     if (instruction_mix.INTEGER, "") in moved[NAMED:]:
