@@ -75,7 +75,7 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[chek]\n", "unknown key 'chek', did you mean 'check'?"),
         ("[[check.rule]]\nkernal = 'x'\nmax-degree = 1", "rule 1: unknown key 'kernal', did you mean 'kernel'?"),
         ("[[check.rule]]\nkernel = 'x'", "rule 1 limits nothing"),
-        ("[[check.rule]]\nkernel = '('\nmax-degree = 1", "is no regular expression"),
+        ("[[check.rule]]\nkernel = '('\nmax-degree = 1", "is not a valid regular expression"),
         ("[[check.rule]]\nkernel = 3\nmax-degree = 1", "are texts"),
         ("[[check.rule]]\naccess = 'LDS'\nmax-regression = 1", "max-regression for LDS accesses"),
         ("[check]\nrule = 3", "no list of tables"),

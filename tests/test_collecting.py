@@ -40,7 +40,7 @@ def words(command: str, launch: Launch = FIRST, kernel: Kernel = FOREIGN) -> lis
     ],
 )
 def test_the_program_is_found_behind_ncu_s_options(command: str, program: str) -> None:
-    assert recollect.parse(command).program == program
+    assert recollect.split_command(command).program == program
 
 
 def test_it_names_section_kernel_and_program() -> None:
