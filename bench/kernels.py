@@ -62,8 +62,8 @@ def worst(kernel: Kernel) -> str:
 def table(timing: Timing, repeats: int) -> str:
     """Return one family's table, under its heading."""
     family, problem, times = timing.family, timing.facts["problem"], medians(timing)
-    unit, amount = terminal_times.rate(family, problem)
-    reference = terminal_times.against(timing)
+    unit, amount = terminal_times.throughput(family, problem)
+    reference = terminal_times.reference_time(timing)
     columns = ["kernel", "degree", "time", unit, "speedup over baseline"]
     lines = [head(*columns, *([f"relative to {reference[0]}"] if reference else []))]
     for kernel in timing.kernels:
@@ -78,7 +78,7 @@ def table(timing: Timing, repeats: int) -> str:
 
 def summarise(timing: Timing) -> str:
     """Return one line: a family's first kernel, and the fastest of those that build on it."""
-    times, reference = medians(timing), terminal_times.against(timing)
+    times, reference = medians(timing), terminal_times.reference_time(timing)
     chain = following(timing.family, timing.family.kernels[0])
     before, after = chain[0], min(chain[1:], key=lambda kernel: times[kernel.name])
     relative = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""

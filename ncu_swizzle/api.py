@@ -110,7 +110,7 @@ def profile_program(
     request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
     request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
-    forced = [pairing.parse(text) for text in listed(pairs)]
+    forced = [pairing.forced_pair(text) for text in listed(pairs)]
     program_ = program_job.Program(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(export) if export is not None else Path(scratch, "run")

@@ -1,5 +1,5 @@
-// What the page can do beyond being read: search, sort, theme, keys, SASS under a line, download.
-// It asks nothing of the network, remembers nothing, and makes text of text only.
+// Search, sorting, themes, shortcuts, SASS below a source line, downloads: the page is complete without them.
+// No network access, no storage; text is only ever inserted as text, never as HTML.
 (() => {
   "use strict";
 
@@ -13,10 +13,10 @@
   };
 
   const button = (text, key, act) => {
-    const made = make("button", text, { type: "button" });
-    if (key) made.append(make("kbd", key));
-    made.addEventListener("click", act);
-    return made;
+    const element = make("button", text, { type: "button" });
+    if (key) element.append(make("kbd", key));
+    element.addEventListener("click", act);
+    return element;
   };
 
   // ------------------------------------------------------------------------------------------ theme
@@ -77,7 +77,7 @@
 
   // -------------------------------------------------------------------------------------------- sort
 
-  // A cell's number, a factor or a change as what it does to 1; null for what is none ("unknown").
+  // A cell's number; a factor (× or ÷) as its ratio. Null for anything else, such as "unknown".
   function number(text) {
     const plain = text.trim().replaceAll(",", "").replaceAll("−", "-").replace(/^\+/, "");
     if (plain === "same") return 0;
@@ -89,7 +89,7 @@
 
   const textOf = (row, column) => row.cells[column]?.textContent.trim() ?? "";
 
-  // Numbers start with the largest, texts with A; a second time turns it round. What is unknown stays last.
+  // Numbers sort largest first, text from A; a second click reverses the order. Unknown values stay last.
   function sort(table, head) {
     const column = [...head.parentElement.cells].indexOf(head);
     const rows = [...table.tBodies[0].rows].map((row) => ({ row, text: textOf(row, column), number: null }));
@@ -122,9 +122,9 @@
   // ------------------------------------------------------------------------------------------ search
 
   function makeSearchable(region) {
-    const what = region.dataset.search;
+    const noun = region.dataset.search;
     const box = make("div", "", { class: "search" });
-    const field = make("input", "", { type: "search", placeholder: `Search ${what}`, "aria-label": `Search ${what}` });
+    const field = make("input", "", { type: "search", placeholder: `Search ${noun}`, "aria-label": `Search ${noun}` });
     const status = make("span", "", { role: "status" });
     box.append(field, status);
     region.before(box);
@@ -153,13 +153,13 @@
   const stored = all('script[type="application/json"]');
   const parsed = new Map();
 
-  // A profile as it was saved, by its label (after its section's prefix where the page has several); null where this
-  // page does not hold it or it cannot be read.
+  // A saved profile by its label (behind its section's prefix if the page has several kernels); null if this page
+  // does not embed it or it cannot be parsed.
   function profile(label) {
     if (!parsed.has(label)) {
-      const found = stored.find((script) => script.dataset.label === label);
+      const match = stored.find((script) => script.dataset.label === label);
       try {
-        parsed.set(label, found ? JSON.parse(found.textContent) : null);
+        parsed.set(label, match ? JSON.parse(match.textContent) : null);
       } catch {
         parsed.set(label, null);
       }
@@ -175,28 +175,28 @@
   }
 
   function makeDownloads() {
-    const place = document.querySelector("#data .data");
-    if (!place) return;
-    for (const script of stored) place.append(button(`Download ${script.dataset.file}`, "", () => download(script)));
+    const buttons = document.querySelector("#data .data");
+    if (!buttons) return;
+    for (const script of stored) buttons.append(button(`Download ${script.dataset.file}`, "", () => download(script)));
   }
 
   // ---------------------------------------------------------------------------- the SASS of a line
 
   const sites = new Map();
 
-  // The rows of a profile's instructions by "file:line", each with all that was inlined there.
+  // A profile's instructions by "file:line"; a line includes everything inlined into it.
   function bySite(label) {
     if (!sites.has(label)) {
-      const found = new Map();
+      const byLine = new Map();
       const table = profile(label)?.instructions;
       const at = table && table.columns.indexOf("stack");
       for (const row of table?.rows ?? []) {
-        for (const place of new Set((table.stacks[row[at]] ?? []).map(([file, line]) => `${file}:${line}`))) {
-          if (!found.has(place)) found.set(place, []);
-          found.get(place).push(row);
+        for (const line of new Set((table.stacks[row[at]] ?? []).map(([file, number]) => `${file}:${number}`))) {
+          if (!byLine.has(line)) byLine.set(line, []);
+          byLine.get(line).push(row);
         }
       }
-      sites.set(label, found);
+      sites.set(label, byLine);
     }
     return sites.get(label);
   }
@@ -239,11 +239,11 @@
     const sides = make("div", "", { class: "sides" });
     const numbers = row.dataset.lines && JSON.parse(row.dataset.lines);
     for (const [side, label] of JSON.parse(panel.dataset.labels).entries()) {
-      const key = panel.dataset.prefix + label; // on a page of several kernels, labels repeat
+      const key = panel.dataset.prefix + label; // labels repeat on a page of several kernels
       const rows = bySite(key).get(`${panel.dataset.path}:${numbers ? numbers[side] : press.textContent}`);
       if (rows) sides.append(listing(key, label, rows));
     }
-    if (!sides.children.length) sides.append(make("p", "The page does not hold the instructions of this line."));
+    if (!sides.children.length) sides.append(make("p", "This page does not embed the instructions of this line."));
     cell.append(sides);
     below.append(cell);
     row.after(below);
@@ -279,10 +279,10 @@
   all(".panel[data-labels]").forEach(makeUnfoldable);
   for (const panel of all(".panel:first-of-type")) {
     const note = panel.parentElement.querySelector(":scope > .note");
-    note?.append(make("span", " Press a line's number for its SASS.", { class: "by-script" }));
+    note?.append(make("span", " Click a line number for its SASS.", { class: "by-script" }));
   }
   makeDownloads();
-  // A link into a folded part opens it, also in browsers that do not by themselves.
+  // A link into a folded part opens it, also in browsers that do not do so themselves.
   const toTarget = () => {
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (target) reveal(target);

@@ -1,4 +1,4 @@
-"""What the excessive wavefronts cost in time, with an interval, up to the next wall."""
+"""Time that removing the excessive wavefronts would save, with an interval, limited by the next bottleneck."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "What the excessive wavefronts cost in time, with an interval, up to the next wall."
+    return "Time that removing the excessive wavefronts would save, with an interval, limited by the next bottleneck."
 
 
 def get_section_identifier():

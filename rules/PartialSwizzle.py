@@ -1,4 +1,4 @@
-"""Conflicts that a swizzle with too narrow a mask leaves."""
+"""Conflicts left by a swizzle whose mask is too narrow."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "Conflicts that a swizzle with too narrow a mask leaves."
+    return "Conflicts left by a swizzle whose mask is too narrow."
 
 
 def get_section_identifier():

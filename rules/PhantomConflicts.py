@@ -1,4 +1,4 @@
-"""What the hardware's bank-conflict counters count besides conflicts."""
+"""Counts of the hardware bank-conflict counters that are not conflicts."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "What the hardware's bank-conflict counters count besides conflicts."
+    return "Counts of the hardware bank-conflict counters that are not conflicts."
 
 
 def get_section_identifier():

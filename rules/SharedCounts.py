@@ -1,4 +1,4 @@
-"""Excess, what is left of a conflict, and the fix to try, from the counts alone."""
+"""Excess, partial conflicts, and the fix to try, from wavefront counts alone."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "SharedExcess, PartialSwizzle and SwizzleAdvice for a launch of which SwizzleWavefronts alone was collected."
+    return "SharedExcess, PartialSwizzle and SwizzleAdvice for launches with only SwizzleWavefronts collected."
 
 
 def get_section_identifier():

@@ -1,4 +1,4 @@
-"""Where warps wait, and which wait surfaces once the conflicts are gone."""
+"""Where warps stall, and which stall dominates once the conflicts are gone."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "Where warps wait, and which wait surfaces once the conflicts are gone."
+    return "Where warps stall, and which stall dominates once the conflicts are gone."
 
 
 def get_section_identifier():

@@ -1,4 +1,4 @@
-"""The swizzle or padding to try, from opcode, width and degree."""
+"""The swizzle or padding to try, given opcode, width and degree."""
 
 from swizzle_pack import frontend
 
@@ -12,7 +12,7 @@ def get_name():
 
 
 def get_description():
-    return "The swizzle or padding to try, from opcode, width and degree."
+    return "The swizzle or padding to try, given opcode, width and degree."
 
 
 def get_section_identifier():

@@ -95,7 +95,7 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_findings(found: Sequence[findings.Found], json: str | None) -> None:
+def show_findings(found: Sequence[findings.LaunchFindings], json: str | None) -> None:
     """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.pack import findings

@@ -47,7 +47,7 @@ def check(ncu: options.NcuOption = None) -> None:
     found = installed.find(ncu)
     listed = installation.check(found)
     terminal_rules.show_listed(found, listed, Output())
-    if not all(one.found for one in listed):
+    if not all(item.found for item in listed):
         raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
 
 

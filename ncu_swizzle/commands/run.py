@@ -43,4 +43,4 @@ def run(
     if json:
         sys.stdout.write(json_.dumps(timing.facts) + "\n")
     else:
-        terminal_times.times(timing, Output())
+        terminal_times.show_times(timing, Output())

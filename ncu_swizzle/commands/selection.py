@@ -24,7 +24,7 @@ class Pairs:
         """Return the pairs; raise UsageError."""
         from ncu_swizzle.profiles import pairing
 
-        return [pairing.parse(text) for text in self.pair]
+        return [pairing.forced_pair(text) for text in self.pair]
 
 
 @dataclass(frozen=True)

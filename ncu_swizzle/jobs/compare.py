@@ -72,7 +72,7 @@ def _is_one_run(texts: Sequence[str]) -> bool:
 
 
 def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> JobResult:
-    rows, columns = arrange([choice.of(report) for report in reports], texts, choice.pairs)
+    rows, columns = arrange([choice.chosen(report) for report in reports], texts, choice.pairs)
     return _laid_out(rows, columns, columns or many_launches.columns(texts), engine)
 
 
@@ -80,9 +80,9 @@ def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
     """Return everything in a run: a catalogue kernel's profiles side by side, or a program's launches."""
     run = run_folder.load(folder)
     if not run.rows:
-        return _laid_out([tuple(choice.of(run.profiles))], (), many_launches.columns([str(folder)]), engine)
+        return _laid_out([tuple(choice.chosen(run.profiles))], (), many_launches.columns([str(folder)]), engine)
     launches = [profile for row in run.rows for profile in row if profile is not None]
-    chosen = {id(profile) for profile in choice.of(launches)}
+    chosen = {id(profile) for profile in choice.chosen(launches)}
     rows = [row for row in run.rows if any(id(profile) in chosen for profile in row)]
     return _laid_out(rows, run.columns, run.columns, engine)
 

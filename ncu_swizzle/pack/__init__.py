@@ -1,3 +1,3 @@
-"""The rule pack: its decisions, which ncu and ncu-swizzle share, and its files, which ncu and ncu-ui load.
-The pack itself lies in rules/; this room is its only importer.
+"""The rule pack in rules/: evaluate its rules, which also run inside ncu, and install its files for ncu and ncu-ui.
+Only this room imports the pack.
 """

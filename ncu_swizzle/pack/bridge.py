@@ -1,4 +1,4 @@
-"""What the rule pack says of a profile: the same decisions, from the same files, that run inside ncu."""
+"""Evaluate the rule pack on a profile: the same files with the same decisions that run inside ncu."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @cache
 def pack(module: str) -> ModuleType:
-    """Import a module of the pack, such as ``rules``, from the folder that ncu is given."""
+    """Import a module of the pack, such as ``rules``, from the folder passed to ncu."""
     folder = str(paths.rules())
     if folder not in sys.path:
         sys.path.append(folder)
@@ -26,34 +26,34 @@ def pack(module: str) -> ModuleType:
 
 
 def facts(profile: Profile) -> Facts:
-    """Return a profile as the pack takes it: the places are those that ncu itself names."""
-    known = pack("facts")
+    """Return a profile in the pack's types; source lines are the ones that ncu itself reports."""
+    types = pack("facts")
     numbers = ((name, profile.number(name)) for name in profile.metrics)
-    result: Facts = known.Facts(
+    result: Facts = types.Facts(
         {name: value for name, value in numbers if value is not None},
         tuple(
-            known.Instruction(
-                executed=one.executed or 0,
-                wavefronts=one.wavefronts or 0,
-                ideal=one.ideal or 0,
-                pc=one.pc,
-                sass=one.sass,
-                access=one.access,
-                file=one.named[0] if one.named else "",
-                line=one.named[1] if one.named else 0,
-                samples=one.samples,
+            types.Instruction(
+                executed=instruction.executed or 0,
+                wavefronts=instruction.wavefronts or 0,
+                ideal=instruction.ideal or 0,
+                pc=instruction.pc,
+                sass=instruction.sass,
+                access=instruction.access,
+                file=instruction.named[0] if instruction.named else "",
+                line=instruction.named[1] if instruction.named else 0,
+                samples=instruction.samples,
             )
-            for one in profile.instructions
+            for instruction in profile.instructions
         ),
     )
     return result
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
-    """Return what all rules of the pack say of the launch."""
+    """Return the findings of all rules for a launch."""
     return tuple(pack("rules").decide_all(facts(profile)))
 
 
 def is_ours(rule: str) -> bool:
-    """Whether a rule that ncu ran is one of the pack's."""
+    """Return whether a rule that ncu ran belongs to the pack."""
     return (paths.rules() / f"{rule}.py").is_file() if rule.isidentifier() else False

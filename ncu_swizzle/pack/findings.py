@@ -1,4 +1,4 @@
-"""The rule pack's findings of profiles, as data."""
+"""The rule pack's findings, as data."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the rules say of one launch."""
+class LaunchFindings:
+    """The findings for one launch."""
 
     label: str
     findings: tuple[Finding, ...]
 
 
-def of(comparison: Comparison) -> tuple[Found, ...]:
-    """Return the findings of every profile of a comparison."""
+def launch_findings(comparison: Comparison) -> tuple[LaunchFindings, ...]:
+    """Return the findings for every profile of a comparison."""
     return tuple(
-        Found(label, bridge.findings(profile))
+        LaunchFindings(label, bridge.findings(profile))
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
     )
 
 
-def rows(found: Sequence[Found]) -> list[dict[str, Any]]:
+def rows(launches: Sequence[LaunchFindings]) -> list[dict[str, Any]]:
     """Return the findings as plain data, one entry per finding."""
-    return [{"label": one.label, **asdict(finding)} for one in found for finding in one.findings]
+    return [{"label": launch.label, **asdict(finding)} for launch in launches for finding in launch.findings]
 
 
-def to_json(found: Sequence[Found]) -> str:
-    return json.dumps({"schema": SCHEMA, "findings": rows(found)}, ensure_ascii=False) + "\n"
+def to_json(launches: Sequence[LaunchFindings]) -> str:
+    """Return the findings as one JSON object."""
+    return json.dumps({"schema": SCHEMA, "findings": rows(launches)}, ensure_ascii=False) + "\n"

@@ -1,7 +1,7 @@
-"""The rule pack as files: what is in it, and copies of it in Nsight Compute's own folders of sections.
+"""The rule pack as files: list its contents, and install copies into Nsight Compute's own section folders.
 
-A copy is ours by its manifest, which names every file with its SHA-256. What is not named there, or was changed since,
-is somebody else's: it is neither replaced nor removed.
+A manifest with the SHA-256 of every file marks a copy as ours. Files that it does not name, or that were changed since,
+are neither replaced nor removed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ LIST_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One rule of the pack, as it presents itself to ncu."""
+class PackRule:
+    """One rule of the pack, as ncu sees it."""
 
     name: str
     section: str
     description: str
 
 
-def rules() -> tuple[Rule, ...]:
-    """Return the rules of the pack, by name."""
+def rules() -> tuple[PackRule, ...]:
+    """Return the rules of the pack, sorted by name."""
     bridge.pack("frontend")
     shells = (_load(file) for file in sorted(paths.rules().glob("*.py")))
     return tuple(
-        Rule(shell.get_identifier(), shell.get_section_identifier(), shell.get_description()) for shell in shells
+        PackRule(shell.get_identifier(), shell.get_section_identifier(), shell.get_description()) for shell in shells
     )
 
 
@@ -52,28 +52,28 @@ def _load(file: Path) -> ModuleType:
 
 
 def sections() -> tuple[str, ...]:
-    """Return the identifiers of the pack's sections, each that of its file's name."""
+    """Return the identifiers of the pack's sections, which are their file names."""
     return tuple(sorted(file.stem for file in paths.rules().glob("*.section")))
 
 
 def contents() -> dict[str, bytes]:
-    """Return every file of the pack by its path in it."""
+    """Return every file of the pack by its relative path."""
     root = paths.rules()
     files = sorted([*root.glob("*.section"), *root.glob("*.py"), *root.glob("swizzle_pack/*.py")])
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
 
 def destinations(given: Path | None) -> list[Path]:
-    """Return the folder given, or that of each version of Nsight Compute that has made one for this user."""
+    """Return the folder given, or the section folder of every Nsight Compute version this user has run."""
     if given is not None:
         return [given]
-    found = sorted(folder for folder in _documents().glob("*/Sections") if folder.is_dir())
-    if not found:
+    folders = sorted(folder for folder in _documents().glob("*/Sections") if folder.is_dir())
+    if not folders:
         raise EnvironmentLacking(
-            f"no folder of sections in {_documents()}",
-            "run ncu --list-sections once, which makes it, or name a folder with --dest",
+            f"no section folder in {_documents()}",
+            "run ncu --list-sections once to create it, or name a folder with --dest",
         )
-    return found
+    return folders
 
 
 def _documents() -> Path:
@@ -84,21 +84,21 @@ def _documents() -> Path:
 
 
 def install(folder: Path) -> list[str]:
-    """Copy the pack there and return the files written; raise NotWritable where a file of another origin is in the way.
+    """Copy the pack there and return the files written; raise NotWritable if a file that is not ours is in the way.
 
-    Nothing is written unless everything can be. An older copy of ours is replaced.
+    Either everything is written or nothing. An older copy of ours is replaced.
     """
     files, ours = contents(), _manifest(folder)
     foreign = [name for name in files if not _is_ours(folder / name, ours.get(name), files[name])]
     if foreign:
         raise NotWritable(
-            f"{folder} holds {', '.join(foreign)}, which ncu-swizzle did not write, or not so",
+            f"{folder} holds {', '.join(foreign)}, which ncu-swizzle did not write or which changed since",
             "move it away, or name another folder with --dest",
         )
     digests = {name: sha256(content) for name, content in files.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / MANIFEST, {"files": {**ours, **digests}})  # first: what is half done can be undone
+        write_json(folder / MANIFEST, {"files": {**ours, **digests}})  # first, so that a partial copy can be removed
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             write_atomically(folder / name, content)
@@ -110,15 +110,15 @@ def install(folder: Path) -> list[str]:
 
 
 def uninstall(folder: Path) -> tuple[list[str], list[str]]:
-    """Remove what `install` wrote there; return the files removed, and those kept because they were changed since."""
+    """Remove what `install` wrote there; return the files removed, and those kept because they changed since."""
     ours = _manifest(folder)
     if not ours:
-        raise BadFile(f"{folder} holds no copy of the rule pack", "ncu-swizzle rules install makes one")
+        raise BadFile(f"{folder} holds no copy of the rule pack", "ncu-swizzle rules install creates one")
     try:
         removed, kept = _remove(folder, ours)
         (folder / MANIFEST).unlink()
     except OSError as error:
-        raise NotWritable(f"cannot remove from {folder}: {error.strerror}", "look at its permissions") from error
+        raise NotWritable(f"cannot remove from {folder}: {error.strerror}", "check its permissions") from error
     return removed, kept
 
 
@@ -135,11 +135,11 @@ def _remove(folder: Path, files: Mapping[str, str]) -> tuple[list[str], list[str
         removed.append(name)
         for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
             compiled.unlink()
-    for inside in {(folder / name).parent for name in files}:
-        for place in (inside / "__pycache__", inside):
-            if place != folder:
+    for parent in {(folder / name).parent for name in files}:
+        for emptied in (parent / "__pycache__", parent):
+            if emptied != folder:
                 with contextlib.suppress(OSError):
-                    place.rmdir()  # only an empty one goes
+                    emptied.rmdir()  # fails unless empty
     return removed, kept
 
 
@@ -148,8 +148,8 @@ def _is_ours(file: Path, recorded: str | None, content: bytes) -> bool:
         return True
     if not file.is_file() or file.is_symlink():
         return False
-    there = file.read_bytes()
-    return there == content or sha256(there) == recorded
+    existing = file.read_bytes()
+    return existing == content or sha256(existing) == recorded
 
 
 def _manifest(folder: Path) -> dict[str, str]:
@@ -160,10 +160,10 @@ def _manifest(folder: Path) -> dict[str, str]:
         content = json.loads(file.read_text(encoding="utf-8"))["files"]
         names = {str(name): str(digest) for name, digest in content.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedFile(f"{file} is not whole: {error}", "remove the pack's files there by hand") from error
+        raise DamagedFile(f"{file} is damaged: {error}", "remove the pack's files there by hand") from error
     outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
     if outside:
-        raise DamagedFile(f"{file} names files outside of its folder: {', '.join(outside)}", "remove it by hand")
+        raise DamagedFile(f"{file} names files outside its folder: {', '.join(outside)}", "remove it by hand")
     return names
 
 
@@ -172,7 +172,7 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Listed:
-    """Whether ncu lists a section or a rule of the pack."""
+    """One section or rule of the pack, and whether ncu lists it."""
 
     kind: str
     name: str
@@ -180,7 +180,7 @@ class Listed:
 
 
 def check(ncu: Path) -> tuple[Listed, ...]:
-    """Ask ncu for its sections and rules with the pack's folder; raise ProgramFailed where it does not answer."""
+    """Ask ncu to list sections and rules with the pack's folder; raise ProgramFailed if it fails."""
     return (
         *_listed(ncu, "section", "--list-sections", sections()),
         *_listed(ncu, "rule", "--list-rules", tuple(rule.name for rule in rules())),
@@ -191,7 +191,7 @@ def _listed(ncu: Path, kind: str, option: str, names: tuple[str, ...]) -> Iterat
     outcome = child.run([str(ncu), "--section-folder", str(paths.rules()), option], LIST_TIMEOUT_S, Path.cwd())
     if outcome.status:
         raise ProgramFailed(
-            f"{ncu} {option} ended with exit code {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            f"{ncu} {option} exited with code {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
             "run it by hand, or name another ncu with --ncu",
         )
     words = {line.split()[0] for line in outcome.log.splitlines() if line.strip()}

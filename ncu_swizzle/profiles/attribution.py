@@ -1,7 +1,7 @@
-"""Which source line an access to shared memory is blamed on.
+"""Blame each shared-memory access on a source line.
 
-The innermost line is often an asm statement in a helper, the outermost one the call of the whole kernel: the line to
-blame is the outermost one whose instructions are mostly accesses.
+The innermost line is often an asm statement in a helper, the outermost the call of the kernel's whole body: the line to
+blame is the outermost one whose instructions are mostly shared-memory accesses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ncu_swizzle.profiles.model import Profile
 
 
 def sites(profile: Profile) -> Iterator[tuple[Instruction, Location]]:
-    """Yield each access that has a source line, and the line to blame for it."""
+    """Yield each access that has a source line, with the line to blame."""
     totals, accesses = _executed(profile.instructions), _executed(profile.shared())
     for access in profile.shared():
         if access.stack:
@@ -23,12 +23,12 @@ def sites(profile: Profile) -> Iterator[tuple[Instruction, Location]]:
 
 
 def _executed(instructions: Iterable[Instruction]) -> Counter[Location]:
-    """Return how often instructions of each line ran, with all that was inlined there; what is unknown counts 0."""
-    found: Counter[Location] = Counter()
-    for one in instructions:
-        for location in dict.fromkeys(one.stack):
-            found[location] += one.executed or 0
-    return found
+    """Return the warp instructions executed per line, inlined ones included; unknown counts are 0."""
+    totals: Counter[Location] = Counter()
+    for instruction in instructions:
+        for location in dict.fromkeys(instruction.stack):
+            totals[location] += instruction.executed or 0
+    return totals
 
 
 def _site(stack: tuple[Location, ...], totals: Mapping[Location, int], accesses: Mapping[Location, int]) -> Location:

@@ -1,6 +1,6 @@
-"""Tables of a profile as pandas DataFrames: counts as ncu counted them, nothing rounded, unknown values NA.
+"""Tables of a profile as pandas DataFrames: ncu's counts, unrounded, unknown values NA.
 
-Each table's columns are defined here once, with their units; the CSV of the command line has the same.
+Columns and their units are defined once, here; the command line's CSV has the same.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
 Row = TypeVar("Row")
 
 COUNT, RATIO, TEXT = "Int64", "Float64", "string"
-STALL = "stall_"  # + the reason: columns of warp samples, one per reason that any instruction has
+STALL = "stall_"  # + the reason: one column of warp samples per reason that occurs
 
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """One column: its unit, what it says, and where a row has it. Any value but a text can be unknown (NA)."""
+    """One column: its unit, its meaning, and how to get it from a row. Any value but text can be unknown (NA)."""
 
     name: str
     dtype: str
@@ -34,97 +34,113 @@ class Column(Generic[Row]):
     get: Callable[[Row], object]
 
 
-class Site(NamedTuple):
-    """An instruction, and the address of the first one of its kernel."""
+class PlacedInstruction(NamedTuple):
+    """An instruction, and the address of its kernel's first instruction."""
 
     instruction: Instruction
     start: int
 
 
-class Line(NamedTuple):
+class LineTotal(NamedTuple):
+    """A source line and its counts."""
+
     file: str
     line: int
     total: Total
 
 
-class Access(NamedTuple):
+class KindTotal(NamedTuple):
+    """An access kind and its counts."""
+
     access: str
     total: Total
 
 
 class Stall(NamedTuple):
+    """A stall reason: its warp samples, and those of all reasons."""
+
     reason: str
     samples: int
     all_samples: int
 
 
-class Named(NamedTuple):
+class NamedMetric(NamedTuple):
+    """A metric under ncu's name."""
+
     name: str
     metric: Metric
 
 
-INSTRUCTIONS: tuple[Column[Site], ...] = (
-    Column("pc", COUNT, "bytes", "address, as in the report", lambda s: s.instruction.pc),
+INSTRUCTIONS: tuple[Column[PlacedInstruction], ...] = (
+    Column("pc", COUNT, "bytes", "address as in the report", lambda s: s.instruction.pc),
     Column("offset", COUNT, "bytes", "from the kernel's first instruction", lambda s: s.instruction.pc - s.start),
     Column("sass", TEXT, "", "the instruction", lambda s: s.instruction.sass),
-    Column("opcode", TEXT, "", "its first word without the predicate", lambda s: s.instruction.opcode),
+    Column("opcode", TEXT, "", "opcode with modifiers, without the predicate", lambda s: s.instruction.opcode),
     Column(
         "class",
         TEXT,
         "",
-        "of the instruction mix",
-        lambda s: instruction_mix.classify(instruction_mix.named(s.instruction)),
+        "class in the instruction mix",
+        lambda s: instruction_mix.classify(instruction_mix.guarded_opcode(s.instruction)),
     ),
-    Column("access", TEXT, "", "LDS, LDSM, STS …; empty: none", lambda s: s.instruction.access),
-    Column("file", TEXT, "", "of the innermost inlined function", lambda s: s.instruction.file),
-    Column("line", COUNT, "", "in that file", lambda s: s.instruction.line or None),
+    Column(
+        "access",
+        TEXT,
+        "",
+        "LDS, LDSM, STS …; empty if it does not access shared memory",
+        lambda s: s.instruction.access,
+    ),
+    Column("file", TEXT, "", "source file of the innermost inlined function", lambda s: s.instruction.file),
+    Column("line", COUNT, "", "line in that file", lambda s: s.instruction.line or None),
     Column(
         "callers",
         TEXT,
         "",
-        "the lines that it was inlined into, innermost first",
+        "lines it was inlined into, innermost first",
         lambda s: " < ".join(f"{file}:{line}" for file, line in s.instruction.stack[1:]),
     ),
-    Column("executed", COUNT, "warps", "that executed it", lambda s: s.instruction.executed),
-    Column("wavefronts", COUNT, "wavefronts", "actual", lambda s: s.instruction.wavefronts),
-    Column("ideal", COUNT, "wavefronts", "the fewest possible", lambda s: s.instruction.ideal),
+    Column("executed", COUNT, "warps", "warp-level executions", lambda s: s.instruction.executed),
+    Column("wavefronts", COUNT, "wavefronts", "actual wavefronts", lambda s: s.instruction.wavefronts),
+    Column("ideal", COUNT, "wavefronts", "fewest wavefronts possible", lambda s: s.instruction.ideal),
     Column("excessive", COUNT, "wavefronts", "actual minus ideal", lambda s: s.instruction.excessive),
     Column("degree", RATIO, "ratio", "actual over ideal", lambda s: s.instruction.degree),
-    Column("samples", COUNT, "warp samples", "of all reasons", lambda s: sum(s.instruction.samples.values())),
+    Column(
+        "samples", COUNT, "warp samples", "samples, all stall reasons", lambda s: sum(s.instruction.samples.values())
+    ),
 )
 
 
 def _totals() -> tuple[Column[Any], ...]:
-    """Return the columns of anything that has a `total`."""
+    """Return the columns shared by rows that have a `total`."""
     return (
-        Column("executed", COUNT, "warps", "that executed an instruction of it", lambda r: r.total.executed),
-        Column("wavefronts", COUNT, "wavefronts", "actual", lambda r: r.total.wavefronts),
-        Column("ideal", COUNT, "wavefronts", "the fewest possible", lambda r: r.total.ideal),
+        Column("executed", COUNT, "warps", "warp-level executions of its instructions", lambda r: r.total.executed),
+        Column("wavefronts", COUNT, "wavefronts", "actual wavefronts", lambda r: r.total.wavefronts),
+        Column("ideal", COUNT, "wavefronts", "fewest wavefronts possible", lambda r: r.total.ideal),
         Column("excessive", COUNT, "wavefronts", "actual minus ideal", lambda r: r.total.excessive),
         Column("degree", RATIO, "ratio", "actual over ideal", lambda r: r.total.degree),
-        Column("samples", COUNT, "warp samples", "of all reasons", lambda r: r.total.samples),
+        Column("samples", COUNT, "warp samples", "samples, all stall reasons", lambda r: r.total.samples),
     )
 
 
-LINES: tuple[Column[Line], ...] = (
-    Column("file", TEXT, "", "the source", lambda r: r.file),
-    Column("line", COUNT, "", "with all that was inlined there", lambda r: r.line),
+LINES: tuple[Column[LineTotal], ...] = (
+    Column("file", TEXT, "", "source file", lambda r: r.file),
+    Column("line", COUNT, "", "line, including everything inlined into it", lambda r: r.line),
     *_totals(),
 )
-ACCESSES: tuple[Column[Access], ...] = (
-    Column("access", TEXT, "", "LDS, LDSM, STS …; most wavefronts first", lambda r: r.access),
-    Column("transfer", TEXT, "", "what moves from where to where", lambda r: TRANSFERS.get(r.access, "")),
+ACCESSES: tuple[Column[KindTotal], ...] = (
+    Column("access", TEXT, "", "LDS, LDSM, STS …, most wavefronts first", lambda r: r.access),
+    Column("transfer", TEXT, "", "source and destination of the data", lambda r: TRANSFERS.get(r.access, "")),
     *_totals(),
 )
 STALLS: tuple[Column[Stall], ...] = (
-    Column("reason", TEXT, "", "why a warp did not issue; selected: it did", lambda r: r.reason),
-    Column("samples", COUNT, "warp samples", "most first", lambda r: r.samples),
-    Column("share", RATIO, "%", "of the profile's samples", lambda r: 100 * r.samples / r.all_samples),
+    Column("reason", TEXT, "", "stall reason; `selected` means that the warp issued", lambda r: r.reason),
+    Column("samples", COUNT, "warp samples", "samples, most first", lambda r: r.samples),
+    Column("share", RATIO, "%", "share of the profile's samples", lambda r: 100 * r.samples / r.all_samples),
 )
-METRICS: tuple[Column[Named], ...] = (
-    Column("name", TEXT, "", "ncu's own", lambda r: r.name),
-    Column("value", "object", "see unit", "a number, or a text", lambda r: r.metric.value),
-    Column("unit", TEXT, "", "ncu's own", lambda r: r.metric.unit),
+METRICS: tuple[Column[NamedMetric], ...] = (
+    Column("name", TEXT, "", "ncu's name", lambda r: r.name),
+    Column("value", "object", "see unit", "number or text", lambda r: r.metric.value),
+    Column("unit", TEXT, "", "ncu's unit", lambda r: r.metric.unit),
 )
 COLUMNS: dict[Kind, tuple[Column[Any], ...]] = {
     "instructions": INSTRUCTIONS,
@@ -136,66 +152,66 @@ COLUMNS: dict[Kind, tuple[Column[Any], ...]] = {
 
 
 def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
-    """Return one table of a profile, its columns those of `COLUMNS`; raise ValueError for another kind.
+    """Return one table of a profile with the columns in `COLUMNS`; raise ValueError for an unknown kind.
 
-    The instructions have a further column of warp samples for each stall reason.
+    Instructions have one more column of warp samples per stall reason.
     """
     if kind not in COLUMNS:
-        raise ValueError(f"there is no table {kind!r}: name one of {', '.join(COLUMNS)}")
+        raise ValueError(f"no table is called {kind!r}: choose one of {', '.join(COLUMNS)}")
     rows = list(_rows(profile, kind))
     table = frame(COLUMNS[kind], rows)
     if kind != "instructions":
         return table
     samples = [instruction.samples for instruction in profile.instructions]
-    reasons = sorted({reason for one in samples for reason in one})
+    reasons = sorted({reason for counts in samples for reason in counts})
     return table.assign(
-        **{f"{STALL}{reason}": pd.Series([one.get(reason, 0) for one in samples], dtype=COUNT) for reason in reasons}
+        **{f"{STALL}{reason}": pd.Series([c.get(reason, 0) for c in samples], dtype=COUNT) for reason in reasons}
     )
 
 
 def of_comparison(comparison: Comparison, kind: Kind = "instructions") -> pd.DataFrame:
-    """Return the tables of all profiles, one below the other, behind the columns `profile` (its label) and `engine`.
+    """Return the stacked tables of all profiles, led by the columns `profile` (its label) and `engine`.
 
-    A stall reason that a profile has no samples of counts 0 there.
+    A stall reason without samples in a profile counts 0 there.
     """
-    return _together(list(zip(comparison.labels, comparison.profiles, strict=True)), kind)
+    return _stacked(list(zip(comparison.labels, comparison.profiles, strict=True)), kind)
 
 
 def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions") -> pd.DataFrame:
-    """Return the tables of several comparisons; a profile is called by its kernel and, in a pair, its label."""
+    """Return the stacked tables of several comparisons; a profile is named by its kernel and, in a pair, its label."""
     named = [
-        (label if one.title in ("", label) else f"{one.title}: {label}", profile)
-        for one in comparisons
-        for label, profile in zip(one.labels, one.profiles, strict=True)
+        (label if comparison.title in ("", label) else f"{comparison.title}: {label}", profile)
+        for comparison in comparisons
+        for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
     ]
-    return _together(named, kind)
+    return _stacked(named, kind)
 
 
-def _together(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
+def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
     tables = [of_profile(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
     columns = [column.name for column in COLUMNS[kind]]
     stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]
-    together = pd.concat(filled, ignore_index=True)
-    return together.astype(dict.fromkeys(stalls, COUNT)).fillna(dict.fromkeys(stalls, 0))
+    stacked = pd.concat(filled, ignore_index=True)
+    return stacked.astype(dict.fromkeys(stalls, COUNT)).fillna(dict.fromkeys(stalls, 0))
 
 
 def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
     if kind == "instructions":
         start = min((i.pc for i in profile.instructions), default=0)
-        return (Site(instruction, start) for instruction in profile.instructions)
+        return (PlacedInstruction(instruction, start) for instruction in profile.instructions)
     if kind == "lines":
-        return (Line(file, line, total) for (file, line), total in profile.lines.items())
+        return (LineTotal(file, line, total) for (file, line), total in profile.lines.items())
     if kind == "accesses":
-        return (Access(access, total) for access, total in profile.accesses.items())
+        return (KindTotal(access, total) for access, total in profile.accesses.items())
     if kind == "stalls":
         stalls = profile.stalls
         return (Stall(reason, samples, sum(stalls.values()) or 1) for reason, samples in stalls.items())
-    return (Named(name, metric) for name, metric in profile.metrics.items())
+    return (NamedMetric(name, metric) for name, metric in profile.metrics.items())
 
 
 def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the table of these rows."""
-    # By way of objects: an integer beside a None would become a float.
+    """Return these rows as a table."""
+    # As objects first: an integer beside a None would become a float.
     cells = {column.name: [column.get(row) for row in rows] for column in columns}
     return pd.DataFrame(cells, dtype="object").astype({column.name: column.dtype for column in columns})

@@ -1,8 +1,8 @@
-"""Which launches of several reports belong together.
+"""Pair the launches of several reports.
 
-A row has one launch of each report, None where a report has none for it. Two launches are of the same kernel where
-function, grid, block and occurrence agree; else where the function's short name without template arguments and its
-occurrence do, which a changed tile size or type leaves alone.
+A row has one launch of each report, None if a report has no match. Two launches match if function, grid, block and
+occurrence agree; else if the function's short name without template arguments and its occurrence do, which survives a
+changed tile size or type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Row = tuple[Profile | None, ...]
 
 @dataclass(frozen=True)
 class Forced:
-    """A pair that the user wants: how the launch of the first report is named, and how that of the others."""
+    """A pair that the user asked for: the name of the launch in the first report, and its name in the others."""
 
     before: str
     after: str
@@ -32,32 +32,32 @@ class Forced:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which launches of reports are looked at, and which of them belong together whatever their names."""
+    """Which launches to use, and which to pair regardless of their names."""
 
-    kernel_name: str = ""  # as `matches` takes it
+    kernel_name: str = ""  # as in `matches`
     launches: tuple[int, ...] = ()
     pairs: tuple[Forced, ...] = ()
 
-    def of(self, profiles: Sequence[Profile]) -> list[Profile]:
-        """Return the launches that are looked at; raise UsageError where there are none."""
+    def chosen(self, profiles: Sequence[Profile]) -> list[Profile]:
+        """Return the chosen launches; raise UsageError if there are none."""
         return select(profiles, self.kernel_name, self.launches)
 
 
 EVERYTHING = Choice()
 
 
-def parse(text: str) -> Forced:
-    """Read ``A=B``; each side is a name, ``regex:EXPRESSION`` or the number of a launch. Raises UsageError."""
+def forced_pair(text: str) -> Forced:
+    """Parse ``A=B``; each side is a name, ``regex:EXPRESSION`` or a launch number. Raises UsageError."""
     before, equals, after = text.partition("=")
     if not equals or not before or not after:
-        raise UsageError(f"--pair {text}: this is not A=B", "--pair old_kernel=new_kernel, --pair 0=3")
+        raise UsageError(f"--pair {text} is not of the form A=B", "--pair old_kernel=new_kernel, --pair 0=3")
     return Forced(before, after)
 
 
 def matches(profile: Profile, wanted: str) -> bool:
-    """Return whether a launch is meant by a name (its own, the catalogue's), regex:EXPRESSION or its number.
+    """Return whether a launch matches a name (its own or the catalogue's), regex:EXPRESSION or a launch number.
 
-    Raises UsageError where the expression is none.
+    Raises UsageError if the expression is not valid.
     """
     kernel = profile.kernel
     if wanted.isdecimal():
@@ -68,90 +68,91 @@ def matches(profile: Profile, wanted: str) -> bool:
     try:
         expression = re.compile(wanted.removeprefix(REGEX))
     except re.error as error:
-        raise UsageError(f"{wanted} is no regular expression: {error}", "regex:softmax.*") from error
+        raise UsageError(f"{wanted} is not a valid regular expression: {error}", "regex:softmax.*") from error
     return bool(expression.search(kernel.function) or expression.search(kernel.name))
 
 
 def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequence[int] = ()) -> list[Profile]:
-    """Return the launches of such a name and number; raise UsageError where there are none."""
-    found = [
-        one
-        for one in profiles
-        if (not kernel_name or matches(one, kernel_name)) and (not launches or one.launch.index in launches)
+    """Return the launches with this name and one of these numbers; raise UsageError if there are none."""
+    selected = [
+        profile
+        for profile in profiles
+        if (not kernel_name or matches(profile, kernel_name)) and (not launches or profile.launch.index in launches)
     ]
-    if profiles and not found:
-        asked = [f"--kernel-name {kernel_name}"] if kernel_name else []
-        asked += [f"--launch {number}" for number in launches]
+    if profiles and not selected:
+        filters = [f"--kernel-name {kernel_name}"] if kernel_name else []
+        filters += [f"--launch {number}" for number in launches]
         raise UsageError(
-            f"no kernel fits {' '.join(asked)}", f"there are: {named(profiles)}; --kernel-name regex:PART searches"
+            f"no kernel matches {' '.join(filters)}",
+            f"available: {launch_list(profiles)}; --kernel-name regex:PART matches part of a name",
         )
-    return found
+    return selected
 
 
-def named(profiles: Sequence[Profile]) -> str:
+def launch_list(profiles: Sequence[Profile]) -> str:
     """Return the launches in a sentence: numbers and short names, the first few of many."""
-    shown = [f"{one.launch.index} {demangled.shorten(one.kernel.function or one.kernel.name)}" for one in profiles]
+    shown = [f"{p.launch.index} {demangled.shorten(p.kernel.function or p.kernel.name)}" for p in profiles]
     more = [f"{len(shown) - MOST_NAMED} more"] if len(shown) > MOST_NAMED else []
     return ", ".join([*shown[:MOST_NAMED], *more])
 
 
 def rows(reports: Sequence[Sequence[Profile]], forced: Sequence[Forced] = ()) -> list[Row]:
-    """Return one row per launch of the first report, then the launches of the others that fit none.
+    """Return one row per launch of the first report, then the unmatched launches of the others.
 
-    One launch against one needs no equal name: that is how two variants are compared. Raises NotComparable where
-    there are several reports and nothing of the first fits anything, UsageError where a forced pair is not there.
+    If every report has a single launch, names need not match: that is how two variants are compared. Raises
+    NotComparable if nothing in the first report has a match, UsageError if a forced pair does not exist.
     """
     first, *others = reports
     if not others:
-        return [(one,) for one in first]
+        return [(profile,) for profile in first]
     columns = [_partners(first, other, forced) for other in others]
-    made: list[Row] = [(one, *(column.get(place) for column in columns)) for place, one in enumerate(first)]
+    paired: list[Row] = [(profile, *(c.get(index) for c in columns)) for index, profile in enumerate(first)]
     if not any(column for column in columns):
-        sides = " and ".join(f"[{named(report)}]" for report in reports)
-        raise NotComparable(f"no kernel of one report is in another: {sides}", "say which belong together: --pair A=B")
+        sides = " and ".join(f"[{launch_list(report)}]" for report in reports)
+        raise NotComparable(f"the reports have no kernel in common: {sides}", "pair kernels by name: --pair A=B")
     for number, (other, column) in enumerate(zip(others, columns, strict=True)):
-        for one in _without(other, column):
-            made.append((None, *(one if place == number else None for place in range(len(others)))))
-    return made
+        for profile in _without(other, column):
+            paired.append((None, *(profile if index == number else None for index in range(len(others)))))
+    return paired
 
 
 def _partners(first: Sequence[Profile], other: Sequence[Profile], forced: Sequence[Forced]) -> dict[int, Profile]:
-    """Return for places in the first report the launch of the other that belongs there."""
+    """Return the matching launches of the other report, keyed by index in the first."""
     if len(first) == len(other) == 1:
         return {0: other[0]}
-    found: dict[int, Profile] = {}
+    partners: dict[int, Profile] = {}
     free = list(other)
     for pair in forced:
-        left = [place for place, one in enumerate(first) if place not in found and matches(one, pair.before)]
-        right = [one for one in free if matches(one, pair.after)]
+        left = [index for index, p in enumerate(first) if index not in partners and matches(p, pair.before)]
+        right = [profile for profile in free if matches(profile, pair.after)]
         if not left or not right:
             side, wanted, report = ("first", pair.before, first) if not left else ("second", pair.after, other)
-            raise UsageError(f"--pair: the {side} report has no {wanted}", f"it has: {named(report)}")
-        found |= zip(left, right, strict=False)
-        free = _without(free, found)
-    for key in (_exact, _loose):
-        waiting = dict(zip(_keys(free, key), free, strict=True))
-        unpaired = [place for place in range(len(first)) if place not in found]
-        keys = _keys([first[place] for place in unpaired], key)
-        found |= {place: waiting[one] for place, one in zip(unpaired, keys, strict=True) if one in waiting}
-        free = _without(free, found)
-    return found
+            raise UsageError(f"--pair: the {side} report has no {wanted}", f"it has: {launch_list(report)}")
+        partners |= zip(left, right, strict=False)
+        free = _without(free, partners)
+    for criterion in (_exact, _loose):
+        candidates = dict(zip(_keys(free, criterion), free, strict=True))
+        unpaired = [index for index in range(len(first)) if index not in partners]
+        keys = _keys([first[index] for index in unpaired], criterion)
+        partners |= {index: candidates[key] for index, key in zip(unpaired, keys, strict=True) if key in candidates}
+        free = _without(free, partners)
+    return partners
 
 
-def _without(profiles: Sequence[Profile], found: Mapping[int, Profile]) -> list[Profile]:
-    taken = {id(one) for one in found.values()}
-    return [one for one in profiles if id(one) not in taken]
+def _without(profiles: Sequence[Profile], partners: Mapping[int, Profile]) -> list[Profile]:
+    taken = {id(profile) for profile in partners.values()}
+    return [profile for profile in profiles if id(profile) not in taken]
 
 
-def _keys(profiles: Sequence[Profile], key: Callable[[Profile], Hashable]) -> list[Hashable]:
-    """Return each launch's key with the number of those before it that have the same."""
+def _keys(profiles: Sequence[Profile], criterion: Callable[[Profile], Hashable]) -> list[Hashable]:
+    """Return each launch's key, numbered among launches with the same key."""
     seen: Counter[Hashable] = Counter()
-    made: list[Hashable] = []
+    keys: list[Hashable] = []
     for profile in profiles:
-        own = key(profile)
-        made.append((own, seen[own]))
-        seen[own] += 1
-    return made
+        key = criterion(profile)
+        keys.append((key, seen[key]))
+        seen[key] += 1
+    return keys
 
 
 def _exact(profile: Profile) -> Hashable:

@@ -1,7 +1,7 @@
-"""The ncu command that collects what a report lacks, made of the command that made the report.
+"""The ncu command that collects what a report lacks, derived from the command that produced the report.
 
-A report keeps ncu's whole command line, its words joined by spaces: where words held spaces themselves, nobody can
-tell any more, so the program's part is repeated as it stands.
+A report stores ncu's command line with its words joined by spaces: quoting is lost, so the program's part is repeated
+verbatim.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from ncu_swizzle.profiles.model import Profile
 
 SECTION = "SwizzleConflicts"
 UNKNOWN_PROGRAM = "PROGRAM"
-MOST_MANGLED = 120  # characters; a longer name helps nobody on a command line
+MOST_MANGLED = 120  # characters; longer names do not belong on a command line
 
 
 def _options(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Options of ncu's that no value follows.
+# ncu options without a value.
 FLAGS = _options(
     "-f --force-overwrite --nvtx --null-stdin --call-stack --csv --quiet --verbose --open-in-ui --details-all "
     "--print-fp --print-rule-details --disable-profiler-start-stop --lockstep-kernel-launch "
     "--section-folder-restore --list-sections --list-sets --list-metrics --list-rules --query-metrics --list-chips "
     "-h --help -v --version"
 )
-# Options that say how the program is run and where ncu looks; the others say what is collected, of which kernels.
+# Options that say how the program runs and where ncu looks; the others select metrics and kernels.
 KEPT = _options(
     "--profile-from-start --target-processes --target-processes-filter --replay-mode --app-replay-match "
     "--app-replay-mode --clock-control --cache-control --devices --nvtx --nvtx-include --nvtx-exclude --range-filter "
     "--disable-profiler-start-stop --null-stdin --config-file --config-file-path --preload-library --kill "
     "--check-exit-code --source-folders"
 )
-# With these, the occurrences in the report are not those in the program.
+# With these, a launch's occurrence in the report differs from its occurrence in the program.
 SKIPPING = _options("-s --launch-skip --launch-skip-before-match --kernel-id --filter-mode")
 CHOOSING = _options("-k --kernel-name --kernel-name-base -c --launch-count") | SKIPPING
 
 
 @dataclass(frozen=True)
 class Session:
-    """A command line of ncu's: its options with their values, and the program with its arguments."""
+    """An ncu command line: its options with their values, and the program with its arguments."""
 
     options: tuple[tuple[str, ...], ...] = ()
     program: str = ""
 
 
-def parse(command: str) -> Session:
-    """Split a command line as reports keep it; empty where it is none of ncu's."""
-    words = [(found.group(), found.start()) for found in re.finditer(r"\S+", command)]
+def split_command(command: str) -> Session:
+    """Split a command line as stored in a report; empty if it is not one of ncu's."""
+    words = [(word.group(), word.start()) for word in re.finditer(r"\S+", command)]
     options: list[tuple[str, ...]] = []
     position = 1
     while position < len(words):
@@ -74,14 +74,14 @@ def parse(command: str) -> Session:
 
 
 def command(profile: Profile) -> str:
-    """Return what to type to collect all that is read of this very kernel, with the program where it is known."""
-    session = parse(profile.command)
+    """Return the command that collects every metric for this very launch, with its program if known."""
+    session = split_command(profile.command)
     return _command(session, KEPT, _filter(profile, session))
 
 
 def command_for_all(profile: Profile) -> str:
-    """Return what to type to collect it of all kernels that the profile's report is of."""
-    return _command(parse(profile.command), KEPT | CHOOSING, [])
+    """Return the command that collects every metric for all kernels of the profile's report."""
+    return _command(split_command(profile.command), KEPT | CHOOSING, [])
 
 
 def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
@@ -94,7 +94,7 @@ def _command(session: Session, kept: frozenset[str], chosen: list[str]) -> str:
 
 
 def _filter(profile: Profile, session: Session) -> list[str]:
-    """Return the options that choose this kernel; none for a range, whose kernels are not known."""
+    """Return the options that select this launch; none for a range or graph, whose kernels are not known."""
     launch, kernel = profile.launch, profile.kernel
     if launch.workload != "kernel":
         return []
@@ -102,5 +102,5 @@ def _filter(profile: Profile, session: Session) -> list[str]:
         chosen = ["--kernel-name-base", "mangled", "--kernel-name", kernel.mangled]
     else:
         chosen = ["--kernel-name", demangled.function(kernel.function) or kernel.name]
-    known = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
-    return [*chosen, *(["--launch-skip", str(launch.occurrence)] if known else []), "--launch-count", "1"]
+    countable = launch.occurrence and not SKIPPING & {option[0] for option in session.options}
+    return [*chosen, *(["--launch-skip", str(launch.occurrence)] if countable else []), "--launch-count", "1"]

@@ -1,4 +1,4 @@
-"""What is said of profiles side by side: the verdict in one sentence, and warnings."""
+"""The verdict on profiles side by side, in one sentence, and the warnings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ Named = Sequence[tuple[str, Profile]]
 
 
 def speedup(profiles: Sequence[Profile]) -> float | None:
+    """Return the first duration over the second; None if either is unknown."""
     if len(profiles) < 2 or not profiles[0].duration_ns or not profiles[1].duration_ns:
         return None
     return profiles[0].duration_ns / profiles[1].duration_ns
 
 
 def verdict(named: Named) -> str:
+    """Return what happened to the excessive wavefronts and the time, in one sentence."""
     if len(named) == 1:
         return f"{_waste(*named[0])}."
     (before_label, before), (after_label, after) = named[:2]
@@ -27,8 +29,8 @@ def verdict(named: Named) -> str:
         return f"{before_label} and {after_label} cannot be judged: {_unknown(before, after)}."
     if was == now == 0:
         pace = _pace(before, after)
-        said = f"Neither {before_label} nor {after_label} has excessive wavefronts"
-        return f"{said}; {after_label} {pace}." if pace else f"{said}."
+        neither = f"Neither {before_label} nor {after_label} has excessive wavefronts"
+        return f"{neither}; {after_label} {pace}." if pace else f"{neither}."
     change = f"{after_label} {_change(was, now, before_label)}"
     if before.total.degree and after.total.degree:
         change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
@@ -43,7 +45,7 @@ def _change(was: int, now: int, before: str) -> str:
         return f"removes {was - now:,} of the {was:,} excessive wavefronts of {before}"
     if was < now:
         return f"adds {now - was:,} excessive wavefronts to the {was:,} of {before}"
-    return f"has as many excessive wavefronts as {before}: {now:,}"
+    return f"has the same number of excessive wavefronts as {before}: {now:,}"
 
 
 def _waste(label: str, profile: Profile) -> str:
@@ -52,7 +54,7 @@ def _waste(label: str, profile: Profile) -> str:
         return f"{label} cannot be judged: {_unknown(profile)}"
     if not total.excessive:
         return f"{label} has no excessive shared-memory wavefronts"
-    return f"{label} spends {total.excessive:,} excessive wavefronts, {total.degree:.2f} times the ideal number"
+    return f"{label} has {total.excessive:,} excessive wavefronts: {total.degree:.2f}x as many wavefronts as needed"
 
 
 def _unknown(*profiles: Profile) -> str:
@@ -68,11 +70,11 @@ def _pace(before: Profile, after: Profile) -> str:
         return ""
     change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
     times = f"{before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
-    where = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
-    return f"was {change}, {where}: {times}" if where else f"is {change}: {times}"
+    source = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
+    return f"was {change}, {source}: {times}" if source else f"is {change}: {times}"
 
 
-# What has to agree before two profiles' times, and mostly their counts, mean the same.
+# What has to agree for the times of two profiles, and mostly their counts, to be comparable.
 _CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
     ("GPU", lambda p: p.machine.gpu),
     ("problem", lambda p: in_words(p.problem)),
@@ -80,27 +82,28 @@ _CONDITIONS: tuple[tuple[str, Callable[[Profile], str]], ...] = (
     ("driver", lambda p: p.machine.driver),
     ("CUDA", lambda p: p.machine.cuda),
     ("ncu", lambda p: p.machine.ncu),
-    ("engine", lambda p: "" if p.beside else p.engine),  # whose wavefronts are computed, but not its times
+    ("engine", lambda p: "" if p.beside else p.engine),  # with `beside`, only its wavefronts are computed
 )
 
 
 def warnings_of(named: Named) -> list[str]:
-    found = []
+    """Return what makes the comparison doubtful: differing conditions, missing metrics, implausible values."""
+    warnings = []
     for what, get in _CONDITIONS:
         values = {label: get(profile) for label, profile in named if get(profile)}
         if len(set(values.values())) > 1:
-            found.append(f"Not the same {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
-    found += [note for _, profile in named for note in profile.notes]
+            warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
+    warnings += [note for _, profile in named for note in profile.notes]
     for label, profile in named:
         if profile.missing:
-            found.append(
+            warnings.append(
                 f"{label} lacks {', '.join(profile.missing)}{_because(profile)}. "
                 f"Collect it with: {recollect.command(profile)}"
             )
-        found += [f"{label}: {doubt}." for doubt in sanity.of(profile)]
-    return found
+        warnings += [f"{label}: {doubt}." for doubt in sanity.doubts(profile)]
+    return warnings
 
 
 def _because(profile: Profile) -> str:
     workload = profile.launch.workload
-    return "" if workload == "kernel" else f" (it is a {workload}, of which ncu counts nothing per instruction)"
+    return "" if workload == "kernel" else f" (ncu has no per-instruction counts for a {workload})"

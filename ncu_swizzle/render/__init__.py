@@ -1,3 +1,3 @@
-"""View data and what shows it: HTML, Markdown, the terminal, CSV, JSON.
-Profiles and comparisons come in, text goes out; nothing is looked up or measured.
+"""Turn profiles and comparisons into HTML, Markdown, terminal output, CSV and JSON.
+Everything rendered comes in as data: nothing here looks up a kernel or measures one.
 """

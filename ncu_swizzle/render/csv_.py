@@ -7,9 +7,9 @@ from ncu_swizzle.profiles.comparison import Comparison
 
 
 def to_csv(*comparisons: Comparison) -> str:
-    """Return one row per instruction and profile: the columns of `frames.INSTRUCTIONS` behind profile and engine.
+    """Return one row per instruction and profile: profile, engine, the columns of `frames.INSTRUCTIONS`, stall reasons.
 
-    After them comes one per stall reason. A count that the report lacks is empty. Of several comparisons, a profile is
-    called by the kernel's title and, where that has several, its label.
+    A count that the report lacks is empty. With several comparisons, a profile is named by its kernel's title, and by
+    its label too if the kernel has several profiles.
     """
     return str(frames.of_comparisons(comparisons).to_csv(index=False, lineterminator="\n"))

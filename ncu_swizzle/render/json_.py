@@ -1,4 +1,4 @@
-"""A result as JSON: what the terminal and the report show, and the profiles that it was made from."""
+"""A result as JSON: everything that the terminal and the report show, and the profiles behind it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def to_json(result: JobResult) -> str:
         content |= {
             "verdict": many_launches.verdict(result.comparisons),
             "warnings": list(result.notes),
-            "kernels": [_kernel(one) for one in result.comparisons],
-            "comparisons": [{"title": one.title, **_comparison(one)} for one in result.comparisons],
+            "kernels": [_kernel(comparison) for comparison in result.comparisons],
+            "comparisons": [{"title": each.title, **_comparison(each)} for each in result.comparisons],
         }
     content["files"] = [str(file) for file in result.files]
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _kernel(one: Comparison) -> dict[str, Any]:
-    """Return a launch or a pair in short, lists with a value per profile."""
+def _kernel(comparison: Comparison) -> dict[str, Any]:
+    """Return a launch or a pair in brief: each list has one value per profile."""
     return {
-        "title": one.title,
-        "function": one.profiles[-1].kernel.function,
-        "labels": list(one.labels),
-        "launch": [p.launch.index for p in one.profiles],
-        "grid": [list(p.grid) for p in one.profiles],
-        "block": [list(p.block) for p in one.profiles],
-        "duration_ns": [p.duration_ns for p in one.profiles],
-        "excessive": [many_launches.excess(p) for p in one.profiles],
-        "degree": [p.total.degree for p in one.profiles],
+        "title": comparison.title,
+        "function": comparison.profiles[-1].kernel.function,
+        "labels": list(comparison.labels),
+        "launch": [p.launch.index for p in comparison.profiles],
+        "grid": [list(p.grid) for p in comparison.profiles],
+        "block": [list(p.block) for p in comparison.profiles],
+        "duration_ns": [p.duration_ns for p in comparison.profiles],
+        "excessive": [many_launches.excess(p) for p in comparison.profiles],
+        "degree": [p.total.degree for p in comparison.profiles],
     }
 
 
@@ -61,7 +61,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "stalls": _rows(comparison.stalls.reset_index()),
         "mix": _mix(comparison),
         "lines": _rows(comparison.lines),
-        "findings": findings.rows(findings.of(comparison)),
+        "findings": findings.rows(findings.launch_findings(comparison)),
         "profiles": [json.loads(profile.to_json()) for profile in comparison.profiles],
     }
 

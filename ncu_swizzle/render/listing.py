@@ -1,4 +1,4 @@
-"""The catalogue as a reader wants it: tables for a terminal, Markdown for the documentation, data for a program."""
+"""The catalogue: tables for the terminal, Markdown for the documentation, plain data for programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def recorded_on(family: Family, kernel: Kernel) -> str:
-    """Return the GPU that the kernel was recorded on, such as h100; empty where it was not."""
+    """Return the GPU that the kernel was recorded on, such as h100; empty if it has no recording."""
     report = paths.recording(family.name, kernel.name) if family.shipped else None
     return report.parent.parent.name if report else ""
 
 
 def limits(parameter: Parameter) -> str:
-    """Return which values a parameter can take, in words."""
+    """Return the values that a parameter accepts, in words."""
     return f"a multiple of {parameter.multiple}" if parameter.multiple > 1 else f"at least {parameter.smallest}"
 
 
 def data(catalog: Catalog) -> list[dict[str, Any]]:
-    """Return everything that family.toml says, as plain data."""
+    """Return the contents of every family.toml as plain data."""
     return [
         {
             "family": family.name,
@@ -54,19 +54,19 @@ def data(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def _near(folder: Path) -> str:
-    """Return a folder as seen from the current one, where it lies below that."""
+    """Return a folder relative to the current one if it lies below it."""
     here = Path.cwd()
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
 def table(family: Family) -> Table:
-    """Return one family for a terminal."""
+    """Return one family as a terminal table."""
     from rich.markup import escape
     from rich.table import Table
 
     sizes = ", ".join(f"{parameter.name} {parameter.default}" for parameter in family.parameters)
-    where = "" if family.shipped else f", in {_near(family.folder)}"
-    title = escape(f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{where}")
+    location = "" if family.shipped else f", in {_near(family.folder)}"
+    title = escape(f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{location}")
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for column in ("kernel", "what it shows", "recorded on"):
         table.add_column(column)
@@ -79,14 +79,14 @@ def table(family: Family) -> Table:
 
 
 def markdown(catalog: Catalog) -> str:
-    """Return the whole catalogue as the page of the documentation."""
+    """Return the whole catalogue as a page of the documentation."""
     return "\n".join(["# The catalogue", "", INTRODUCTION, *map(_section, catalog.families)])
 
 
 INTRODUCTION = """\
 Written by `ncu-swizzle list --markdown` from `kernels/*/family.toml`. The degree is actual over ideal wavefronts per
-access kind, predicted by arithmetic and held against the recordings by a test. An article is one of the four that
-the project grew from; a kernel without one is a library's, for comparison.
+access kind, predicted by arithmetic and checked against the recordings by a test. An article is one of the four that
+the project grew from; a kernel without one comes from a library, for comparison.
 """
 
 

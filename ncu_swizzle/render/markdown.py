@@ -1,4 +1,4 @@
-"""A comparison as Markdown: fits a pull request's comment and GitHub's step summary."""
+"""A comparison as Markdown that fits a pull-request comment and GitHub's step summary."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ncu_swizzle.render.view.source import Highlight
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 STALLS_SHOWN = 6
 INSTRUCTIONS_SHOWN = 5
-MOST_PARTS = 3  # of many kernels, shown in full
-MOST_ROWS = 100  # of many kernels, listed
+MOST_PARTS = 3  # kernels shown in full
+MOST_ROWS = 100  # kernels listed
 NO_SOURCE: Highlight = lambda text, path: ()  # noqa: E731 - Markdown shows no source
 NO_TILES: TilesOf = lambda profile: ()  # noqa: E731 - nor bank maps
-MOST_COLUMNS = 6  # profiles beside each other; more do not fit a comment
+MOST_COLUMNS = 6  # profiles side by side; more do not fit a comment
 
 
 def render(comparison: Comparison) -> str:
-    """Return the report as Markdown, from the same view data as the page; the same text for the same comparison."""
+    """Return the report as Markdown, from the page's view data; the same comparison gives the same text."""
     return _joined(_parts(document.build(comparison, NO_SOURCE, NO_TILES)))
 
 
 def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
-    """Return several comparisons as Markdown: a table of all, the worst in full; one alone as `render`."""
+    """Return several comparisons as Markdown: a table of all and the worst in full; a single one as `render` does."""
     if len(comparisons) == 1:
         return render(comparisons[0])
     page = document.build_page(
@@ -46,7 +46,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     pace = ["speed-up"] if page.compares else []
     parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "ms", *pace], rows, words=4))
     if len(page.rows) > MOST_ROWS:
-        parts.append(f"{len(page.rows) - MOST_ROWS} more are in the HTML report.\n")
+        parts.append(f"{len(page.rows) - MOST_ROWS} more in the HTML report.\n")
     for part in page.parts:
         parts.append(f"#### {escape(part.name)}\n")
         parts += _parts(part.report)[1:]
@@ -62,13 +62,13 @@ def _joined(parts: Iterable[str]) -> str:
     text = ""
     for part in parts:
         if len((text + part).encode()) > MOST_BYTES:
-            return f"{text}The rest does not fit here; the HTML report has it.\n"
+            return f"{text}Truncated to fit; the HTML report has everything.\n"
         text += f"{part}\n"
     return text
 
 
 def escape(text: str) -> str:
-    """Return a text that Markdown shows as it is, on one line and inside a table; it mentions and links nobody."""
+    """Return text that Markdown shows verbatim, on one line, also in a table; it mentions and links nobody."""
     line = " ".join(text.split())
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         line = line.replace(character, entity)
@@ -77,12 +77,12 @@ def escape(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as code; a backtick in it would end that, so it becomes an apostrophe."""
+    """Return text as inline code; a backtick would end it and becomes an apostrophe."""
     return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """Return a table; all but the first `words` columns are numbers, to the right."""
+    """Return a table; all columns but the first `words` are numbers, right-aligned."""
     marks = [" --- " if column < words else " ---: " for column in range(len(heads))]
     lines = [f"|{'|'.join(marks)}|", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join([f"| {' | '.join(heads)} |", *lines]) + "\n"
@@ -119,17 +119,17 @@ def _accesses(report: Report) -> list[str]:
         for row in kind.rows[:MOST_COLUMNS]
     ]
     if not rows:
-        return ["No shared-memory access was counted.\n"]
+        return ["No shared-memory accesses were counted.\n"]
     heads = ["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"]
     parts = ["#### Wavefronts by access\n", _table(heads, rows, words=3)]
     if report.phantoms:
-        said = "; ".join(f"{escape(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
-        parts.append(f"Phantom conflicts, counted by the hardware where no wavefront is excessive: {said}.\n")
+        counters = "; ".join(f"{escape(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
+        parts.append(f"Phantom conflicts (hardware counters above zero without any excessive wavefront): {counters}.\n")
     return parts
 
 
 def _columns(report: Report) -> list[str]:
-    """Return the heads of a table with one column per profile, and the change after the second."""
+    """Return the heads of a table with one column per profile and a change column after the second."""
     heads = [escape(label) for label in report.labels[:MOST_COLUMNS]]
     return [*heads[:2], "change", *heads[2:]] if report.compares else heads
 
@@ -171,28 +171,34 @@ def _mix(report: Report) -> list[str]:
 
 def _worst(report: Report) -> list[str]:
     """Return the instructions with most excess, of the first profiles that have any."""
-    found = [
-        [escape(table.label), _code(row.sass), *([_code(row.place)] if row.place else [""]), row.excessive, row.degree]
+    rows = [
+        [
+            escape(table.label),
+            _code(row.sass),
+            *([_code(row.source)] if row.source else [""]),
+            row.excessive,
+            row.degree,
+        ]
         for table in report.instructions[:MOST_COLUMNS]
         for row in _excessive(table.rows)[:INSTRUCTIONS_SHOWN]
     ]
-    if not found:
+    if not rows:
         return []
-    table = _table(["profile", "instruction", "source", "excessive", "degree"], found, words=3)
+    table = _table(["profile", "instruction", "source", "excessive", "degree"], rows, words=3)
     return [f"<details><summary>Worst instructions</summary>\n\n{table}\n</details>\n"]
 
 
 def _rules(report: Report) -> list[str]:
-    """Return what the rule pack finds to gain, profile by profile."""
-    said = [
+    """Return the rule pack's optimizations and warnings, profile by profile."""
+    items = [
         f"- **{escape(group.label)}**, {escape(card.title)}: {escape(card.message)}"
         for group in report.findings[:MOST_COLUMNS]
         for card in group.cards
         if card.kind != KINDS["ok"]
     ]
-    if not said:
+    if not items:
         return []
-    return ["<details><summary>What the rules say</summary>\n\n" + "\n".join(said) + "\n\n</details>\n"]
+    return ["<details><summary>Rule findings</summary>\n\n" + "\n".join(items) + "\n\n</details>\n"]
 
 
 def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:
@@ -200,4 +206,4 @@ def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:
 
 
 def _origin(report: Report) -> list[str]:
-    return [f"<sub>{escape(report.conditions)} · made by ncu-swizzle</sub>\n"]
+    return [f"<sub>{escape(report.conditions)} · made with ncu-swizzle</sub>\n"]

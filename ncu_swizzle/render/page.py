@@ -1,6 +1,6 @@
-"""The report: a `Comparison` as one HTML file; the only importer of Jinja and Pygments.
+"""The report: a `Comparison` as one HTML file. Only this module imports Jinja and Pygments.
 
-The page is complete without JavaScript. The one script that may run is named by its hash in the page's policy.
+The page is complete without JavaScript; its content security policy allows one script, by hash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.tiles import lookup
 from ncu_swizzle.tiles.declaration import Tile
 
-# The first that a token belongs to gives its CSS class; whatever is not here is plain.
+# The first match gives a token's CSS class; other tokens are plain.
 _KINDS = (
     (Comment.Preproc, "pre"),
     (Comment.PreprocFile, "pre"),
@@ -41,16 +41,16 @@ _KINDS = (
     (Literal, "str"),
 )
 
-HEAD, LEAST_WIDTH = 56, 480  # pixels: room for a picture's title, and for its line of text
+HEAD, LEAST_WIDTH = 56, 480  # pixels: the height of a picture's title, the width of its text
 
 
 def render(comparison: Comparison) -> str:
-    """Return the report as one HTML document: no network, the same bytes for the same comparison."""
+    """Return the report as one self-contained HTML document; the same comparison gives the same bytes."""
     return _page("report.html", report=document.build(comparison, highlight, declared_tiles))
 
 
 def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), title: str = "") -> str:
-    """Return several comparisons as one HTML document: a table of all, the worst in full; one alone as `render`."""
+    """Return several comparisons as one HTML document: a table of all and the worst in full; one as `render` does."""
     if len(comparisons) == 1:
         return render(comparisons[0])
     title = title or f"{len(comparisons)} kernels"
@@ -64,7 +64,7 @@ def _page(template: str, **content: object) -> str:
 
 
 def render_card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> str:
-    """Return what a notebook shows of profiles: a piece of HTML with its own styles, no document."""
+    """Return profiles as a notebook shows them: an HTML fragment with inline styles."""
     return environment().get_template("card.html").render(card=card.card(profiles, comparison))
 
 
@@ -74,7 +74,7 @@ def render_banks(maps: Sequence[BankMap], title: str) -> str:
 
 
 def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
-    """Return bank maps as one SVG picture, one below the other."""
+    """Return bank maps as one SVG, stacked vertically."""
     pictures = banks.pictures(maps)
     tops = [sum(p.height + HEAD for p in pictures[:number]) for number in range(len(pictures) + 1)]
     return (
@@ -90,12 +90,12 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
 
 
 def declared_tiles(profile: Profile) -> Sequence[Tile]:
-    """Return the tiles of a shipped kernel's launch, for its bank maps; nothing for any other kernel."""
+    """Return the tiles of a shipped kernel's launch, for its bank maps; none for any other kernel."""
     return lookup.declared(profile.kernel.family, profile.kernel.name, profile.problem)
 
 
 def prepare(sources: Mapping[str, str]) -> None:
-    """Do what takes longest while there is time: highlight sources, compile the templates."""
+    """Do the slow parts early: highlight these sources (path → text) and compile the templates."""
     for path, text in sources.items():
         highlight(text, path)
     for name in environment().list_templates(extensions=["html"]):
@@ -103,7 +103,7 @@ def prepare(sources: Mapping[str, str]) -> None:
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """Templates compiled before; where they cannot be kept, they are compiled again, that is all."""
+    """Cache of compiled templates; if it is not writable, they are compiled again each time."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         with contextlib.suppress(OSError):
@@ -113,8 +113,8 @@ class _Compiled(FileSystemBytecodeCache):
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment: autoescape on, an undefined name is an error."""
-    made = Environment(
+    """Return the Jinja environment: autoescape on, undefined names are errors."""
+    templates = Environment(
         loader=FileSystemLoader(paths.reports()),
         bytecode_cache=_Compiled(str(user_cache.folder() / "templates")),
         autoescape=True,
@@ -123,12 +123,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    return made
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+    return templates
 
 
 def highlight(text: str, path: str) -> Sequence[Line]:
-    """Split a source into its lines, and these into tokens: Python by its suffix, all else as CUDA C++."""
+    """Split a source into lines of tokens: as Python if the path ends in .py, else as CUDA C++."""
     return _highlighted(text, "python" if path.endswith(".py") else "cuda")
 
 
@@ -155,7 +155,7 @@ def _kind(token: _TokenType) -> str:
 
 
 def _append(line: list[Token], kind: str, text: str) -> None:
-    """Add to a line, to its last token where that is of the same kind."""
+    """Append text to a line, merging it into a last token of the same kind."""
     if line and line[-1].kind == kind:
         text = line.pop().text + text
     if text:

@@ -1,4 +1,4 @@
-"""Times of kernels, on a terminal of 80 columns."""
+"""Kernel times on an 80-column terminal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rich.markup import escape
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Problem
 from ncu_swizzle.profiles.result import Timing
-from ncu_swizzle.render.terminal_tables import new_table
+from ncu_swizzle.render.terminal_tables import plain_table
 from ncu_swizzle.texts import in_words
 
 
-def rate(family: Family, problem: Problem) -> tuple[str, float]:
-    """Return the unit of a family's rate, and how much of it one launch does, times milliseconds."""
+def throughput(family: Family, problem: Problem) -> tuple[str, float]:
+    """Return the unit of a family's throughput, and the work of one launch: divide by ms to get that unit."""
     flops = evaluate(family.flops, problem)
     return ("TFLOP/s", flops / 1e9) if flops else ("GB/s", evaluate(family.bytes, problem) / 1e6)
 
 
-def against(timing: Timing) -> tuple[str, float] | None:
-    """Return what kernels are held against and its milliseconds: the library's, or copying as many bytes."""
+def reference_time(timing: Timing) -> tuple[str, float] | None:
+    """Return the reference and its milliseconds: the library kernel's, or a plain copy's; None if neither ran."""
     library = next((kernel.name for kernel in timing.kernels if kernel.library), None)
     if library:
         return library, median(timing.facts["times_ms"][library])
@@ -29,16 +29,16 @@ def against(timing: Timing) -> tuple[str, float] | None:
     return ("a plain copy", median(copying)) if copying else None
 
 
-def times(timing: Timing, console: Console) -> None:
-    """Print the median time of each kernel, its rate, and its ratios to the first and to the reference."""
+def show_times(timing: Timing, console: Console) -> None:
+    """Print each kernel's error, median time, throughput, speed-up over the first, and share of the reference."""
     family, kernels, facts = timing.family, timing.kernels, timing.facts
     machine, problem = facts["machine"], facts["problem"]
-    unit, amount = rate(family, problem)
+    unit, amount = throughput(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
-    reference = against(timing)
+    reference = reference_time(timing)
     console.print(f"{escape(family.title)}, {escape(in_words(problem))}".removesuffix(", "))
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
-    table = new_table("", "kernel")
+    table = plain_table("", "kernel")
     rates = (unit,) if amount else ()
     for title in ("error", "median", *rates, "speed-up", *([f"of {reference[0]}"] if reference else [])):
         table.add_column(title, justify="right")

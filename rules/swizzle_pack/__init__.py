@@ -1,11 +1,11 @@
-"""What ncu-swizzle's rules know about shared memory: decisions over plain data, and how ncu is told of them.
+"""ncu-swizzle's shared-memory rules: decisions over plain data, and a frontend that reports them to ncu.
 
-The rules beside this folder are shells around it. It uses Python's standard library alone (and NvRules, inside ncu),
-so that Nsight Compute can run it, and ncu-swizzle too: both say the same of the same launch.
+The rule files beside this folder are thin shells around it. It needs only Python's standard library (and NvRules inside
+ncu), so that both Nsight Compute and ncu-swizzle run it and give the same findings for the same launch.
 
-    facts       what is known of a launch, read from ncu's action or given by ncu-swizzle
-    finding     what a rule says
+    facts       what a report says about a launch, read from ncu's action or supplied by ncu-swizzle
+    finding     what a rule reports
     excess, phantom, partial, advice, cost, stalls      one decision each: facts -> findings
-    rules       the decisions by the rules' names
+    rules       the decisions by rule name
     frontend    findings -> ncu
 """

@@ -1,4 +1,4 @@
-"""What is known of one profiled launch: its metrics, and what each instruction did to shared memory."""
+"""One profiled launch as the rules see it: its metrics, and each instruction's shared-memory counts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 IDEAL = "memory_l1_wavefronts_shared_ideal"
 EXECUTED = "inst_executed"
-DURATION = "gpu__time_duration.sum"
+
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 MOST = 1e30  # far beyond any count, size, time or rate
-MOST_PERCENT = 105.0  # clocks and passes differ a little
+MOST_PERCENT = 105.0  # clocks and replay passes differ a little
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st, _op_atom, + .sum
 
-# Instructions that access shared memory. Others (a generic LD, HGMMA) do where ncu counted wavefronts of them.
+# Instructions that access shared memory. Others (a generic LD, HGMMA) do if ncu counted wavefronts for them.
 SHARED = frozenset({"LDS", "LDSM", "STS", "STSM", "ATOMS", "LDGSTS"})
-UNKNOWN = "unknown"  # the kind of an access whose text is
-NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
+UNKNOWN = "unknown"  # the kind of an access whose SASS is not in the report
+NEVER = "@!PT"  # the guard of instructions that are always predicated off, such as the LDS around LDGSTS
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Warp-level executions, and wavefronts, of one instruction or of several together."""
+    """Warp-level executions and wavefronts of one or several instructions."""
 
     executed: int = 0
     wavefronts: int = 0
@@ -36,13 +36,13 @@ class Counts:
 
     @property
     def degree(self) -> float:
-        """Actual over ideal wavefronts: 1 without conflicts. Wavefronts per request would call a wide load one."""
+        """Actual over ideal wavefronts: 1 without conflicts. Wavefronts per request would flag wide loads."""
         return self.wavefronts / self.ideal if self.ideal else 1.0
 
 
 @dataclass(frozen=True)
 class Instruction(Counts):
-    """One SASS instruction; `access` is empty where it does not touch shared memory, `samples` count stalls."""
+    """One SASS instruction; `access` is empty if it does not access shared memory, `samples` are by stall reason."""
 
     pc: int = 0
     sass: str = ""
@@ -56,71 +56,70 @@ class Instruction(Counts):
         return opcode(self.sass)
 
     @property
-    def place(self) -> str:
-        """The file's name and the line, such as ``gemm.cuh:42``; empty where ncu knows no line."""
+    def source(self) -> str:
+        """The file name and line, such as ``gemm.cuh:42``; empty if ncu knows no line."""
         return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}" if self.file else ""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One launch: numbers by ncu's names, texts are left out; instructions in the order of their addresses."""
+    """One launch: numeric metrics by ncu's names, and instructions in address order."""
 
     metrics: Mapping[str, float]
     instructions: tuple[Instruction, ...] = ()
 
     def number(self, name: str) -> float | None:
-        """Return a metric, or None where the report lacks it or it cannot be."""
+        """Return a metric; None if the report lacks it or its value is implausible."""
         value = self.metrics.get(name)
-        return value if value is not None and abs(value) < MOST else None  # NaN is not less either
+        return value if value is not None and abs(value) < MOST else None  # false for NaN, too
 
     def share(self, name: str) -> float | None:
-        """Return a percentage of a peak as a share of 1; None where the report lacks it or it cannot be."""
+        """Return a percentage of peak as a fraction; None if the report lacks it or its value is implausible."""
         value = self.number(name)
         return value / 100 if value is not None and 0 <= value <= MOST_PERCENT else None
 
     @property
     def total(self) -> Counts:
-        """All shared-memory accesses; a range or a graph has no instructions, but the totals of its metrics."""
+        """All shared-memory accesses; a range or graph has no instructions, only its metrics' totals."""
         if self.instructions:
-            return add(self.accesses())
+            return added(self.accesses())
         return Counts(*(int(self.number(name) or 0) for name in (EXECUTED, WAVEFRONTS, IDEAL)))
 
     def accesses(self) -> Iterator[Instruction]:
-        return (one for one in self.instructions if one.access)
+        """Yield the instructions that access shared memory."""
+        return (instruction for instruction in self.instructions if instruction.access)
 
     def excessive(self) -> list[Instruction]:
-        """Return the accesses with excessive wavefronts, the worst first."""
-        found = [one for one in self.accesses() if one.excessive > 0]
-        return sorted(found, key=lambda one: (-one.excessive, one.pc))
+        """Return the accesses with excessive wavefronts, worst first."""
+        return sorted((i for i in self.accesses() if i.excessive > 0), key=lambda i: (-i.excessive, i.pc))
 
     def stalls(self) -> dict[str, int]:
-        """Return the warp samples of the whole launch by reason, most first; "selected" is no stall."""
-        found = {
+        """Return the launch's warp samples by reason, most first; "selected" is not a stall."""
+        samples = {
             name[len(STALLED) :]: int(value)
             for name, value in self.metrics.items()
             if name.startswith(STALLED) and not name.endswith("_not_issued") and value > 0
         }
-        return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))
+        return dict(sorted(samples.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def add(parts: Iterable[Counts]) -> Counts:
+def added(parts: Iterable[Counts]) -> Counts:
+    """Return the sum of counts."""
     counts = list(parts)
-    return Counts(
-        sum(one.executed for one in counts), sum(one.wavefronts for one in counts), sum(one.ideal for one in counts)
-    )
+    return Counts(sum(c.executed for c in counts), sum(c.wavefronts for c in counts), sum(c.ideal for c in counts))
 
 
-def by(parts: Iterable[Instruction], key: Callable[[Instruction], Any]) -> dict[Any, Counts]:
-    """Return the counts of instructions with equal keys together, the most excessive first."""
+def grouped(instructions: Iterable[Instruction], key: Callable[[Instruction], Any]) -> dict[Any, Counts]:
+    """Return the summed counts of instructions with equal keys, most excessive first."""
     groups: dict[Any, list[Counts]] = {}
-    for one in parts:
-        groups.setdefault(key(one), []).append(one)
-    sums = {name: add(group) for name, group in groups.items()}
+    for instruction in instructions:
+        groups.setdefault(key(instruction), []).append(instruction)
+    sums = {name: added(group) for name, group in groups.items()}
     return dict(sorted(sums.items(), key=lambda entry: (-entry[1].excessive, str(entry[0]))))
 
 
 def opcode(sass: str) -> str:
-    """Return an instruction's name with its modifiers, without its guard."""
+    """Return an instruction's opcode with modifiers, without its guard."""
     words = sass.split()
     if words and words[0].startswith("@"):
         words = words[1:]
@@ -128,9 +127,9 @@ def opcode(sass: str) -> str:
 
 
 def access(sass: str, wavefronts: int | None) -> str:
-    """Return the kind of shared-memory access (LDS, LDSM, …) of an instruction, empty where it is none.
+    """Return the kind of shared-memory access (LDS, LDSM, …) of an instruction; empty if it is not one.
 
-    A report without cubins has no texts; what has wavefronts is an access there too.
+    A report without cubins has no SASS; an instruction with wavefronts is an access there too.
     """
     if not sass:
         return UNKNOWN if wavefronts else ""
@@ -139,20 +138,15 @@ def access(sass: str, wavefronts: int | None) -> str:
 
 
 def missing(facts: Facts) -> list[str]:
-    """Return what every decision here rests on and the report lacks."""
+    """Return the metrics that every rule needs and the report lacks."""
     return [name for name in (WAVEFRONTS, IDEAL) if name not in facts.metrics]
 
 
 # ------------------------------------------------------------------------------------------- from ncu's action
 
 
-def from_action(action: Any) -> Facts:
-    """Return what an action of NvRules or ncu_report knows; whatever it lacks is left out."""
-    return Facts(numbers(action), instructions(action))
-
-
 def instructions(action: Any) -> tuple[Instruction, ...]:
-    """Return an action's instructions in the order of their addresses; none of a range or a graph."""
+    """Return an action's instructions in address order; none for a range or graph."""
     per_pc = {name: _instances(action, name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
     reasons = {
         name[len(STALLED) :]: _instances(action, name)
@@ -164,14 +158,14 @@ def instructions(action: Any) -> tuple[Instruction, ...]:
 
 
 def numbers(action: Any) -> dict[str, float]:
-    """Return an action's metrics that are numbers, by name."""
-    found: dict[str, float] = {}
+    """Return an action's numeric metrics by name."""
+    values: dict[str, float] = {}
     for name in action.metric_names():
         metric = action.metric_by_name(name)
         value = metric.value() if metric is not None and metric.has_value() else None
         if isinstance(value, (int, float)):
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _instances(action: Any, name: str) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""What a rule says of a launch: plain data, whoever prints it."""
+"""What a rule reports about a launch, as plain data."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 OK = "ok"  # informative
 OPTIMIZATION = "optimization"  # something to gain
-WARNING = "warning"  # the answer cannot be given, or not wholly
+WARNING = "warning"  # the rule cannot decide, or only in part
 
 
 @dataclass(frozen=True)
 class Focus:
-    """A metric that the finding rests on; `good` says that its value is nothing to worry about."""
+    """A metric behind the finding; `good` marks a harmless value."""
 
     metric: str
     value: float
@@ -21,7 +21,7 @@ class Focus:
 
 @dataclass(frozen=True)
 class Marker:
-    """A remark at an instruction (`pc`), or at a source line (`file` and `line`)."""
+    """An annotation at an instruction (`pc`) or a source line (`file` and `line`)."""
 
     text: str
     pc: int = 0
@@ -31,9 +31,9 @@ class Marker:
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; the cells of a column are all texts, all whole numbers or all fractions.
+    """A titled table; a column's cells are all text, all integers or all floats.
 
-    A cell that begins with @sass: or @source: is a link of ncu's: ``@source:FILE:LINE:TEXT@``.
+    A cell that starts with @sass: or @source: is an ncu link: ``@source:FILE:LINE:TEXT@``.
     """
 
     title: str
@@ -43,9 +43,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says. `saving` is the share of the kernel's duration that could be saved, in percent.
+    """What one rule reports. `saving` is the estimated saving in percent of the kernel's duration.
 
-    `low` and `high` are the interval around it. All three are None where the rule does not estimate.
+    `low` and `high` are its interval. All three are None if the rule does not estimate a saving.
     """
 
     rule: str
@@ -66,6 +66,6 @@ def listed(parts: list[str]) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 1 in percent, with as many digits as mean something."""
+    """Return a fraction in percent, with as many digits as are meaningful."""
     value = 100 * share
     return f"{value:.0f}%" if abs(value) >= 10 else f"{value:.1f}%" if abs(value) >= 0.1 or not value else "under 0.1%"

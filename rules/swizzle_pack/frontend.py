@@ -1,6 +1,6 @@
-"""From findings to Nsight Compute: the only importer of NvRules.
+"""Report findings to Nsight Compute; only this module imports NvRules.
 
-The names of NvRules changed over the years; what an older ncu lacks (tables, links) is left out there.
+NvRules' names changed over the years; what an older ncu lacks (tables, links) is skipped.
 """
 
 from __future__ import annotations
@@ -8,48 +8,48 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from swizzle_pack import facts as known
-from swizzle_pack import finding as found
+from swizzle_pack import facts as launch_facts
 from swizzle_pack import rules
-from swizzle_pack.finding import Finding, Table
+from swizzle_pack.facts import PIPE, Facts
+from swizzle_pack.finding import OK, OPTIMIZATION, WARNING, Finding, Table
 
 
 def apply(handle: Any, rule: str) -> None:
-    """Carry out one rule for the launch that ncu hands over; never raises."""
+    """Evaluate one rule on the launch that ncu passes; a rule that fails becomes a finding."""
     api, frontend, facts = _open(handle)
     for finding in rules.decide(rule, facts):
-        _tell(api, frontend, finding)
+        _report(api, frontend, finding)
 
 
 def apply_to_counts(handle: Any, *names: str) -> None:
-    """Carry out rules on the counts alone; silent where the whole section was collected, whose rules say the same."""
+    """Evaluate rules on counts alone; silent if the full section was collected, because its rules report the same."""
     api, frontend, facts = _open(handle)
-    if facts.number(known.PIPE) is None:
-        for finding in (found for name in names for found in rules.decide(name, facts)):
-            _tell(api, frontend, finding)
+    if facts.number(PIPE) is None:
+        for finding in (each for name in names for each in rules.decide(name, facts)):
+            _report(api, frontend, finding)
 
 
-def _open(handle: Any) -> tuple[Any, Any, known.Facts]:
+def _open(handle: Any) -> tuple[Any, Any, Facts]:
     import NvRules
 
     context = NvRules.get_context(handle)
     return NvRules, context.frontend(), _facts(context.range_by_idx(0).action_by_idx(0))
 
 
-_last: list[tuple[str, known.Facts]] = []  # of the launch read last: every rule asks for the same
+_last: list[tuple[str, Facts]] = []  # the launch read last: ncu calls every rule with the same one
 
 
-def _facts(action: Any) -> known.Facts:
+def _facts(action: Any) -> Facts:
     try:
-        name, metrics = action.name(), known.numbers(action)
+        name, metrics = action.name(), launch_facts.numbers(action)
         if not _last or (_last[0][0], _last[0][1].metrics) != (name, metrics):
-            _last[:] = [(name, known.Facts(metrics, known.instructions(action)))]
+            _last[:] = [(name, Facts(metrics, launch_facts.instructions(action)))]
         return _last[0][1]
-    except Exception:  # an action that cannot be read says as little as one without metrics
-        return known.Facts({})
+    except Exception:  # treat an unreadable action as one without metrics
+        return Facts({})
 
 
-def _tell(api: Any, frontend: Any, finding: Finding) -> None:
+def _report(api: Any, frontend: Any, finding: Finding) -> None:
     message = frontend.message(_type(api, finding.kind), finding.message, finding.title)
     steps = [
         partial(_speedup, api, frontend, message, finding),
@@ -60,13 +60,13 @@ def _tell(api: Any, frontend: Any, finding: Finding) -> None:
     for step in steps:
         try:
             step()
-        except Exception:  # the message stands; what this ncu cannot show is left out
+        except Exception:  # keep the message; skip what this ncu cannot show
             continue
 
 
 def _type(api: Any, kind: str) -> Any:
-    """Return ncu's type of message: MsgType.OPTIMIZATION, or in older versions IFrontend.MsgType_MSG_OPTIMIZATION."""
-    name = {found.OK: "OK", found.OPTIMIZATION: "OPTIMIZATION", found.WARNING: "WARNING"}[kind]
+    """Return ncu's message type: MsgType.OPTIMIZATION, or IFrontend.MsgType_MSG_OPTIMIZATION in older versions."""
+    name = {OK: "OK", OPTIMIZATION: "OPTIMIZATION", WARNING: "WARNING"}[kind]
     kinds = getattr(api, "MsgType", None)
     return getattr(kinds, name) if hasattr(kinds, name) else getattr(api.IFrontend, f"MsgType_MSG_{name}")
 

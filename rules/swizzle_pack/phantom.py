@@ -1,15 +1,14 @@
-"""PhantomConflicts: what the hardware's conflict counters count and the access pattern does not have."""
+"""PhantomConflicts: conflicts that the hardware counters report and the access pattern does not have."""
 
 from __future__ import annotations
 
-from swizzle_pack import facts as known
-from swizzle_pack.facts import CONFLICTS, Facts
+from swizzle_pack.facts import CONFLICTS, Facts, grouped
 from swizzle_pack.finding import OK, Finding, Focus, listed
 
 RULE = "PhantomConflicts"
-MUCH = 2.0  # a counter of more than this times the excess counts mostly something else
+MUCH = 2.0  # above this multiple of the excess, a counter mostly counts something else
 
-# The counters, and the access kinds that each one sees. LDGSTS past L1 is seen by none.
+# The counters, and the access kinds that each sees. None sees LDGSTS.BYPASS.
 COUNTERS = (
     ("loads", f"{CONFLICTS}_op_ld.sum", ("LDS", "LDSM")),
     ("stores", f"{CONFLICTS}_op_st.sum", ("STS", "STSM")),
@@ -18,8 +17,8 @@ COUNTERS = (
 
 
 def decide(facts: Facts) -> list[Finding]:
-    """Return one finding that names each counter that is mostly or wholly phantom."""
-    kinds = known.by(facts.accesses(), lambda one: one.access)
+    """Return one finding that names each counter that is mostly or entirely phantom."""
+    kinds = grouped(facts.accesses(), lambda i: i.access)
     phantoms = []
     for name, metric, seen in COUNTERS:
         counted = facts.number(metric) or 0
@@ -28,7 +27,7 @@ def decide(facts: Facts) -> list[Finding]:
             phantoms.append((name, metric, int(counted), excess))
     if not phantoms or not facts.instructions:
         return []
-    said = listed(
+    counters = listed(
         [f"{counted:,} for {name} (excessive wavefronts: {excess:,})" for name, _, counted, excess in phantoms]
     )
     return [
@@ -36,9 +35,9 @@ def decide(facts: Facts) -> list[Finding]:
             RULE,
             OK,
             "Phantom Bank Conflicts",
-            f"The hardware counters say bank conflicts: {said}. They also count the cycles in which an access lost "
-            "the arbitration for the L1 data banks to other traffic. Only the excessive wavefronts come from the "
-            "addresses: no swizzle or padding will remove the rest.",
+            f"The hardware counters report bank conflicts: {counters}. They also count cycles in which an access lost "
+            "arbitration for the L1 data banks to other traffic. Only the excessive wavefronts come from the "
+            "addresses: no swizzle or padding removes the rest.",
             focus=tuple(
                 Focus(metric, counted, "mostly lost arbitration", good=True) for _, metric, counted, _ in phantoms
             ),

@@ -1,4 +1,4 @@
-"""The rules of the pack by their names, and what to say where a report lacks what they need."""
+"""The pack's rules by name, and the finding for a report that lacks what they need."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ DECISIONS: dict[str, Callable[[Facts], list[Finding]]] = {
 
 
 def decide(rule: str, facts: Facts) -> list[Finding]:
-    """Return what the rule says; the first rule alone says what is missing. Whatever goes wrong is a finding too."""
+    """Return a rule's findings; only the first rule reports missing metrics. A failing rule becomes a finding."""
     try:
         lacking = missing(facts)
         if lacking:
             return [_incomplete(lacking)] if rule == excess.RULE else []
         return DECISIONS[rule](facts)
-    except Exception as error:  # a rule that throws would hide all others' findings
+    except Exception as error:  # an exception would hide the other rules' findings
         return [Finding(rule, WARNING, rule, f"This rule failed: {type(error).__name__}: {error}")]
 
 
 def decide_all(facts: Facts) -> list[Finding]:
-    """Return what all rules say, in the order in which they are read."""
+    """Return the findings of all rules, in reading order."""
     return [finding for rule in DECISIONS for finding in decide(rule, facts)]
 
 

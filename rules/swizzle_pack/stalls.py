@@ -1,4 +1,4 @@
-"""StallShift: where warps wait, and which wait will be next once the conflicts are gone."""
+"""StallShift: where warps stall, and which stall dominates once the conflicts are gone."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from swizzle_pack.finding import OK, Finding, Focus, listed, percent
 
 RULE = "StallShift"
 TOP = 3
-LEAST = 0.01  # share of the samples below which a reason is not worth naming
+LEAST = 0.01  # a reason with a smaller share of the samples is not named
 HEALTHY = frozenset({"selected", "not_selected"})
 
-# Why a warp was not issuing, by the name of ncu's counter.
+# Why a warp did not issue, by the suffix of ncu's counter.
 REASONS = {
-    "barrier": "waits at a barrier for the other warps of its block",
-    "branch_resolving": "waits until a jump's target is known",
-    "dispatch_stall": "was picked, then held back by the dispatcher",
-    "drain": "has ended and waits for its last writes to leave",
-    "gmma": "waits for a warpgroup matrix multiplication (wgmma)",
-    "imc_miss": "waits for a constant that was not in the cache",
+    "barrier": "waiting at a barrier for the other warps of its block",
+    "branch_resolving": "waiting for a branch target to resolve",
+    "dispatch_stall": "selected, then held back by the dispatcher",
+    "drain": "exited, waiting for its last memory writes to drain",
+    "gmma": "waiting for a warpgroup matrix multiply (wgmma)",
+    "imc_miss": "waiting for an immediate-constant cache miss",
     "lg_throttle": "the queue for global and local memory is full",
-    "long_scoreboard": "waits for data from global or local memory",
-    "math_pipe_throttle": "the arithmetic unit it needs, tensor cores included, is busy",
-    "membar": "waits at a memory fence",
+    "long_scoreboard": "waiting for data from global or local memory",
+    "math_pipe_throttle": "the math pipe it needs (tensor cores included) is busy",
+    "membar": "waiting at a memory fence",
     "mio_throttle": "the queue for shared memory and special functions is full",
     "misc": "anything else",
-    "no_instruction": "waits for its next instruction to be fetched",
-    "no_instructions": "waits for its next instruction to be fetched",
-    "not_selected": "was ready, another warp was picked: there is enough work",
-    "selected": "no stall: it issued an instruction",
-    "short_scoreboard": "waits for shared memory or another short answer; bank conflicts show here",
-    "sleeping": "sleeps, as the program asked it to",
-    "tex_throttle": "the queue for textures is full",
-    "wait": "waits out the fixed latency of its previous instruction",
-    "warpgroup_arrive": "waits for the other warps of its warpgroup",
+    "no_instruction": "waiting for its next instruction to be fetched",
+    "no_instructions": "waiting for its next instruction to be fetched",
+    "not_selected": "eligible, but another warp was selected: enough warps are ready",
+    "selected": "not a stall: the warp issued an instruction",
+    "short_scoreboard": "waiting for shared memory or another MIO operation; bank conflicts show up here",
+    "sleeping": "sleeping, as the program requested",
+    "tex_throttle": "the texture queue is full",
+    "wait": "waiting out the fixed latency of its previous instruction",
+    "warpgroup_arrive": "waiting for the other warps of its warpgroup",
 }
 
 
 def decide(facts: Facts) -> list[Finding]:
-    """Return the top stall reasons, of a kernel that uses shared memory and was sampled."""
+    """Return the top stall reasons of a sampled kernel that uses shared memory."""
     stalls = facts.stalls()
     samples = sum(stalls.values())
     if not samples or not facts.total.wavefronts:
@@ -47,12 +47,12 @@ def decide(facts: Facts) -> list[Finding]:
     top = [(reason, share) for reason, share in waits[:TOP] if share >= LEAST]
     if not top:
         return []
-    named = [f"{reason} {percent(share)} ({REASONS.get(reason, 'not known here')})" for reason, share in top]
+    named = [f"{reason} {percent(share)} ({REASONS.get(reason, 'not documented')})" for reason, share in top]
     return [
         Finding(
             RULE,
             OK,
-            "Where Warps Wait",
+            "Where Warps Stall",
             f"Of all samples: {listed(named)}.{_next(facts, waits)}",
             focus=tuple(
                 Focus(f"{STALLED}{reason}", stalls[reason], REASONS.get(reason, ""), True) for reason, _ in top
@@ -62,14 +62,14 @@ def decide(facts: Facts) -> list[Finding]:
 
 
 def _next(facts: Facts, waits: list[tuple[str, float]]) -> str:
-    """Say which reason surfaces when those that conflicts cause shrink."""
+    """Say which stall dominates once those caused by conflicts shrink."""
     excess = facts.total.excessive
     gain = estimate(facts, excess) if excess > 0 else None
     others = [reason for reason, _ in waits if reason not in WAITS]
     if gain is None or not others:
         return ""
     if gain.point < LEAST:
-        return " The conflicts hold nothing up here: these waits will stay."
-    return f" Once the conflicts are gone, {others[0]} will surface" + (
-        f", and {gain.wall} will be the limit." if gain.wall else "."
+        return " The conflicts do not slow this kernel down: these stalls will stay."
+    return f" Once the conflicts are gone, expect {others[0]} to dominate" + (
+        f", with {gain.bottleneck} as the next bottleneck." if gain.bottleneck else "."
     )

@@ -139,7 +139,7 @@ def test_no_kernel_names_those_that_there_are(shell: Shell, work: Path) -> None:
         ("profile --reference none -- ./app", "--reference: a program", ""),
         ("profile -k x -s 2 kernel2", "--kernel-name, --launch-skip: kernel2 is one kernel", "-- ./app"),
         ("profile --pair a=b kernel2", "--pair: kernel2 is one kernel", ""),
-        ("profile --engine ncu --pair a -- ./app", "--pair a: this is not A=B", ""),
+        ("profile --engine ncu --pair a -- ./app", "--pair a is not of the form A=B", ""),
         ("profile --engine ncu --baseline nowhere -- ./app", "--baseline nowhere does not exist", ".ncu-rep"),
         ("profile --engine ncu --ncu-args '--x \"' -- ./app", "--ncu-args", "--sampling-interval"),
         ("report app --pair a=b --launch 2", "is not an Nsight Compute report", ""),

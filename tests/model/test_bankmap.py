@@ -226,7 +226,7 @@ def test_a_map_that_repeats_itself_is_drawn_once() -> None:
     assert one.period == 8
     (picture,) = view.pictures([one])
     assert len(picture.cells) == 64
-    assert "the rows after r7 repeat these" in picture.note
+    assert "rows after r7 repeat these" in picture.note
     assert Mapping(layout.parse_layout("(5,8):(8,1)")).shape == (5, 8)
     assert bankmap.build(mapping.parse("(5,8):(8,1)")).period == 5
 

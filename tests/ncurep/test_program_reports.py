@@ -112,7 +112,7 @@ def test_triton_s_kernels_carry_python_lines() -> None:
 def test_what_ncu_s_own_rules_said_is_readable() -> None:
     first = compare.reopen([str(PROGRAMS / "source-counters.ncu-rep")]).comparison
     (said, *_) = findings.foreign(first)
-    assert (said.rule, said.kind) == ("UncoalescedSharedAccess", "to gain")
+    assert (said.rule, said.kind) == ("UncoalescedSharedAccess", "optimization")
     assert "The CUDA Best Practices Guide (https://docs.nvidia.com/cuda/" in said.message
     assert "@" not in said.message
     assert said.message in Page(report.render(first)).text

@@ -180,7 +180,9 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     monkeypatch.setattr(disassembly, "ask", wordless)
     (profile,) = reader.read(report_file)
     assert profile.accesses == {"unknown": recorded("kernel2").total}
-    assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(sanity.of(profile))
+    assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(
+        sanity.doubts(profile)
+    )
     assert not sanity.about_counts(profile), "their sum is known"
     assert "which accesses are LDSM is not known" in sanity.about_counts(profile, "LDSM")
     comparison = compare([recorded("kernel1"), profile])

@@ -98,7 +98,7 @@ def test_a_damaged_manifest_removes_nothing(content: str, tmp_path: Path) -> Non
 
 def test_every_version_of_ncu_gets_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(EnvironmentLacking, match="no folder of sections"):
+    with pytest.raises(EnvironmentLacking, match="no section folder"):
         installation.destinations(None)
     versions = [tmp_path / "Documents" / "NVIDIA Nsight Compute" / v / "Sections" for v in ("2025.3.1", "2026.1.0")]
     for folder in versions:
@@ -150,7 +150,7 @@ def test_check_fails_where_a_rule_is_not_listed(tmp_path: Path) -> None:
 def test_check_says_what_ncu_said_when_it_fails(tmp_path: Path) -> None:
     result = rules("check", "--ncu", stand_in(tmp_path, ["oh"], status=1))
     assert isinstance(result.exception, NcuSwizzleError)
-    assert "exit code 1" in str(result.exception)
+    assert "exited with code 1" in str(result.exception)
 
 
 # ------------------------------------------------------------------------------------------------- apply

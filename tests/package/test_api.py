@@ -162,7 +162,7 @@ def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
         ("", {}, "no program follows"),
         ("./nowhere", {}, "nowhere is no program that can be run"),
         ("sh -c true", {"kernel_nam": "x"}, "unknown option 'kernel_nam', did you mean 'kernel_name'"),
-        ("sh -c true", {"pairs": "x"}, "--pair x: this is not A=B"),
+        ("sh -c true", {"pairs": "x"}, "--pair x is not of the form A=B"),
         ("sh -c true", {"baseline": "nowhere"}, "--baseline nowhere does not exist"),
     ],
 )

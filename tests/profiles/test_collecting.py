@@ -39,7 +39,7 @@ def words(command: str, launch: LaunchId = FIRST, kernel: KernelId = FOREIGN) ->
     ],
 )
 def test_the_program_is_found_behind_ncu_s_options(command: str, program: str) -> None:
-    assert recollect.parse(command).program == program
+    assert recollect.split_command(command).program == program
 
 
 def test_it_names_section_kernel_and_program() -> None:

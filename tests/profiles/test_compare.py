@@ -40,9 +40,9 @@ def test_equal_and_single_profiles(recorded: Recorded) -> None:
     assert twice.verdict.startswith(
         "Neither kernel2 #1 nor kernel2 #2 has excessive wavefronts; kernel2 #2 is 1.00 times"
     )
-    assert "has as many excessive wavefronts" in compare([recorded("kernel1"), recorded("kernel1")]).verdict
+    assert "has the same number of excessive wavefronts" in compare([recorded("kernel1"), recorded("kernel1")]).verdict
     assert compare([recorded("kernel2")]).verdict == "kernel2 has no excessive shared-memory wavefronts."
-    assert "6.59 times the ideal number" in compare([recorded("kernel1")]).verdict
+    assert "6.59x as many wavefronts as needed" in compare([recorded("kernel1")]).verdict
 
 
 def test_nothing_cannot_be_compared() -> None:
@@ -71,10 +71,10 @@ def test_the_stall_that_changed_most_comes_first(recorded: Recorded) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("gpu", "NVIDIA H200", "Not the same GPU"),
-        ("clock_control", "base", "Not the same clock control"),
-        ("driver", "999.1", "Not the same driver"),
-        ("ncu", "2026.1", "Not the same ncu"),
+        ("gpu", "NVIDIA H200", "Different GPU"),
+        ("clock_control", "base", "Different clock control"),
+        ("driver", "999.1", "Different driver"),
+        ("ncu", "2026.1", "Different ncu"),
     ],
 )
 def test_what_does_not_compare_is_said(field: str, value: str, said: str, recorded: Recorded) -> None:
@@ -89,7 +89,7 @@ def test_what_does_not_compare_is_said(field: str, value: str, said: str, record
 def test_another_problem_and_engine_are_said(recorded: Recorded) -> None:
     other = dataclasses.replace(recorded("kernel2"), problem={"seq": 64}, engine="ncu")
     warnings = compare([recorded("kernel1"), other]).warnings
-    assert [warning.split(":")[0] for warning in warnings] == ["Not the same problem", "Not the same engine"]
+    assert [warning.split(":")[0] for warning in warnings] == ["Different problem", "Different engine"]
 
 
 def test_a_report_without_our_metrics_is_not_judged(recorded: Recorded) -> None:

@@ -36,7 +36,7 @@ ABSURD: list[tuple[Callable[[Profile], Profile], str]] = [
     (lambda p: metric(p, WAVEFRONTS, -5), f"{WAVEFRONTS} is -5"),
     (lambda p: metric(p, IDEAL, 1 << 63), f"{IDEAL} is 9,223,372"),
     (lambda p: metric(p, WAVEFRONTS, float("nan")), f"{WAVEFRONTS} is nan"),
-    (lambda p: counted(p, wavefronts=1), "has 1 wavefronts where"),
+    (lambda p: counted(p, wavefronts=1), "has 1 wavefronts, fewer than"),
     (lambda p: counted(p, executed=0), "was never executed"),
     (lambda p: counted(p, ideal=-1), "has -1 ideal wavefronts"),
     (lambda p: counted(p, wavefronts=1 << 63), "wavefronts: its counts"),
@@ -48,7 +48,7 @@ def test_absurd_counts_are_told_and_never_judged(
     change: Callable[[Profile], Profile], said: str, recorded: Recorded
 ) -> None:
     profile = change(measured(recorded("kernel2")))
-    assert any(said in doubt for doubt in sanity.of(profile)), sanity.of(profile)
+    assert any(said in doubt for doubt in sanity.doubts(profile)), sanity.doubts(profile)
     warnings = compare([profile]).warnings
     assert any(warning.startswith("kernel2: ") and said in warning for warning in warnings)
     rules = Policy((policy.parse_rule("max-excessive", "0"), policy.parse_rule("max-degree", "LDSM=1")))
@@ -66,7 +66,7 @@ def test_doubts_about_one_access_do_not_touch_another(recorded: Recorded) -> Non
 def test_a_time_that_cannot_be_is_told(duration: float, recorded: Recorded) -> None:
     profile = metric(recorded("kernel2"), DURATION, duration)
     assert sanity.about_time(profile)
-    assert any(DURATION in doubt for doubt in sanity.of(profile))
+    assert any(DURATION in doubt for doubt in sanity.doubts(profile))
 
 
 def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded) -> None:
@@ -74,9 +74,9 @@ def test_a_kernel_without_lines_is_named_but_for_a_library_s(recorded: Recorded)
         instructions = tuple(dataclasses.replace(one, stack=()) for one in profile.instructions)
         return dataclasses.replace(profile, instructions=instructions, **changes)
 
-    assert sanity.of(bare(recorded("kernel2"))) == ["no instruction has a source line: compile with -lineinfo"]
+    assert sanity.doubts(bare(recorded("kernel2"))) == ["no instruction has a source line: compile with -lineinfo"]
     assert sanity.about_counts(bare(recorded("kernel2"))) == "", "its counts are as good as any"
-    assert sanity.of(bare(recorded("kernel2"), sources={})) == []
+    assert sanity.doubts(bare(recorded("kernel2"), sources={})) == []
 
 
 def test_what_ncu_warned_of_is_a_doubt(recorded: Recorded) -> None:
@@ -87,4 +87,4 @@ def test_what_ncu_warned_of_is_a_doubt(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["kernel1", "kernel2", "tma-128", "reference-attention"])
 def test_what_was_really_measured_raises_none(name: str, recorded: Recorded) -> None:
-    assert sanity.of(recorded(name)) == []
+    assert sanity.doubts(recorded(name)) == []

@@ -34,7 +34,7 @@ from tests.support.recordings import Recorded
         ("F2FP.BF16.F32.PACK_AB", "Conversion"),
         ("UTMALDG.2D", instruction_mix.TMA),
         ("FROBNICATE", instruction_mix.OTHER),
-        ("@!PT LDS", instruction_mix.NEVER),
+        ("@!PT LDS", instruction_mix.PREDICATED_OFF),
     ],
 )
 def test_an_opcode_has_one_class(opcode: str, kind: str) -> None:
@@ -54,7 +54,7 @@ def test_every_recorded_opcode_is_known_and_every_instruction_counted_once() -> 
 
 def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    built = document.build(compare([before, after]), report.highlight).mix
+    built = document.build(compare([before, after]), report.highlight, report.declared_tiles).mix
     assert built is not None
     rows = {row.name: row for row in built.rows}
     for access, total in before.accesses.items():
@@ -65,11 +65,11 @@ def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorde
         assert rows[name].shares[0].text == f"{executed:,}"
     assert rows[instruction_mix.INTEGER].change.startswith("−")
     assert "execute the same number of HMMA, LDGSTS, LDS, LDSM and STS" in built.sentence
-    assert "integer and logic (where addresses are computed) −24,936,448" in built.sentence
+    assert "integer and logic (address arithmetic) −24,936,448" in built.sentence
 
 
 def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
-    built = document.build(compare([recorded("kernel1")] * 2), report.highlight).mix
+    built = document.build(compare([recorded("kernel1")] * 2), report.highlight, report.declared_tiles).mix
     assert built is not None
     assert built.sentence.endswith("and of everything else.")
     assert {row.change for row in built.rows} == {"same"}
@@ -78,8 +78,8 @@ def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
 def test_what_was_not_counted_is_unknown_and_not_zero(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     silent = replace(profile, instructions=tuple(replace(i, executed=None) for i in profile.instructions))
-    assert document.build(compare([silent]), report.highlight).mix is None
-    built = document.build(compare([profile, silent]), report.highlight).mix
+    assert document.build(compare([silent]), report.highlight, report.declared_tiles).mix is None
+    built = document.build(compare([profile, silent]), report.highlight, report.declared_tiles).mix
     assert built is not None
     assert {row.shares[1].text for row in (*built.rows, built.total)} == {"unknown"}
     assert built.sentence == ""

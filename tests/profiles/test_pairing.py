@@ -53,7 +53,7 @@ def test_one_launch_against_one_needs_no_equal_name() -> None:
 def test_a_pair_can_be_forced_by_name_expression_and_number() -> None:
     before, after = report(("a()", 1), ("b()", 1), ("c()", 1)), report(("x()", 1), ("b()", 1), ("a()", 1))
     for forced in ("a=x", "0=0", "regex:^a=regex:x", "a()=x()"):
-        rows = pairing.rows([before, after], [pairing.parse(forced)])
+        rows = pairing.rows([before, after], [pairing.forced_pair(forced)])
         assert (0, 0) in numbers(rows)
         assert (1, 1) in numbers(rows)
         assert (None, 2) in numbers(rows)
@@ -64,12 +64,12 @@ def test_a_pair_can_be_forced_by_name_expression_and_number() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=", "a=", "=b", ""])
 def test_what_is_no_pair_is_said(text: str) -> None:
-    with pytest.raises(UsageError, match="this is not A=B"):
-        pairing.parse(text)
+    with pytest.raises(UsageError, match="is not of the form A=B"):
+        pairing.forced_pair(text)
 
 
 def test_what_has_nothing_in_common_is_not_comparable() -> None:
-    with pytest.raises(NotComparable, match="no kernel of one report is in another") as error:
+    with pytest.raises(NotComparable, match="the reports have no kernel in common") as error:
         pairing.rows([report(("a()", 1), ("b()", 1)), report(("c()", 1))])
     assert "--pair A=B" in error.value.hint
 
@@ -106,18 +106,18 @@ def test_equal_launches_are_told_apart() -> None:
 
 def test_launches_are_chosen_by_name_and_number() -> None:
     several = report(("void a::f<int>(int)", 1), ("g()", 1), ("void a::f<float>(int)", 1))
-    assert [one.launch.index for one in Choice("f").of(several)] == [0, 2]
-    assert [one.launch.index for one in Choice("f<int>").of(several)] == [0]
-    assert [one.launch.index for one in Choice("regex:a::f<fl").of(several)] == [2]
-    assert [one.launch.index for one in Choice(launches=(1, 2)).of(several)] == [1, 2]
-    assert Choice().of(several) == several
-    with pytest.raises(UsageError, match="no kernel fits --kernel-name h") as error:
-        Choice("h").of(several)
+    assert [one.launch.index for one in Choice("f").chosen(several)] == [0, 2]
+    assert [one.launch.index for one in Choice("f<int>").chosen(several)] == [0]
+    assert [one.launch.index for one in Choice("regex:a::f<fl").chosen(several)] == [2]
+    assert [one.launch.index for one in Choice(launches=(1, 2)).chosen(several)] == [1, 2]
+    assert Choice().chosen(several) == several
+    with pytest.raises(UsageError, match="no kernel matches --kernel-name h") as error:
+        Choice("h").chosen(several)
     assert "0 f<int>, 1 g, 2 f<float>" in error.value.hint
     with pytest.raises(UsageError, match="--launch 9"):
-        Choice(launches=(9,)).of(several)
-    with pytest.raises(UsageError, match="is no regular expression"):
-        Choice("regex:(").of(several)
+        Choice(launches=(9,)).chosen(several)
+    with pytest.raises(UsageError, match="is not a valid regular expression"):
+        Choice("regex:(").chosen(several)
 
 
 def test_sizes_come_from_the_container_where_metrics_do_not_tell(recorded: Recorded) -> None:

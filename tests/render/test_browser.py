@@ -264,7 +264,7 @@ def test_sixty_profiles_stay_readable(browser: Browser, profiles: list[Profile],
     browser.resize(1280)
     browser.open(file)
     assert len(browser.texts("#overview tbody tr")) == 60
-    assert browser.texts("h1 small") == ["beside 58 others"]
+    assert browser.texts("h1 small") == ["and 58 others"]
     assert browser.script("document.documentElement.scrollWidth") <= 1280
     assert browser.script("document.querySelector('.figures').getBoundingClientRect().top") < 900
     assert browser.errors() == []

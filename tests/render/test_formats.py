@@ -67,7 +67,7 @@ def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> No
     many = [replace(profile, kernel=KernelId(f"{'long-name-' * 12}{number}", "")) for number in range(300)]
     text = markdown.render(compare(many))
     assert len(text.encode()) < 65_536
-    assert text.endswith("The rest does not fit here; the HTML report has it.\n")
+    assert text.endswith("Truncated to fit; the HTML report has everything.\n")
 
 
 def test_csv_has_every_instruction_unrounded(recorded: Recorded) -> None:

@@ -29,13 +29,13 @@ def timing(family: str, times: dict[str, list[float]], copy: list[float]) -> Tim
 
 def shown(one: Timing) -> str:
     console = Console(file=StringIO(), width=120)
-    terminal_times.times(one, console)
+    terminal_times.show_times(one, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
     one = timing("transpose", {"transpose-plain": [0.3, 0.2, 0.1], "transpose-xor": [0.1]}, [0.05, 0.06, 0.05])
-    assert terminal_times.against(one) == ("copying as many bytes", 0.05)
+    assert terminal_times.reference_time(one) == ("copying as many bytes", 0.05)
     text = shown(one)
     assert "of copying as many bytes" in text
     assert "0.250" in text, "the median of plain, 0.2 ms, is four copies long"
@@ -44,14 +44,14 @@ def test_a_family_that_memory_limits_is_held_against_a_copy() -> None:
 
 def test_a_library_s_kernel_comes_first() -> None:
     one = timing("gemm", {"gemm-plain": [10.0], "reference-gemm": [2.0]}, [])
-    assert terminal_times.against(one) == ("reference-gemm", 2.0)
+    assert terminal_times.reference_time(one) == ("reference-gemm", 2.0)
     assert "0.200" in shown(one)
 
 
 @pytest.mark.parametrize("copy", [[], None])
 def test_without_either_there_is_no_such_column(copy: list[float]) -> None:
     one = timing("gemm", {"gemm-plain": [10.0]}, copy)
-    assert terminal_times.against(one) is None
+    assert terminal_times.reference_time(one) is None
     assert " of " not in shown(one).splitlines()[-2]
 
 

@@ -1,3 +1,3 @@
-"""What a report shows, ready to be laid out: every text is final, every width and shade is computed.
-Built from a `Comparison` before any markup exists, so that templates only lay out and tests read figures, not HTML.
+"""View data: what a report shows, with every text final and every bar width and shade computed.
+Built from a `Comparison` before any markup, so that templates only lay out and tests check values instead of HTML.
 """

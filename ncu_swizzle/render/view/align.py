@@ -1,16 +1,16 @@
-"""Two texts of one file, line against line, as a reader of a diff wants them."""
+"""Align two versions of a file line by line, as a diff does."""
 
 from __future__ import annotations
 
 from difflib import SequenceMatcher
 
-ALIKE = 0.5  # share of lines in common; below it two texts are not versions of each other
+ALIKE = 0.5  # minimum share of common lines; with less, two texts are not versions of one file
 
-Pair = tuple[int | None, int | None]  # a line's number before and after; None where it is not in that text
+Pair = tuple[int | None, int | None]  # a line's number before and after; None if that version lacks it
 
 
 def align(before: str, after: str) -> tuple[Pair, ...] | None:
-    """Return the lines of both texts in one order, equal ones together; None where too little is equal."""
+    """Return the lines of both texts in one order, equal lines paired; None if they have too little in common."""
     old, new = _lines(before), _lines(after)
     matcher = SequenceMatcher(None, old, new)
     blocks = matcher.get_matching_blocks()
@@ -27,6 +27,6 @@ def align(before: str, after: str) -> tuple[Pair, ...] | None:
 
 
 def _lines(text: str) -> list[str]:
-    # Not splitlines: that also parts at form feeds, which compilers and highlighters do not count.
+    # Not splitlines: it also splits at form feeds, which compilers and highlighters do not count.
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]

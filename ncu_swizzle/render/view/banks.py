@@ -1,4 +1,4 @@
-"""Bank maps as a page shows them: every cell's place, label and shade is computed."""
+"""Bank maps ready to draw: the position, label and shade of every cell."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts
 from ncu_swizzle.tiles.declaration import Tile
 
-TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's declared tiles; empty where none are
+TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's declared tiles; empty if none are declared
 
 MOST_ROWS = 64
 MOST_COLUMNS = 64
 CELL_HEIGHT = 20
-LEFT, TOP = 34, 20  # room for the rows' and the columns' numbers
-WIDE, NARROW = 38, 23  # a cell with few or with many neighbours
+LEFT, TOP = 34, 20  # margins for row and column numbers
+WIDE, NARROW = 38, 23  # cell widths with up to FEW columns, and with more
 FEW = 16
-HATCH = 7  # between two lines of hatching
+HATCH = 7  # distance between hatch lines
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell; `shade` is from 0 to 1, bank after bank."""
+    """One cell; `shade` runs from 0 to 1 with the bank number."""
 
     x: int
     y: int
@@ -36,6 +36,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Label:
+    """A row or column number beside the map."""
+
     x: int
     y: int
     text: str
@@ -43,7 +45,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Picture:
-    """A bank map, ready to be drawn."""
+    """A bank map, ready to draw."""
 
     title: str
     verdict: str
@@ -54,49 +56,52 @@ class Picture:
     cell_height: int
     cells: tuple[Cell, ...]
     labels: tuple[Label, ...]
-    hatching: str  # an SVG path across all cells with conflicts
+    hatching: str  # an SVG path across all conflicting cells
 
 
 def pictures(maps: Sequence[BankMap], titles: Sequence[str] = ()) -> tuple[Picture, ...]:
-    """Return the pictures of maps, under titles of their own or under those given."""
+    """Return the pictures of these maps; `titles` replace the maps' own."""
     return tuple(
-        _picture(one, titles[number] if number < len(titles) else one.title) for number, one in enumerate(maps)
+        _picture(bank_map, titles[number] if number < len(titles) else bank_map.title)
+        for number, bank_map in enumerate(maps)
     )
 
 
 @dataclass(frozen=True)
-class Section:
-    """The bank maps of a comparison: one tile's, under the access that costs the first profile most."""
+class BankSection:
+    """The bank maps of a comparison: one tile, under its most expensive access."""
 
     access: str
     pictures: tuple[Picture, ...]
 
 
-def section(comparison: Comparison, tiles_of: TilesOf) -> Section | None:
-    """Return the maps of the first two profiles, if their tiles are declared and one has conflicts."""
-    named = [tiles_of(profile) for profile in comparison.profiles[:2]]
+def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
+    """Return the maps of the first two profiles; None unless their tiles are declared and one has conflicts."""
+    declared = [tiles_of(profile) for profile in comparison.profiles[:2]]
     costs: dict[tuple[int, str], int] = {}
-    for tiles_ in named:
-        for number, tile in enumerate(tiles_):
-            for one in tile.accesses:
-                cost = int(one.wavefronts(tile.mapping).excessive.sum()) * one.times
-                costs[number, one.name] = max(cost, costs.get((number, one.name), 0))
+    for tiles in declared:
+        for number, tile in enumerate(tiles):
+            for access in tile.accesses:
+                cost = int(access.wavefronts(tile.mapping).excessive.sum()) * access.times
+                costs[number, access.name] = max(cost, costs.get((number, access.name), 0))
     worst = max(costs, key=lambda key: costs[key], default=None)
-    if worst is None or costs[worst] == 0 or len({len(tiles_) for tiles_ in named}) > 1:
+    if worst is None or costs[worst] == 0 or len({len(tiles) for tiles in declared}) > 1:
         return None
     number, name = worst
-    found = [next(one for one in tiles_[number].accesses if one.name == name) for tiles_ in named]
-    maps = [bankmap.build(tiles_[number].mapping, one) for tiles_, one in zip(named, found, strict=True)]
-    titles = [f"{label}: {one.title}" for label, one in zip(comparison.labels, maps, strict=False)]
-    return Section(f"{named[0][number].name}, {name} ({found[0].op})", pictures(maps, titles))
+    accesses = [next(access for access in tiles[number].accesses if access.name == name) for tiles in declared]
+    maps = [bankmap.build(tiles[number].mapping, access) for tiles, access in zip(declared, accesses, strict=True)]
+    titles = [f"{label}: {bank_map.title}" for label, bank_map in zip(comparison.labels, maps, strict=False)]
+    return BankSection(f"{declared[0][number].name}, {name} ({accesses[0].op})", pictures(maps, titles))
 
 
-def _picture(one: BankMap, title: str) -> Picture:
-    rows, columns = (min(size, most) for size, most in zip(one.banks.shape, (MOST_ROWS, MOST_COLUMNS), strict=True))
-    rows = min(rows, one.period)
+def _picture(bank_map: BankMap, title: str) -> Picture:
+    rows, columns = (
+        min(size, most) for size, most in zip(bank_map.banks.shape, (MOST_ROWS, MOST_COLUMNS), strict=True)
+    )
+    rows = min(rows, bank_map.period)
     wide = WIDE if columns <= FEW else NARROW
     cells = tuple(
-        _cell(one, row, column, LEFT + column * wide, TOP + row * CELL_HEIGHT)
+        _cell(bank_map, row, column, LEFT + column * wide, TOP + row * CELL_HEIGHT)
         for row in range(rows)
         for column in range(columns)
     )
@@ -105,8 +110,8 @@ def _picture(one: BankMap, title: str) -> Picture:
     labels += [Label(LEFT + column * wide + wide // 2 + 8, 14, f"c{column}") for column in range(0, columns, step)]
     return Picture(
         title=title,
-        verdict=_verdict(one),
-        note=_note(one, rows, columns),
+        verdict=_verdict(bank_map),
+        note=_note(bank_map, rows, columns),
         width=LEFT + columns * wide + 2,
         height=TOP + rows * CELL_HEIGHT + 2,
         cell_width=wide,
@@ -117,16 +122,16 @@ def _picture(one: BankMap, title: str) -> Picture:
     )
 
 
-def _cell(one: BankMap, row: int, column: int, x: int, y: int) -> Cell:
-    bank, ways = int(one.banks[row, column]), int(one.ways[row, column])
+def _cell(bank_map: BankMap, row: int, column: int, x: int, y: int) -> Cell:
+    bank, ways = int(bank_map.banks[row, column]), int(bank_map.ways[row, column])
     conflict = ways > 1
     title = f"row {row}, column {column}: bank {bank}" + (f", {ways} ways" if conflict else "")
-    shade = f"{0.08 + 0.5 * bank / max(1, one.bank_count - 1):.2f}" if ways else "0"
+    shade = f"{0.08 + 0.5 * bank / max(1, bank_map.bank_count - 1):.2f}" if ways else "0"
     return Cell(x, y, f"{bank}{'*' if conflict else ''}", title, conflict, shade)
 
 
 def _hatch(cell: Cell, width: int, height: int) -> str:
-    """Return lines of 45 degrees across a cell."""
+    """Return 45-degree lines across a cell as an SVG path."""
     lines = []
     for start in range(HATCH, width + height, HATCH):
         x1, y1 = max(0, start - height), min(start, height)
@@ -135,25 +140,27 @@ def _hatch(cell: Cell, width: int, height: int) -> str:
     return "".join(lines)
 
 
-def _verdict(one: BankMap) -> str:
-    if one.access is None or one.counts is None:
+def _verdict(bank_map: BankMap) -> str:
+    if bank_map.access is None or bank_map.counts is None:
         return ""
-    counts: MapCounts = one.counts
+    counts: MapCounts = bank_map.counts
     if not counts.known:
-        return f"{one.access.name}: no rule is known for its wavefronts."
-    excess = f"{counts.excessive:,} excessive" if counts.excessive else "free of conflicts"
-    return f"{one.access.name}: {counts.actual:,} wavefronts, {counts.ideal:,} ideal: {excess}."
+        return f"{bank_map.access.name}: no rule is known for its wavefronts."
+    excess = f"{counts.excessive:,} excessive" if counts.excessive else "no conflicts"
+    return f"{bank_map.access.name}: {counts.actual:,} wavefronts, {counts.ideal:,} ideal: {excess}."
 
 
-def _note(one: BankMap, rows: int, columns: int) -> str:
-    banks = one.cell_bytes // 4
-    what = f"A cell is {one.cell_bytes} bytes" + (f", the number the first of its {banks} banks" if banks > 1 else "")
-    toy = f" of {one.bank_count}" if one.bank_count != BANKS else ""
-    hidden = []
-    if one.period <= rows < len(one.banks):
-        hidden.append(f"the rows after r{rows - 1} repeat these")
-    elif rows < len(one.banks):
-        hidden.append(f"{len(one.banks) - rows} more rows are not drawn")
-    if columns < one.banks.shape[1]:
-        hidden.append(f"{one.banks.shape[1] - columns} more columns are not drawn")
+def _note(bank_map: BankMap, rows: int, columns: int) -> str:
+    banks = bank_map.cell_bytes // 4
+    what = f"A cell is {bank_map.cell_bytes} bytes" + (
+        f", numbered by the first of its {banks} banks" if banks > 1 else ""
+    )
+    toy = f" of {bank_map.bank_count}" if bank_map.bank_count != BANKS else ""
+    hidden: list[str] = []
+    if bank_map.period <= rows < len(bank_map.banks):
+        hidden.append(f"rows after r{rows - 1} repeat these")
+    elif rows < len(bank_map.banks):
+        hidden.append(f"{len(bank_map.banks) - rows} more rows not shown")
+    if columns < bank_map.banks.shape[1]:
+        hidden.append(f"{bank_map.banks.shape[1] - columns} more columns not shown")
     return f"{what}{toy}" + "".join(f"; {part}" for part in hidden) + "."

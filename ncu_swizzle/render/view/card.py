@@ -1,4 +1,4 @@
-"""A few profiles as a notebook shows them: one compact table, no page around it."""
+"""Profiles in a notebook: one compact table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import tables, text
 from ncu_swizzle.render.view.summary import ENGINES
 
-MOST_ROWS = 50  # a notebook's cell is no page; a report of more kernels is shown by its first ones
+MOST_ROWS = 50  # a notebook cell lists the first launches only
 
 
 @dataclass(frozen=True)
-class Row:
-    """One profile; where it ran and where its figures come from are in `origin`."""
+class CardRow:
+    """One profile; `origin` says which engine produced its numbers, on which GPU, and when."""
 
     label: str
     grid: str
@@ -27,24 +27,24 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Card:
-    """The profiles, what they say together, and their accesses where they are few."""
+class NotebookCard:
+    """The profiles, and of a comparison its verdict and access table; `more` counts the profiles left out."""
 
     title: str
     verdict: str
     warnings: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[CardRow, ...]
     more: int
     accesses: tuple[tables.AccessKind, ...]
 
 
-def card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> Card:
-    """Return what a notebook shows of a comparison, of a single profile, or of a mere list."""
+def card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> NotebookCard:
+    """Return what a notebook shows of a comparison, a single profile, or a list of profiles."""
     if comparison is None and len(profiles) == 1:
         comparison = compare(profiles)
     labels = comparison.labels if comparison else tuple(f"[{n}] {p.kernel.name}" for n, p in enumerate(profiles))
     rows = [_row(label, profile) for label, profile in zip(labels, profiles, strict=True)]
-    return Card(
+    return NotebookCard(
         title=" → ".join(labels[:2]) if comparison else f"{len(profiles)} profiles",
         verdict=comparison.verdict if comparison else "",
         warnings=comparison.warnings if comparison else (),
@@ -54,15 +54,15 @@ def card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> C
     )
 
 
-def _row(label: str, profile: Profile) -> Row:
-    total, ns = profile.total, text.known(profile.duration_ns)
-    where = [ENGINES.get(profile.engine, profile.engine), profile.machine.gpu, profile.when[:10]]
-    return Row(
+def _row(label: str, profile: Profile) -> CardRow:
+    total = profile.total
+    origin = [ENGINES.get(profile.engine, profile.engine), profile.machine.gpu, profile.when[:10]]
+    return CardRow(
         label=label,
-        grid=" × ".join(f"{size:,}" for size in profile.grid) if all(profile.grid) else text.UNKNOWN,
-        duration=text.UNKNOWN if ns is None else f"{text.fixed(ns * 1e-6, 3)} ms",
+        grid=text.dimensions(profile.grid),
+        duration=text.duration(profile.duration_ns),
         excessive=text.count(total.excessive),
         degree=text.degree(total.degree),
-        origin=", ".join(part for part in where if part),
+        origin=", ".join(part for part in origin if part),
         bad=bool(total.excessive),
     )

@@ -1,7 +1,7 @@
-"""What each profile counted on the lines of each file, before any of it is a text.
+"""Per-line and per-file counts of each profile, before they become text.
 
-A line counts all that was inlined there, so a call counts what it calls and lines do not add up: what a file has is
-counted by instruction. The worst lines are those that `blame` finds.
+A line includes everything inlined into it, so a call counts what it calls and lines do not add up: file totals are
+summed over instructions instead. The worst lines are those that `attribution` blames.
 """
 
 from __future__ import annotations
@@ -16,43 +16,44 @@ from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view.align import Pair, align
 
-MINOR_FILE = 1.0  # percent of the samples; a file without excess and with less of them is only named
-MOST_COLUMNS = 4  # profiles beside one text; more would leave no room for it
+MINOR_FILE = 1.0  # percent of the samples; a file with fewer, and without excess, is only named
+MOST_COLUMNS = 4  # profiles beside one source; more leave no room for the code
 
 
 @dataclass
-class Counts:
+class FileCounts:
     """One profile's counts of one file."""
 
     label: str
-    all_samples: int  # of the profile, in any file
+    all_samples: int  # of the whole profile
     lines: dict[int, Total] = field(default_factory=dict)
     excessive: int = 0
     samples: int = 0
-    sites: Counter[int] = field(default_factory=Counter)  # excessive wavefronts by line
-    own: Counter[int] = field(default_factory=Counter)  # samples by line, without what it calls
+    sites: Counter[int] = field(default_factory=Counter)  # excessive wavefronts by blamed line
+    own: Counter[int] = field(default_factory=Counter)  # samples by line, callees excluded
 
     def share(self, samples: int) -> float | None:
+        """Return these samples in percent of the profile's; None if it has none."""
         return 100 * samples / self.all_samples if self.all_samples else None
 
 
 @dataclass(frozen=True)
 class File:
-    """One text of one path, with the counts of the profiles built from it; None where no report has the text.
+    """One version of a source file, with the counts of the profiles built from it; `text` is None if no report has it.
 
-    Where `after` is another version of the text, `pairs` aligns the two, all counts are by row of `pairs`, and the
-    counts of the last `newer` profiles are of `after`.
+    If `after` is another version of the text, `pairs` aligns the two, all counts are by row of `pairs`, and the
+    counts of the last `newer` profiles belong to `after`.
     """
 
     path: str
     text: str | None
-    counts: tuple[Counts, ...]
+    counts: tuple[FileCounts, ...]
     after: str | None = None
     pairs: tuple[Pair, ...] = ()
     newer: int = 0
 
     def shown(self, row: int) -> str:
-        """Return what a reader calls a row: the line's number, or both where the two texts differ."""
+        """Return a row's line number; both numbers if they differ between the two versions."""
         if not 1 <= row <= len(self.pairs):
             return str(row)
         old, new = self.pairs[row - 1]
@@ -60,18 +61,20 @@ class File:
 
     @property
     def badness(self) -> tuple[int, int, float]:
-        """What files are sorted by: excess that arises in the file, that passes through it, share of samples."""
+        """The sort key of files: excess blamed on the file, excess inlined through it, share of samples."""
         sampled = max(c.share(c.samples) or 0.0 for c in self.counts)
         return sum(c.sites.total() for c in self.counts), sum(c.excessive for c in self.counts), sampled
 
     @property
     def matters(self) -> bool:
+        """Whether the file is shown in full: it has excess or enough samples, or nothing was sampled."""
         _, excessive, sampled = self.badness
         return excessive > 0 or sampled >= MINOR_FILE or not any(c.all_samples for c in self.counts)
 
 
 def files(comparison: Comparison) -> list[File]:
-    groups: dict[tuple[str, str | None], list[Counts]] = {}
+    """Return every source file with counts, two versions of one path aligned if they are alike."""
+    groups: dict[tuple[str, str | None], list[FileCounts]] = {}
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         for path, counts in _count(label, profile).items():
             if counts.lines:
@@ -80,13 +83,13 @@ def files(comparison: Comparison) -> list[File]:
 
 
 def _aligned(files: Sequence[File]) -> list[File]:
-    """Lay two versions of one path together; all other files stay as they are."""
-    made: list[File] = []
+    """Merge two versions of one path into one aligned file; other files stay as they are."""
+    merged: list[File] = []
     for path in dict.fromkeys(file.path for file in files):
-        same = [file for file in files if file.path == path]
-        together = _pair(*same) if len(same) == 2 else None
-        made += [together] if together else same
-    return made
+        versions = [file for file in files if file.path == path]
+        aligned = _pair(*versions) if len(versions) == 2 else None
+        merged += [aligned] if aligned else versions
+    return merged
 
 
 def _pair(before: File, after: File) -> File | None:
@@ -95,12 +98,12 @@ def _pair(before: File, after: File) -> File | None:
         return None
     old = {number: row for row, (number, _) in enumerate(pairs, start=1) if number}
     new = {number: row for row, (_, number) in enumerate(pairs, start=1) if number}
-    counts = (*(_moved(one, old) for one in before.counts), *(_moved(one, new) for one in after.counts))
+    counts = (*(_moved(c, old) for c in before.counts), *(_moved(c, new) for c in after.counts))
     return File(before.path, before.text, counts, after.text, pairs, len(after.counts))
 
 
-def _moved(counts: Counts, rows: Mapping[int, int]) -> Counts:
-    """Return counts by row instead of by line; those of lines that the text does not have are left out."""
+def _moved(counts: FileCounts, rows: Mapping[int, int]) -> FileCounts:
+    """Return counts keyed by row instead of line; lines that the text lacks are dropped."""
     return replace(
         counts,
         lines={rows[number]: total for number, total in counts.lines.items() if number in rows},
@@ -109,13 +112,13 @@ def _moved(counts: Counts, rows: Mapping[int, int]) -> Counts:
     )
 
 
-def _count(label: str, profile: Profile) -> dict[str, Counts]:
-    """Return one profile's counts by file."""
-    files: dict[str, Counts] = {}
+def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
+    """Return one profile's counts for each file."""
+    files: dict[str, FileCounts] = {}
     all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
     totals = profile.lines
     for (path, number), total in totals.items():
-        counts = files.setdefault(path, Counts(label, all_samples))
+        counts = files.setdefault(path, FileCounts(label, all_samples))
         if total.samples or total.wavefronts is not None:
             counts.lines[number] = total
     for instruction in profile.instructions:

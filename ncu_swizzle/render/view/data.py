@@ -1,4 +1,4 @@
-"""The profiles themselves, as a page carries them along."""
+"""The profiles embedded in a page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from ncu_swizzle.files import slug
 from ncu_swizzle.profiles.comparison import Comparison
 
-MOST_BYTES = 4_000_000  # of all profiles together: a page has to stay small enough for a mail
+MOST_BYTES = 4_000_000  # all profiles together: a page should stay small enough to e-mail
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One profile, as it is saved; `key` is its label, after the prefix of its section on a page of several."""
+    """One profile as saved; `key` is its label, behind its section's prefix on a page of several kernels."""
 
     key: str
     file: str
@@ -23,26 +23,26 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Section:
-    """The profiles that the page holds, and the labels of those that would make it too large."""
+class DataSection:
+    """The profiles that the page embeds, and the names of those left out because of their size."""
 
     stored: tuple[Stored, ...]
     left_out: tuple[str, ...]
 
 
-def section(comparisons: Mapping[str, Comparison]) -> Section:
-    """Return the profiles of comparisons, by prefix, in their order, for as long as they fit."""
+def section(comparisons: Mapping[str, Comparison]) -> DataSection:
+    """Return the profiles of the comparisons (keyed by section prefix), in order, as long as they fit."""
     named = [
-        (prefix, f"{one.title} {label}" if one.title not in ("", label) else label, label, profile)
-        for prefix, one in comparisons.items()
-        for label, profile in zip(one.labels, one.profiles, strict=True)
+        (prefix, label if each.title in ("", label) else f"{each.title} {label}", label, profile)
+        for prefix, each in comparisons.items()
+        for label, profile in zip(each.labels, each.profiles, strict=True)
     ]
     stored: list[Stored] = []
-    left = MOST_BYTES
+    room = MOST_BYTES
     for prefix, name, label, profile in named:
         saved = profile.to_json()
-        left -= len(saved)
-        if left < 0:
+        room -= len(saved)
+        if room < 0:
             break
         stored.append(Stored(f"{prefix}{label}", f"{slug(name)}.json", json.loads(saved)))
-    return Section(tuple(stored), tuple(name for _, name, _, _ in named[len(stored) :]))
+    return DataSection(tuple(stored), tuple(name for _, name, _, _ in named[len(stored) :]))

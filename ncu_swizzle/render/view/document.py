@@ -1,8 +1,4 @@
-"""What a report shows, ready to be laid out: every text is final, every width and shade is computed.
-
-Built from a `Comparison` before any markup exists, so that the templates only lay out and a test can look at the
-figures without reading HTML.
-"""
+"""The view data of a whole page: one comparison in full, or a list of kernels with the worst in full."""
 
 from __future__ import annotations
 
@@ -30,14 +26,12 @@ from ncu_swizzle.render.view.banks import TilesOf
 from ncu_swizzle.render.view.instructions import InstructionTable
 from ncu_swizzle.render.view.source import Highlight
 
-__all__ = ["Page", "Part", "Report", "build", "build_page"]
-
-MOST_PARTS = 8  # kernels in full on one page
+MOST_PARTS = 8  # kernels shown in full on one page
 
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report, section by section in the order of the page."""
+    """A whole report, section by section in page order."""
 
     title: str
     labels: tuple[str, ...]
@@ -46,40 +40,40 @@ class Report:
     recorded: tuple[str, ...]
     warnings: tuple[str, ...]
     conditions: str
-    figures: tuple[summary.Figure, ...]
-    overview: tuple[overview.Row, ...]
+    figures: tuple[summary.KeyFigure, ...]
+    overview: tuple[overview.OverviewRow, ...]
     facts: tuple[summary.Fact, ...]
-    launches: tuple[summary.Launch, ...]
+    launches: tuple[summary.LaunchSummary, ...]
     metrics: tuple[tables.MetricRow, ...]
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
     tma: tuple[tma.Counter, ...]
-    mix: mix.Section | None
+    mix: mix.MixSection | None
     stalls: stalls.Stalls
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
     instructions: tuple[InstructionTable, ...]
     foreign: tuple[findings.Foreign, ...]
-    findings: tuple[findings.Group, ...]
+    findings: tuple[findings.FindingGroup, ...]
     raw: tuple[tables.RawRow, ...]
-    banks: banks.Section | None
-    data: data.Section
+    banks: banks.BankSection | None
+    data: data.DataSection
     lacks: tuple[lacking.Lack, ...] = ()
-    prefix: str = ""  # of the names that links of its section go to, on a page of several
+    prefix: str = ""  # of the section's link targets, on a page of several kernels
 
     @property
     def compares(self) -> bool:
-        """Whether there is a second profile to hold against the first."""
+        """Whether there is a second profile to compare with the first."""
         return len(self.labels) > 1
 
     @property
     def worst(self) -> source.Jump | None:
-        """The worst source line of all, if any line has counts."""
+        """The worst source line overall, if any line has counts."""
         return next((jump for panel in self.panels for jump in panel.worst), None)
 
 
 def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefix: str = "") -> Report:
-    """Return what the report of this comparison shows; `highlight` splits a source into lines of tokens."""
+    """Return the view data of a comparison; `highlight` splits a source into lines of tokens."""
     facts = summary.facts(comparison)
     panels, minor_files = source.panels(comparison, highlight, prefix)
     return Report(
@@ -115,7 +109,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
 
 @dataclass(frozen=True)
 class Part:
-    """One kernel of many, in full."""
+    """One of many kernels, shown in full."""
 
     anchor: str
     name: str
@@ -124,17 +118,17 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Page:
-    """Many kernels: a row for each, and the worst in full."""
+class KernelsPage:
+    """Many kernels: one row each, and the worst in full."""
 
     title: str
     verdict: str
     notes: tuple[str, ...]
     recorded: bool
     compares: bool
-    rows: tuple[kernels.Row, ...]
+    rows: tuple[kernels.KernelRow, ...]
     parts: tuple[Part, ...]
-    data: data.Section
+    data: data.DataSection
 
 
 def build_page(
@@ -144,30 +138,30 @@ def build_page(
     highlight: Highlight,
     tiles_of: TilesOf,
     most: int = MOST_PARTS,
-) -> Page:
-    """Return what the page of several comparisons shows, at most so many of them in full."""
-    places = many_launches.worst(comparisons, most)
-    rows = kernels.rows(comparisons, places)
-    prefixes = {place: f"{kernels.anchor(place)}-" for place in places}
-    return Page(
+) -> KernelsPage:
+    """Return the view data of several comparisons, at most `most` of them in full."""
+    detailed = many_launches.worst(comparisons, most)
+    rows = kernels.rows(comparisons, detailed)
+    prefixes = {index: f"{kernels.anchor(index)}-" for index in detailed}
+    return KernelsPage(
         title=title,
         verdict=many_launches.verdict(comparisons),
         notes=tuple(notes),
-        recorded=any(p.engine == "recorded" for one in comparisons for p in one.profiles),
-        compares=any(len(one.profiles) > 1 for one in comparisons),
+        recorded=any(profile.engine == "recorded" for each in comparisons for profile in each.profiles),
+        compares=any(len(each.profiles) > 1 for each in comparisons),
         rows=rows,
         parts=tuple(
             Part(
-                rows[place].anchor,
-                rows[place].name,
-                _summary(rows[place]),
-                build(comparisons[place], highlight, tiles_of, prefix),
+                rows[index].anchor,
+                rows[index].name,
+                _summary(rows[index]),
+                build(comparisons[index], highlight, tiles_of, prefix),
             )
-            for place, prefix in prefixes.items()
+            for index, prefix in prefixes.items()
         ),
-        data=data.section({prefix: comparisons[place] for place, prefix in prefixes.items()}),
+        data=data.section({prefix: comparisons[index] for index, prefix in prefixes.items()}),
     )
 
 
-def _summary(row: kernels.Row) -> str:
+def _summary(row: kernels.KernelRow) -> str:
     return f"launch {row.number}, grid {row.grid}, block {row.block}, {row.duration} ms, {row.excessive} excessive"

@@ -1,4 +1,4 @@
-"""What the rule pack says of each profile, and what other rules of ncu said inside the report."""
+"""The rule pack's findings for each profile, and those of other ncu rules in the report."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ncu_swizzle.render.view import text
 if TYPE_CHECKING:
     from swizzle_pack.finding import Finding, Table
 
-UNFOLDED = 2  # profiles whose findings are open at first
-KINDS = {"optimization": "to gain", "ok": "to know", "warning": "not known"}
-# Links as rules write them for ncu-ui: to an instruction, a source line, a section, or a web page.
+UNFOLDED = 2  # profiles whose findings start unfolded
+KINDS = {"optimization": "optimization", "ok": "info", "warning": "warning"}
+# ncu-ui links in rule messages: to an instruction, a source line, a section, or a web page.
 LINK = re.compile(r"@(?:sass:\d+|source:[^@]*:\d+|section:[^@:]*):([^@]*)@")
 WEB = re.compile(r"@url:([^@:]*):([^@\s]*)@")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of a finding: numbers as texts; `words` says which columns are words."""
+    """A finding's table, numbers formatted; `words` marks the text columns."""
 
     title: str
     heads: tuple[str, ...]
@@ -33,8 +33,8 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Card:
-    """One finding. `saving` and `interval` are of the duration, empty where the rule does not estimate."""
+class FindingCard:
+    """One finding. `saving` and `interval` are shares of the duration, empty if the rule estimates none."""
 
     rule: str
     kind: str
@@ -46,18 +46,18 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Group:
+class FindingGroup:
     """All findings of one profile."""
 
     label: str
     summary: str
-    cards: tuple[Card, ...]
+    cards: tuple[FindingCard, ...]
     open: bool
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """What a rule that is not of the pack said inside ncu."""
+    """A finding of a rule outside the pack, run by ncu itself."""
 
     label: str
     rule: str
@@ -66,20 +66,18 @@ class Foreign:
     message: str
 
 
-def groups(comparison: Comparison) -> tuple[Group, ...]:
-    """Return the pack's findings of each profile of which it says anything."""
-    found = [
-        (label, bridge.findings(profile)) for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-    ]
+def groups(comparison: Comparison) -> tuple[FindingGroup, ...]:
+    """Return the pack's findings for each profile that has any."""
+    named = zip(comparison.labels, map(bridge.findings, comparison.profiles), strict=True)
     return tuple(
-        Group(label, _summary(findings), tuple(card(finding) for finding in findings), number < UNFOLDED)
-        for number, (label, findings) in enumerate(found)
+        FindingGroup(label, _summary(findings), tuple(card(finding) for finding in findings), number < UNFOLDED)
+        for number, (label, findings) in enumerate(named)
         if findings
     )
 
 
 def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
-    """Return what other rules said; the pack's own, if it ran inside ncu, are the groups already."""
+    """Return the findings of other rules; the pack's own are evaluated again by `groups`."""
     return tuple(
         Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, plain(finding.message))
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
@@ -88,20 +86,20 @@ def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
     )
 
 
-def gains(profile: Profile) -> tuple[Card, ...]:
-    """Return the findings of which something is to be gained, or that say what is not known."""
+def gains(profile: Profile) -> tuple[FindingCard, ...]:
+    """Return the optimizations and warnings: every finding but the merely informative ones."""
     return tuple(card(finding) for finding in bridge.findings(profile) if finding.kind != "ok")
 
 
 def plain(message: str) -> str:
-    """Return a rule's message with the words of its links, and the addresses of web pages behind them."""
+    """Return a rule's message with its links as plain words, web addresses in parentheses."""
     return WEB.sub(r"\1 (\2)", LINK.sub(r"\1", message))
 
 
-def card(finding: Finding) -> Card:
-    """Return a finding as texts."""
+def card(finding: Finding) -> FindingCard:
+    """Return a finding ready to show."""
     estimated = finding.saving is not None
-    return Card(
+    return FindingCard(
         rule=finding.rule,
         kind=KINDS[finding.kind],
         title=finding.title,
@@ -113,8 +111,11 @@ def card(finding: Finding) -> Card:
 
 
 def _summary(findings: Sequence[Finding]) -> str:
-    gains_ = sum(finding.kind == "optimization" for finding in findings)
-    return f"{gains_} to gain, {len(findings) - gains_} to know" if gains_ else "nothing to gain"
+    optimizations = sum(finding.kind == "optimization" for finding in findings)
+    if not optimizations:
+        return "nothing to optimize"
+    others = len(findings) - optimizations
+    return f"{optimizations} optimization{'s' * (optimizations > 1)}, {others} other finding{'s' * (others != 1)}"
 
 
 def _grid(table: Table) -> Grid:

@@ -1,4 +1,4 @@
-"""The instructions of a report that access shared memory."""
+"""The shared-memory instructions of a report."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
-# Stall reasons that say how a warp's issue slot was used rather than why it waited.
+# Not a stall: the warp issued.
 NOT_STALLED = frozenset({"selected"})
 
 
 @dataclass(frozen=True)
 class InstructionRow:
+    """One instruction; `source` is its line and the lines it was inlined into, `heat` a shade from 0 to 1."""
+
     offset: str
     sass: str
-    place: str
+    source: str
     executed: str
     wavefronts: str
     ideal: str
@@ -30,17 +32,17 @@ class InstructionRow:
 
 @dataclass(frozen=True)
 class InstructionTable:
-    """The instructions of one profile that access shared memory, worst first."""
+    """One profile's shared-memory instructions, worst first."""
 
     label: str
     rows: tuple[InstructionRow, ...]
 
 
 def tables(comparison: Comparison) -> tuple[InstructionTable, ...]:
-    """Return the instructions that access shared memory, one table for each profile that has any."""
+    """Return a table of shared-memory instructions for each profile that has any."""
     named = zip(comparison.labels, comparison.profiles, strict=True)
-    found = (InstructionTable(label, _instruction_rows(profile)) for label, profile in named)
-    return tuple(table for table in found if table.rows)
+    all_tables = (InstructionTable(label, _instruction_rows(profile)) for label, profile in named)
+    return tuple(table for table in all_tables if table.rows)
 
 
 def _instruction_rows(profile: Profile) -> tuple[InstructionRow, ...]:
@@ -59,7 +61,7 @@ def _instruction(instruction: Instruction, start: int, most_excess: int) -> Inst
     return InstructionRow(
         offset=f"0x{instruction.pc - start:04x}",
         sass=instruction.sass,
-        place=" ← ".join(f"{file}:{line}" for file, line in instruction.stack),
+        source=" ← ".join(f"{file}:{line}" for file, line in instruction.stack),
         executed=text.count(instruction.executed),
         wavefronts=text.count(instruction.wavefronts),
         ideal=text.count(instruction.ideal),

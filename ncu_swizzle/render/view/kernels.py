@@ -1,4 +1,4 @@
-"""Many launches in a table: which they are, what they cost, which of them are shown in detail."""
+"""The table of many launches: which they are, what they cost, which are shown in full."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ARROW = " → "
 
 
 @dataclass(frozen=True)
-class Row:
-    """One launch, or a pair of launches: what differs reads "before → after".
+class KernelRow:
+    """One launch, or a pair of launches: values that differ read "before → after".
 
-    `number` is the launch's in its report; `anchor` the section with its details, empty where there is none.
+    `number` is the launch's number in its report; `anchor` links to its section, empty if it is not shown in full.
     """
 
     number: str
@@ -36,50 +36,45 @@ class Row:
     bad: bool
 
 
-def rows(comparisons: Sequence[Comparison], detailed: Sequence[int] = ()) -> tuple[Row, ...]:
-    """Return a row per comparison, in their order; `detailed` are the places of those that are shown in full."""
-    most_excess = max((many_launches.excessive(one) or 0 for one in comparisons), default=0)
-    longest = max((p.duration_ns or 0.0 for one in comparisons for p in one.profiles), default=0.0)
+def rows(comparisons: Sequence[Comparison], detailed: Sequence[int] = ()) -> tuple[KernelRow, ...]:
+    """Return one row per comparison, in order; `detailed` are the indices of those shown in full."""
+    most_excess = max((many_launches.excessive(comparison) or 0 for comparison in comparisons), default=0)
+    longest = max((p.duration_ns or 0.0 for comparison in comparisons for p in comparison.profiles), default=0.0)
     return tuple(
-        _row(one, anchor(place) if place in detailed else "", most_excess, longest)
-        for place, one in enumerate(comparisons)
+        _row(comparison, anchor(index) if index in detailed else "", most_excess, longest)
+        for index, comparison in enumerate(comparisons)
     )
 
 
-def anchor(place: int) -> str:
-    """Return the name in links of a comparison's section."""
-    return f"k{place}"
+def anchor(index: int) -> str:
+    """Return the link target of a comparison's section."""
+    return f"k{index}"
 
 
-def size(dimensions: Sequence[int]) -> str:
-    """Return a grid or block as 128x8x1; without trailing ones, and unknown where any is 0."""
-    if not all(dimensions):
+def short_dimensions(sizes: Sequence[int]) -> str:
+    """Return a grid or block as 128x8, without trailing ones; "unknown" if any size is 0."""
+    if not all(sizes):
         return text.UNKNOWN
-    shown = list(dimensions)
+    shown = list(sizes)
     while len(shown) > 1 and shown[-1] == 1:
         shown.pop()
-    return "x".join(str(one) for one in shown)
+    return "x".join(map(str, shown))
 
 
-def milliseconds(profile: Profile) -> str:
-    ns = text.known(profile.duration_ns)
-    return text.UNKNOWN if ns is None else text.fixed(ns * 1e-6, 3)
-
-
-def _row(one: Comparison, target: str, most_excess: int, longest: float) -> Row:
-    profiles = one.profiles[:2]
+def _row(comparison: Comparison, target: str, most_excess: int, longest: float) -> KernelRow:
+    profiles = comparison.profiles[:2]
     last = profiles[-1]
-    return Row(
+    return KernelRow(
         number=_both([str(p.launch.index) for p in profiles]),
-        name=one.title or one.labels[-1],
+        name=comparison.title or comparison.labels[-1],
         function=last.kernel.function,
-        grid=_both([size(p.grid) for p in profiles]),
-        block=_both([size(p.block) for p in profiles]),
-        duration=_both([milliseconds(p) for p in profiles], always=True),
+        grid=_both([short_dimensions(p.grid) for p in profiles]),
+        block=_both([short_dimensions(p.block) for p in profiles]),
+        duration=_both([text.milliseconds(p.duration_ns) for p in profiles], always=True),
         excessive=_both([_excess(p) for p in profiles], always=True),
         degree=_both([_degree(p) for p in profiles], always=True),
-        pace=f"{one.speedup:.2f}×" if one.speedup else "",
-        note=_note(one),
+        pace=f"{comparison.speedup:.2f}×" if comparison.speedup else "",
+        note=_note(comparison),
         anchor=target,
         excess_width=text.width(many_launches.excess(last), most_excess),
         time_width=text.width(last.duration_ns, longest),
@@ -88,7 +83,7 @@ def _row(one: Comparison, target: str, most_excess: int, longest: float) -> Row:
 
 
 def _both(values: Sequence[str], always: bool = False) -> str:
-    """Return one value, or two with an arrow between them; equal ones once, unless they are figures."""
+    """Return one value, or two joined by an arrow; equal ones once unless `always`."""
     return values[0] if len(values) == 1 or (values[0] == values[1] and not always) else ARROW.join(values)
 
 
@@ -102,7 +97,9 @@ def _degree(profile: Profile) -> str:
     return text.degree(profile.total.degree) if profile.total.ideal else "-"
 
 
-def _note(one: Comparison) -> str:
-    workload = one.profiles[-1].launch.workload
-    alone = f"only in {one.labels[0]}" if one.title and one.labels[0] != one.title and len(one.profiles) == 1 else ""
-    return ", ".join(part for part in (workload if workload != "kernel" else "", alone) if part)
+def _note(comparison: Comparison) -> str:
+    workload = comparison.profiles[-1].launch.workload
+    label = comparison.labels[0]
+    alone = len(comparison.profiles) == 1 and comparison.title not in ("", label)
+    unpaired = f"only in {label}" if alone else ""
+    return ", ".join(part for part in (workload if workload != "kernel" else "", unpaired) if part)

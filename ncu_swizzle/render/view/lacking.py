@@ -1,4 +1,4 @@
-"""What a report would need to have for every figure of the page, and the command that collects it."""
+"""What a report lacks for a complete page, and the ncu command that collects it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ncu_swizzle.profiles import recollect
 from ncu_swizzle.profiles.comparison import METRICS, Comparison
 from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, Profile
 
-# What cannot be shown without a metric that every figure rests on.
+# What cannot be shown without each required metric.
 MEANINGS = {
-    WAVEFRONTS: "wavefronts of each instruction and source line",
-    IDEAL: "ideal wavefronts, and with them excess and degree",
-    EXECUTED: "how often each instruction was executed",
+    WAVEFRONTS: "wavefronts per instruction and source line",
+    IDEAL: "ideal wavefronts, hence excess and degree",
+    EXECUTED: "execution count per instruction",
     DURATION: "the duration",
-    STALLED + "selected": "what warps were doing, by source line",
+    STALLED + "selected": "warp stall samples per source line",
 }
 
 
 @dataclass(frozen=True)
 class Lack:
-    """What one profile's report has not; `figures` are the rows that the table of metrics lacks for it."""
+    """What one profile's report lacks; `figures` are the missing rows of its metric table."""
 
     label: str
     metrics: tuple[tuple[str, str], ...]  # ncu's name, and what cannot be shown without it
@@ -29,7 +29,7 @@ class Lack:
 
 
 def lacks(comparison: Comparison) -> tuple[Lack, ...]:
-    """Return what each profile lacks; nothing of those whose report has all that figures rest on."""
+    """Return what each profile lacks; profiles with every required metric are skipped."""
     named = zip(comparison.labels, comparison.profiles, strict=True)
     return tuple(_lack(label, profile) for label, profile in named if profile.missing)
 

@@ -1,4 +1,4 @@
-"""The instruction mix of a report: what stayed the same, and what the addresses cost."""
+"""The instruction mix of a report: what stayed the same, and what address computation costs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RESOURCES = frozenset({
     "Theoretical occupancy",
     "Achieved occupancy",
 })  # fmt: skip
-FIXED = (instruction_mix.TENSOR, instruction_mix.SHARED, instruction_mix.TMA)  # what a change of layout leaves as it is
-NAMED = 2  # so many classes with the largest changes are named in words
+FIXED = (instruction_mix.TENSOR, instruction_mix.SHARED, instruction_mix.TMA)  # what a layout change leaves unchanged
+NAMED = 2  # classes named in the sentence: those that changed most
 
 
 @dataclass(frozen=True)
 class MixRow:
-    """One class of instructions: warps that executed any of it, and bars up to the longest of all classes."""
+    """One instruction class: warp instructions per profile, with bars relative to the largest class."""
 
     name: str
     meaning: str
@@ -38,6 +38,8 @@ class MixRow:
 
 @dataclass(frozen=True)
 class OpcodeRow:
+    """One opcode, its class and its warp instructions per profile."""
+
     opcode: str
     kind: str
     values: tuple[str, ...]
@@ -45,8 +47,8 @@ class OpcodeRow:
 
 
 @dataclass(frozen=True)
-class Section:
-    """The mix by class, every opcode of it, and what a launch takes of an SM."""
+class MixSection:
+    """The mix by class and by opcode, and the launch's SM resources."""
 
     sentence: str
     rows: tuple[MixRow, ...]
@@ -55,20 +57,20 @@ class Section:
     resources: tuple[MetricRow, ...]
 
 
-def section(comparison: Comparison) -> Section | None:
-    """Return the instruction mix; None where no report counted executions."""
+def section(comparison: Comparison) -> MixSection | None:
+    """Return the instruction mix; None if no report has execution counts."""
     mixes = [instruction_mix.count(profile) for profile in comparison.profiles]
-    if not any(one.known for one in mixes):
+    if not any(mix.known for mix in mixes):
         return None
-    classes = [one.classes for one in mixes]
+    classes = [mix.classes for mix in mixes]
     keys = sorted(
         set().union(*classes), key=lambda key: (instruction_mix.NAMES.index(key[0]), -max(c[key] for c in classes), key)
     )
     ran = [key for key in keys if any(counts[key] for counts in classes)]
     longest = max((counts[key] for counts in classes for key in ran), default=0)
     widest = max((abs(_delta(classes, key) or 0) for key in ran), default=0)
-    totals = [one.total() if one.known else None for one in mixes]
-    return Section(
+    totals = [mix.total() if mix.known else None for mix in mixes]
+    return MixSection(
         sentence=_sentence(comparison, classes, mixes),
         rows=tuple(_row(key, classes, mixes, longest, widest) for key in ran),
         total=MixRow(
@@ -84,7 +86,7 @@ def _row(
     key: tuple[str, str], classes: Sequence[Counter[tuple[str, str]]], mixes: Sequence[Mix], longest: int, widest: int
 ) -> MixRow:
     kind, word = key
-    counts = [counted[key] if one.known else None for counted, one in zip(classes, mixes, strict=True)]
+    counts = [counted[key] if mix.known else None for counted, mix in zip(classes, mixes, strict=True)]
     return MixRow(
         name=word or kind,
         meaning=" ".join(part for part in (kind, TRANSFERS.get(word, "")) if part) if word else _examples(key, mixes),
@@ -99,15 +101,15 @@ def _delta(classes: Sequence[Counter[tuple[str, str]]], key: tuple[str, str]) ->
 
 
 def _change(counts: Sequence[int | None]) -> str:
-    """Return the difference of the first two as a number with its sign."""
+    """Return the signed difference of the first two counts."""
     return text.difference(counts[0], counts[1]) if len(counts) > 1 else ""
 
 
 def _examples(key: tuple[str, str], mixes: Sequence[Mix]) -> str:
-    """Return the most executed opcodes of a class, in any profile."""
+    """Return the most executed opcodes of a class in any profile."""
     most: Counter[str] = Counter()
-    for one in mixes:
-        for opcode, executed in one.opcodes.items():
+    for mix in mixes:
+        for opcode, executed in mix.opcodes.items():
             if executed and instruction_mix.key(opcode) == key:
                 most[opcode] = max(most[opcode], executed)
     words = list(dict.fromkeys(".".join(opcode.split(".")[:2]) for opcode, _ in most.most_common()))
@@ -115,17 +117,17 @@ def _examples(key: tuple[str, str], mixes: Sequence[Mix]) -> str:
 
 
 def _opcodes(mixes: Sequence[Mix]) -> tuple[OpcodeRow, ...]:
-    """Return every opcode, what changed most first."""
-    names = set().union(*(one.opcodes for one in mixes))
+    """Return every opcode, the largest change first."""
+    names = set().union(*(mix.opcodes for mix in mixes))
     pair = (mixes[0], mixes[min(1, len(mixes) - 1)])
 
     def order(name: str) -> tuple[int, int, str]:
-        before, after = (one.opcodes[name] for one in pair)
+        before, after = (mix.opcodes[name] for mix in pair)
         return -abs(after - before), -before, name
 
     rows = []
     for name in sorted(names, key=order):
-        counts = [one.opcodes[name] if one.known else None for one in mixes]
+        counts = [mix.opcodes[name] if mix.known else None for mix in mixes]
         rows.append(
             OpcodeRow(
                 name, instruction_mix.classify(name), tuple(text.count(count) for count in counts), _change(counts)
@@ -135,8 +137,8 @@ def _opcodes(mixes: Sequence[Mix]) -> tuple[OpcodeRow, ...]:
 
 
 def _sentence(comparison: Comparison, classes: Sequence[Counter[tuple[str, str]]], mixes: Sequence[Mix]) -> str:
-    """Return what a reader should see: the same work, and by how much the rest changed."""
-    if len(mixes) < 2 or not all(one.known for one in mixes[:2]):
+    """Say which work stayed the same, and by how much the rest changed."""
+    if len(mixes) < 2 or not all(mix.known for mix in mixes[:2]):
         return ""
     before, after = comparison.labels[:2]
     keys = [key for key in {**classes[0], **classes[1]} if classes[0][key] or classes[1][key]]
@@ -147,16 +149,16 @@ def _sentence(comparison: Comparison, classes: Sequence[Counter[tuple[str, str]]
     if was == now and not moved:
         parts.append("and of everything else" if fixed else f"{before} and {after} execute the same instructions")
         return " ".join(parts) + "."
-    said = [f"{_named(key)} {text.difference(classes[0][key], classes[1][key])}" for key in moved[:NAMED]]
+    changes = [f"{_named(key)} {text.difference(classes[0][key], classes[1][key])}" for key in moved[:NAMED]]
     if (instruction_mix.INTEGER, "") in moved[NAMED:]:
         key = (instruction_mix.INTEGER, "")
-        said.append(f"{_named(key)} {text.difference(classes[0][key], classes[1][key])}")
-    whole = f"In all, {after} executes {text.count(now)} warp instructions, {before} {text.count(was)}"
-    parts.append(f"{whole} ({text.change(was, now)}): {', '.join(said)}")
+        changes.append(f"{_named(key)} {text.difference(classes[0][key], classes[1][key])}")
+    totals = f"In total, {after} executes {text.count(now)} warp instructions, {before} {text.count(was)}"
+    parts.append(f"{totals} ({text.change(was, now)}): {', '.join(changes)}")
     return ". ".join(parts) + "."
 
 
 def _named(key: tuple[str, str]) -> str:
     kind, word = key
-    where = " (where addresses are computed)" if kind == instruction_mix.INTEGER else ""
-    return (word or kind.lower()) + where
+    remark = " (address arithmetic)" if kind == instruction_mix.INTEGER else ""
+    return (word or kind.lower()) + remark

@@ -1,4 +1,4 @@
-"""All profiles at a glance, one row each: what a page begins with where there are more than two."""
+"""All profiles at a glance, one row each, if there are more than two."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ncu_swizzle.profiles.comparison import SHARED_PIPE, Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
-FEWEST = 3  # two are told by the key figures
+FEWEST = 3  # the key figures cover one or two
 
 
 @dataclass(frozen=True)
-class Row:
-    """One profile; `pace` is its speed, the first one's being 1."""
+class OverviewRow:
+    """One profile; `pace` is its speed relative to the first."""
 
     label: str
     excessive: str
@@ -25,8 +25,8 @@ class Row:
     time_width: str
 
 
-def rows(comparison: Comparison) -> tuple[Row, ...]:
-    """Return a row per profile; nothing for one or two."""
+def rows(comparison: Comparison) -> tuple[OverviewRow, ...]:
+    """Return one row per profile; none for one or two profiles."""
     profiles = comparison.profiles
     if len(profiles) < FEWEST:
         return ()
@@ -38,13 +38,13 @@ def rows(comparison: Comparison) -> tuple[Row, ...]:
     )
 
 
-def _row(label: str, profile: Profile, first: Profile, worst: int, slowest: float) -> Row:
+def _row(label: str, profile: Profile, first: Profile, worst: int, slowest: float) -> OverviewRow:
     total, ns = profile.total, profile.duration_ns
-    return Row(
+    return OverviewRow(
         label=label,
         excessive=text.count(total.excessive),
         degree=text.degree(total.degree),
-        duration=text.UNKNOWN if ns is None else f"{text.fixed(ns * 1e-6, 3)} ms",
+        duration=text.duration(ns),
         pace=f"{first.duration_ns / ns:.2f}×" if ns and first.duration_ns else text.UNKNOWN,
         pipe=text.percent(profile.number(SHARED_PIPE)),
         excess_width=text.width(total.excessive, worst),

@@ -1,4 +1,4 @@
-"""The source of a report, line by line with its counts."""
+"""A report's source files, line by line with their counts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import groupby
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.render.view import text
-from ncu_swizzle.render.view.counts import MOST_COLUMNS, Counts, File
+from ncu_swizzle.render.view.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.view.counts import files as count_files
 
-MINOR_LINE = 0.5  # percent of the samples; a line without shared-memory accesses and with less is folded away
-AROUND = 3  # lines shown above and below one that matters
+MINOR_LINE = 0.5  # percent of the samples; a line with fewer, and without shared-memory accesses, is folded
+AROUND = 3  # lines of context around a line that matters
 SHORTEST_FOLD = 8  # fewer lines are not worth hiding
 WORST_LINES = 5
 
@@ -33,7 +33,7 @@ Highlight = Callable[[str, str], Sequence[Line]]  # text, path → lines
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """What one profile counted on a line; the heats are shades from 0 to 1, or empty."""
+    """One profile's counts of a line, formatted; the heats are shades from 0 to 1, or empty."""
 
     wavefronts: str
     excessive: str
@@ -45,10 +45,10 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One line; without counts, `counts` is empty, else it has one entry per profile of the panel.
+    """One line; `counts` is empty, or has one entry per profile of the panel.
 
-    Where two texts are aligned, `number` counts the rows, `shown` is what the texts call the line, `mark` says that
-    only one has it (− the one before, + the one after), and `numbers` is the line's number for each profile.
+    If two versions are aligned, `number` is the row, `shown` the line number to print, `mark` says that only one
+    version has the line (− the first, + the second), and `numbers` holds the line's number for each profile.
     """
 
     number: int
@@ -61,7 +61,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that follow each other; folded ones are a click away."""
+    """Consecutive lines, all shown or all folded."""
 
     lines: tuple[SourceLine, ...]
     folded: bool
@@ -72,7 +72,6 @@ class Jump:
     """A link to a line that stands out."""
 
     target: str
-    path: str
     number: int
     why: str
     shown: str
@@ -80,13 +79,12 @@ class Jump:
 
 @dataclass(frozen=True)
 class Panel:
-    """One text of one file, or two aligned ones, with the counts of every profile that was built from it."""
+    """One version of a file, or two aligned ones, with the counts of every profile built from it."""
 
     key: str
     path: str
     labels: tuple[str, ...]
-    left_out: tuple[str, ...]  # profiles built from this text that there is no column for
-    lines: tuple[SourceLine, ...]
+    left_out: tuple[str, ...]  # profiles built from this version that have no column
     blocks: tuple[Block, ...]
     worst: tuple[Jump, ...]
     summary: str
@@ -96,11 +94,11 @@ class Panel:
 
 
 def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
-    """Return the files that matter, worst first, and the paths of those that do not; links bear the prefix."""
+    """Return the files that matter, worst first, and the paths of the others; `prefix` starts every link target."""
     files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
     shown = [file for file in files if file.matters]
-    made = tuple(_panel(f"{prefix}s{index}", file, highlight, index == 1) for index, file in enumerate(shown, start=1))
-    return made, tuple(file.path for file in files if not file.matters)
+    in_full = tuple(_panel(f"{prefix}s{number}", file, highlight, number == 1) for number, file in enumerate(shown, 1))
+    return in_full, tuple(file.path for file in files if not file.matters)
 
 
 def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
@@ -113,7 +111,6 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
         path=file.path,
         labels=labels[:MOST_COLUMNS],
         left_out=labels[MOST_COLUMNS:],
-        lines=lines,
         blocks=_blocks(file, lines, {jump.number for jump in worst}),
         worst=worst,
         summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
@@ -135,13 +132,13 @@ def _at(lines: Sequence[Line], number: int | None) -> Line:
     return lines[number - 1] if number and number <= len(lines) else ()
 
 
-def _summary(counts: Counts) -> str:
+def _summary(counts: FileCounts) -> str:
     share = text.percent(counts.share(counts.samples))
     return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its samples"
 
 
 def _lines(file: File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
-    """Return every line of the text, and the lines with counts that the text does not reach."""
+    """Return every line of the text, then lines with counts beyond its end."""
     counted = {number for counts in file.counts for number in counts.lines}
     most_excess = max((t.excessive or 0 for c in file.counts for t in c.lines.values()), default=0)
     most_samples = max((c.share(t.samples) or 0 for c in file.counts for t in c.lines.values()), default=0)
@@ -166,7 +163,7 @@ def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None,
 
 
 def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[Block, ...]:
-    """Part the lines into those around one that matters, and the long stretches between them, which are folded."""
+    """Split the lines into those near one that matters, shown, and the long stretches between, folded."""
     near = {
         around
         for line in lines
@@ -181,12 +178,12 @@ def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[
     )
 
 
-def _matters(counts: Counts, number: int) -> bool:
+def _matters(counts: FileCounts, number: int) -> bool:
     total = counts.lines.get(number)
     return total is not None and (total.wavefronts is not None or (counts.share(total.samples) or 0.0) >= MINOR_LINE)
 
 
-def _cells(counts: Counts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
+def _cells(counts: FileCounts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
     if total is None:
         return None
     accesses = total.wavefronts is not None
@@ -202,7 +199,7 @@ def _cells(counts: Counts, total: Total | None, most_excess: int, most_samples: 
 
 
 def _worst(key: str, file: File) -> tuple[Jump, ...]:
-    """Return links to the sites of most excess; where there are none, to the lines that it or the time passes."""
+    """Return links to the lines blamed for most excess; if none is, to those with most inlined excess or samples."""
     sites = sum((counts.sites for counts in file.counts), Counter[int]())
     passing: Counter[int] = Counter()
     sampled: dict[int, float] = {}
@@ -213,8 +210,7 @@ def _worst(key: str, file: File) -> tuple[Jump, ...]:
     ranked = sites or +passing or Counter(sampled)
     order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
     return tuple(
-        Jump(f"{key}-{number}", file.path, number, _why(number, passing, sampled), file.shown(number))
-        for number in order
+        Jump(f"{key}-{number}", number, _why(number, passing, sampled), file.shown(number)) for number in order
     )
 
 

@@ -1,4 +1,4 @@
-"""Why warps did not issue, profile by profile, and where the time of a stall went."""
+"""Warp stall reasons per profile, and what replaced a stall that shrank."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.render.view import text
 from ncu_swizzle.render.view.tables import Share
 
-MINOR_STALL = 1.0  # percent; a reason that no profile spends more on is folded
-MOVED = 1.0  # percentage points; a smaller change is not worth a sentence
+MINOR_STALL = 1.0  # percent; a reason below this in every profile is folded
+MOVED = 1.0  # percentage points; smaller changes are not mentioned
 GAINERS = 3
 
 
 @dataclass(frozen=True)
 class StallRow:
-    """One reason: its share of each profile's samples, and what changed from the first to the second."""
+    """One stall reason: its share of each profile's samples, and the change from the first to the second."""
 
     reason: str
     meaning: str
@@ -28,7 +28,7 @@ class StallRow:
 
 @dataclass(frozen=True)
 class Stalls:
-    """The stall reasons that matter, the minor ones, and in words where the time went."""
+    """The major and minor stall reasons, and a summary in words."""
 
     sentences: tuple[str, ...]
     major: tuple[StallRow, ...]
@@ -36,7 +36,7 @@ class Stalls:
 
 
 def meaning(reason: str) -> str:
-    """Return why a warp with this stall reason does not issue, in a few words; empty for an unknown reason."""
+    """Return what a stall reason means, in a few words; empty if it is unknown."""
     return str(_reasons().REASONS.get(reason, ""))
 
 
@@ -45,7 +45,7 @@ def _reasons() -> ModuleType:
 
 
 def stalls(comparison: Comparison) -> Stalls:
-    """Return the stall reasons in the comparison's order: what changed most first."""
+    """Return the stall reasons in the comparison's order, the largest change first."""
     sampled = [sum(profile.stalls.values()) > 0 for profile in comparison.profiles]
     table = [
         (str(reason), [row[label] if has else None for label, has in zip(comparison.labels, sampled, strict=True)])
@@ -61,7 +61,7 @@ def stalls(comparison: Comparison) -> Stalls:
 
 
 def _moved(shares: list[float | None]) -> float | None:
-    """Return the change from the first to the second in percentage points; None where it is unknown."""
+    """Return the change from the first to the second in percentage points; None if unknown."""
     if len(shares) < 2 or shares[0] is None or shares[1] is None:
         return None
     return shares[1] - shares[0]
@@ -78,7 +78,7 @@ def _stall(reason: str, shares: list[float | None], widest: float) -> StallRow:
 
 
 def _sentences(comparison: Comparison, table: list[tuple[str, list[float | None]]]) -> tuple[str, ...]:
-    """Say where the stall went: what shrank most, what took its place, and what that is in time."""
+    """Say what shrank most (in share and time), what took its place, and which wait is largest now."""
     moves = [(reason, shares, moved) for reason, shares in table if (moved := _moved(shares)) is not None]
     if not moves:
         return ()
@@ -86,29 +86,29 @@ def _sentences(comparison: Comparison, table: list[tuple[str, list[float | None]
     less = [(reason, shares) for reason, shares, moved in moves if moved <= -MOVED]
     more = [(reason, shares) for reason, shares, moved in moves if moved >= MOVED]
     if not less and not more:
-        return (f"No reason changed by as much as {MOVED:.0f} percentage point from {before} to {after}.",)
-    said = []
+        return (f"No stall reason changed by {MOVED:.0f} percentage point or more from {before} to {after}.",)
+    sentences = []
     if less:
         reason, shares = less[0]
-        said.append(f"{reason} fell from {text.percent(shares[0])} of the samples of {before} to "
+        sentences.append(f"{reason} fell from {text.percent(shares[0])} of {before}'s samples to "
                     f"{text.percent(shares[1])} of {after}'s{_in_time(comparison, shares)}.")  # fmt: skip
     if more:
         gained = [f"{reason} ({text.points(*shares[:2])})" for reason, shares in more[:GAINERS]]
-        said.append(f"The share went to {text.listed(gained)}.")
+        sentences.append(f"{text.listed(gained)} grew instead.")
     waits = [(reason, shares[1] or 0.0) for reason, shares, _ in moves if reason not in _reasons().HEALTHY]
     reason, share = max(waits, key=lambda entry: entry[1], default=("", 0.0))
     if share >= MINOR_STALL:
         why = f": {meaning(reason)}" if meaning(reason) else ""
-        said.append(f"The largest wait of {after} is {reason}, {text.percent(share)}{why}.")
-    return tuple(said)
+        sentences.append(f"{after} stalls most on {reason}, {text.percent(share)}{why}.")
+    return tuple(sentences)
 
 
 def _in_time(comparison: Comparison, shares: list[float | None]) -> str:
-    """Return the shares times the durations, as a clause; nothing where a duration is unknown."""
-    times = [text.known(profile.duration_ns) for profile in comparison.profiles[:2]]
+    """Return share times duration, before and after, as a clause; empty if a duration is unknown."""
+    times = [text.finite(profile.duration_ns) for profile in comparison.profiles[:2]]
     spent = [
         f"{text.fixed(share / 100 * ns * 1e-6, 3)} ms"
         for share, ns in zip(shares, times, strict=False)
         if share is not None and ns is not None
     ]
-    return f": weighed with the duration, {spent[0]} became {spent[1]}" if len(spent) == 2 else ""
+    return f", or {spent[0]} → {spent[1]} of the duration" if len(spent) == 2 else ""

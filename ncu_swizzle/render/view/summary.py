@@ -1,4 +1,4 @@
-"""The head of a report: the key figures, and where they come from."""
+"""The head of a report: the key figures and their provenance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ncu_swizzle.texts import in_words
 
 ENGINES = {
     "ncu": "ncu (measured)",
-    "recorded": "recorded (measured earlier, on real hardware)",
+    "recorded": "recorded (measured earlier on real hardware)",
     EMULATED: "emulated (computed, not measured)",
 }
 
@@ -22,8 +22,8 @@ MOST_NAMED = 6  # profiles in one sentence
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One key figure: after, and before it where there are two profiles."""
+class KeyFigure:
+    """One key figure: its value, and the value before if there are two profiles."""
 
     title: str
     before: str
@@ -33,7 +33,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing known of every profile; `values` has one text per profile, or one that all share."""
+    """One fact about every profile; `values` has one text per profile, or one if they all agree."""
 
     title: str
     values: tuple[str, ...]
@@ -41,68 +41,63 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """What ran, in full: the function as it was compiled, and ncu's command line."""
+class LaunchSummary:
+    """What ran: the compiled function's full name and ncu's command line."""
 
     label: str
     function: str
     command: str
 
 
-def figures(comparison: Comparison) -> tuple[Figure, ...]:
-    """Return what a reader has to know first."""
+def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
+    """Return the figures to read first."""
     pair = comparison.profiles[:2]
     return (
-        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0 means no conflicts"),
+        _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
         _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
         _pace(comparison),
         _figure(
             pair,
             "Shared pipe",
             lambda p: text.percent(p.number(SHARED_PIPE)),
-            ", ".join(filter(None, ("busy, share of its peak", _borrowed(comparison)))),
+            ", ".join(filter(None, ("utilization, share of peak", _borrowed(comparison)))),
         ),
     )
 
 
-def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> Figure:
+def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str], note: str) -> KeyFigure:
     *before, after = (show(profile) for profile in pair)
-    return Figure(title, before[0] if before else "", after, note)
+    return KeyFigure(title, before[0] if before else "", after, note)
 
 
-def _pace(comparison: Comparison) -> Figure:
-    times = [_milliseconds(profile) for profile in comparison.profiles[:2]]
+def _pace(comparison: Comparison) -> KeyFigure:
+    times = [text.duration(profile.duration_ns) for profile in comparison.profiles[:2]]
     if len(times) == 1:
-        return Figure("Duration", "", times[0], _borrowed(comparison))
-    ratio = text.known(comparison.speedup)
+        return KeyFigure("Duration", "", times[0], _borrowed(comparison))
+    ratio = text.finite(comparison.speedup)
     speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return Figure("Speed-up", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
+    return KeyFigure("Speed-up", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
 
 
 def _borrowed(comparison: Comparison) -> str:
-    """Say "recorded" where the figure is not of the same origin as the wavefronts."""
+    """Return "recorded" if the figure was recorded and the wavefronts computed."""
     return "recorded" if any(profile.beside for profile in comparison.profiles[:2]) else ""
 
 
-def _milliseconds(profile: Profile) -> str:
-    ns = text.known(profile.duration_ns)
-    return text.UNKNOWN if ns is None else f"{text.fixed(ns * 1e-6, 3)} ms"
-
-
 def recorded(comparison: Comparison) -> tuple[str, ...]:
-    """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2: an H100, 2026-11-21"."""
+    """Return what was recorded earlier, one text per GPU and day: "kernel1 and kernel2 on H100, 2026-11-21"."""
     runs: dict[tuple[str, str], list[str]] = {}
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         if profile.engine == "recorded":
-            day = profile.when[:10] or "an unknown day"
+            day = profile.when[:10] or "date unknown"
             runs.setdefault((profile.machine.gpu or "an unknown GPU", day), []).append(label)
     return tuple(f"{_few(labels)} on {gpu}, {day}" for (gpu, day), labels in runs.items())
 
 
 def computed(comparison: Comparison) -> tuple[str, ...]:
-    """Return what was computed, one text per architecture: "kernel1 and kernel2 for sm_90"; and what beside it was not.
+    """Return what was computed, one text per architecture: "kernel1 and kernel2 for sm_90".
 
-    That is "their times, stalls and other metrics were recorded on an H100, 2026-11-21".
+    If other metrics come from a recording, the text adds "times, stalls and other metrics recorded on …".
     """
     kinds: dict[tuple[str, str], list[str]] = {}
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
@@ -110,19 +105,19 @@ def computed(comparison: Comparison) -> tuple[str, ...]:
             kinds.setdefault((_arch(profile), profile.beside), []).append(label)
     return tuple(
         f"{_few(labels)} for {arch or 'an unknown architecture'}"
-        + (f"; times, stalls and the rest {beside}" * bool(beside))
+        + (f"; times, stalls and other metrics {beside}" * bool(beside))
         for (arch, beside), labels in kinds.items()
     )
 
 
 def _few(labels: list[str]) -> str:
-    """Return the labels, or the first of them and how many more there are."""
+    """Return the labels in words; of many, the first few and how many more there are."""
     more = len(labels) - MOST_NAMED
     return text.listed([*labels[:MOST_NAMED], f"{more} more"] if more > 1 else labels)
 
 
 def facts(comparison: Comparison) -> tuple[Fact, ...]:
-    """Return where each profile comes from; what is equal everywhere is said once."""
+    """Return each profile's provenance; values that all profiles share appear once."""
     return tuple(
         Fact(title, _merged([get(profile) or text.UNKNOWN for profile in comparison.profiles]), code)
         for title, get, code in _FACTS
@@ -130,15 +125,15 @@ def facts(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def conditions(all_facts: tuple[Fact, ...]) -> str:
-    """Return in one line what holds for all profiles: GPU, versions, clocks, problem."""
+    """Return on one line what all profiles share: GPU, versions, clocks, problem."""
     shared = (fact for fact in all_facts if fact.title in _CONDITIONS and len(fact.values) == 1)
     return " · ".join(f"{fact.title} {fact.values[0]}" for fact in shared if fact.values[0] != text.UNKNOWN)
 
 
-def launches(comparison: Comparison) -> tuple[Launch, ...]:
-    """Return the texts that are too long for a table of facts."""
+def launches(comparison: Comparison) -> tuple[LaunchSummary, ...]:
+    """Return each profile's function and command, too long for the table of facts."""
     return tuple(
-        Launch(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
+        LaunchSummary(label, profile.kernel.function or text.UNKNOWN, profile.command or text.UNKNOWN)
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
     )
 
@@ -166,10 +161,6 @@ def _engine(profile: Profile) -> str:
     return f"{name}; times, stalls and other metrics {profile.beside}" if profile.beside else name
 
 
-def _size(dimensions: tuple[int, ...]) -> str:
-    return " × ".join(f"{size:,}" for size in dimensions) if all(dimensions) else text.UNKNOWN
-
-
 def _when(profile: Profile) -> str:
     try:
         moment = datetime.fromisoformat(profile.when)
@@ -179,7 +170,7 @@ def _when(profile: Profile) -> str:
 
 
 def _error(error: object) -> str:
-    number = text.known(error)
+    number = text.finite(error)
     return text.UNKNOWN if number is None else f"{number:.2e}".replace("e-", f"e{text.MINUS}")
 
 
@@ -187,7 +178,7 @@ _CONDITIONS = frozenset({"GPU", "Driver", "CUDA", "Nsight Compute", "Clock contr
 _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
     ("Kernel", lambda p: f"{p.kernel.name}: {p.kernel.title}" if p.kernel.title else p.kernel.name, False),
     ("Problem", lambda p: in_words(p.problem), False),
-    ("Grid, block", lambda p: f"{_size(p.grid)}, {_size(p.block)}", False),
+    ("Grid, block", lambda p: f"{text.dimensions(p.grid)}, {text.dimensions(p.block)}", False),
     ("Engine", _engine, False),
     ("GPU", _gpu, False),
     ("Driver", lambda p: p.machine.driver, False),
@@ -202,5 +193,5 @@ _FACTS: tuple[tuple[str, Callable[[Profile], str], bool], ...] = (
         False,
     ),
     ("Report file", lambda p: p.report, True),
-    ("Its SHA-256 begins", lambda p: p.report_sha256[:16], True),
+    ("Report SHA-256, first 16 digits", lambda p: p.report_sha256[:16], True),
 )

@@ -1,4 +1,4 @@
-"""The tables of a report: metrics, accesses and what ncu wrote, raw."""
+"""The tables of a report: metrics, accesses, and ncu's raw metrics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ncu_swizzle.profiles.counts import TRANSFERS, Total
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
-COUNTER = "Hardware conflict counter, "  # how `compare` titles these metrics
+COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `comparison.METRICS`
 DECIMALS = {"ms": 3, "%": 1, "GHz": 2}
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric: a value per profile, and what became of it from the first to the second."""
+    """One metric: a value per profile, and the change from the first to the second."""
 
     title: str
     unit: str
@@ -25,7 +25,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class AccessRow:
-    """One access kind of one profile; the widths are of a bar that ends at the longest one of its kind."""
+    """One access kind of one profile; bar widths are relative to the longest of its kind."""
 
     label: str
     executed: str
@@ -40,7 +40,7 @@ class AccessRow:
 
 @dataclass(frozen=True)
 class AccessKind:
-    """One access kind, or all of them together, with a row per profile."""
+    """One access kind, or all together, with one row per profile."""
 
     name: str
     transfer: str
@@ -49,7 +49,7 @@ class AccessKind:
 
 @dataclass(frozen=True)
 class Phantom:
-    """What the hardware counter calls bank conflicts of a profile that has none."""
+    """What the hardware conflict counters claim for a profile without conflicts."""
 
     label: str
     counters: str
@@ -57,7 +57,7 @@ class Phantom:
 
 @dataclass(frozen=True)
 class Share:
-    """A percentage, as a text and as a bar."""
+    """A value as text and as a bar."""
 
     text: str
     width: str
@@ -65,6 +65,8 @@ class Share:
 
 @dataclass(frozen=True)
 class RawRow:
+    """One metric under ncu's name, with all digits."""
+
     name: str
     unit: str
     values: tuple[str, ...]
@@ -86,14 +88,14 @@ def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
 
 
 def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
-    """Return the access kinds, the one with most wavefronts first, then all of them together."""
+    """Return the access kinds, most wavefronts first, then all of them together."""
     totals = [(label, p.accesses, p.total) for label, p in zip(comparison.labels, comparison.profiles, strict=True)]
     names = dict.fromkeys(str(name) for name in comparison.accesses["access"])
     if not names:
         return ()
     kinds = [(name, TRANSFERS.get(name, ""), [(label, by[name], all_) for label, by, all_ in totals if name in by])
              for name in names]  # fmt: skip
-    kinds.append(("All", "everything above", [(label, all_, all_) for label, _, all_ in totals]))
+    kinds.append(("All", "all of the above", [(label, all_, all_) for label, _, all_ in totals]))
     return tuple(AccessKind(name, transfer, _access_rows(rows)) for name, transfer, rows in kinds)
 
 
@@ -122,19 +124,19 @@ def _share(part: Total, whole: Total) -> str:
 
 
 def phantoms(comparison: Comparison) -> tuple[Phantom, ...]:
-    """Return the profiles without any excess of which the hardware counter claims conflicts all the same."""
+    """Return the profiles without excess for which the hardware counters still claim conflicts."""
     counters = [row for row in comparison.metrics.iterrows() if str(row[0]).startswith(COUNTER)]
-    found = []
+    phantom_profiles = []
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         claims = [f"{text.count(row[label])} {str(title).removeprefix(COUNTER)}"
-                  for title, row in counters if text.known(row[label])]  # fmt: skip
+                  for title, row in counters if text.finite(row[label])]  # fmt: skip
         if claims and profile.total.excessive == 0:
-            found.append(Phantom(label, ", ".join(claims)))
-    return tuple(found)
+            phantom_profiles.append(Phantom(label, ", ".join(claims)))
+    return tuple(phantom_profiles)
 
 
 def raw(comparison: Comparison) -> tuple[RawRow, ...]:
-    """Return every metric of every profile, by name."""
+    """Return every metric of every profile, sorted by name."""
     names = sorted({name for profile in comparison.profiles for name in profile.metrics})
     return tuple(
         RawRow(name, _units(name, comparison.profiles), tuple(_raw(name, p) for p in comparison.profiles))

@@ -1,6 +1,6 @@
-"""What a report says of tiles that TMA writes into shared memory: which counters see those writes, and which do not.
+"""Tiles that TMA writes into shared memory: which counters see those writes, and which do not.
 
-Measured on an H100 with the family ``tma``, whose kernels have no other writer of shared memory: the counters listed
+Measured on an H100 with the family ``tma``, whose kernels write shared memory through TMA only: the counters listed
 here as blind stay at zero, whatever the swizzle.
 """
 
@@ -13,12 +13,12 @@ from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
 BYTES = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
-LOADS = ("UTMALDG", "UBLKCP")  # tensors and plain blocks
+LOADS = ("UTMALDG", "UBLKCP")  # tensor and bulk copies
 
-SEEING = ((BYTES, "bytes that TMA brought in"),)
+SEEING = ((BYTES, "bytes loaded by TMA"),)
 BLIND = (
-    ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "wavefronts of stores, hardware"),
-    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "bank conflicts of stores, hardware"),
+    ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "store wavefronts, hardware"),
+    ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "store bank conflicts, hardware"),
 )
 
 
@@ -33,7 +33,7 @@ class Counter:
 
 
 def counters(comparison: Comparison) -> tuple[Counter, ...]:
-    """Return what the counters say, where any profile loads through TMA; nothing otherwise."""
+    """Return the counters if any profile loads through TMA; nothing otherwise."""
     profiles = comparison.profiles
     if not any(_executed(profile) or profile.number(BYTES) for profile in profiles):
         return ()
@@ -42,7 +42,7 @@ def counters(comparison: Comparison) -> tuple[Counter, ...]:
         *(_counter(name, meaning, True, profiles) for name, meaning in SEEING),
         Counter(
             "memory_l1_wavefronts_shared",
-            "wavefronts of TMA loads, source-level",
+            "TMA load wavefronts, source-level",
             False,
             tuple(_wavefronts(p) for p in profiles),
         ),
