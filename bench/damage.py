@@ -20,7 +20,7 @@ from tables import ROOT, head, row
 
 sys.path.insert(0, str(ROOT))
 
-from tests import corpus
+from tests.support import corpus
 
 
 def main() -> int:

@@ -17,8 +17,7 @@ from tables import ROOT, head, replace, row
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.profiles.model import NCU
-from ncu_swizzle.profiles.result import Engine
+from ncu_swizzle.profiles.engine import NCU, Engine
 
 KERNELS = ("transpose-xor", "vectors-16-swizzle", "kernel2", "gemm-swizzled")
 REPEATS = 5

@@ -10,11 +10,9 @@
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without the time that importing typing takes
 if TYPE_CHECKING:
-    from ncu_swizzle.answers import Profiles, ProgramResult, Result
-    from ncu_swizzle.api import check, compare, profile, profile_program, read, report
+    from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
+    from ncu_swizzle.api import check, compare, profile, profile_binary, profile_program, read, report
     from ncu_swizzle.errors import NcuSwizzleError
-    from ncu_swizzle.profiles.comparison import Comparison
-    from ncu_swizzle.profiles.model import Profile
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
 __all__ = [

@@ -34,8 +34,7 @@ from ncu_swizzle.engines import measured as measured_  # noqa: E402
 from ncu_swizzle.engines.context import Context, Request  # noqa: E402
 from ncu_swizzle.files import write_json  # noqa: E402
 from ncu_swizzle.ncurep import launch_facts
-from ncu_swizzle.profiles.model import NCU  # noqa: E402
-from ncu_swizzle.profiles.result import Engine  # noqa: E402
+from ncu_swizzle.profiles.engine import NCU, Engine  # noqa: E402
 
 
 def main(names: list[str]) -> None:

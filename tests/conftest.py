@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ncu_swizzle import paths
+from ncu_swizzle import cache as cache_
 from ncu_swizzle.__main__ import GARBAGE
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import NcuSwizzleError
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _answers_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Ask NVIDIA's reader of all recordings at once; its answers are kept, and one process each takes half a second."""
-    asked = paths.cache() / "recordings-asked"
+    asked = cache_.folder() / "recordings-asked"
     asked.parent.mkdir(parents=True, exist_ok=True)
     with asked.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # the other workers wait for the first

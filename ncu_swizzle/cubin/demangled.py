@@ -108,16 +108,6 @@ def parameter_types(demangled: str) -> list[str] | None:
     return [part.strip() for part in _split(parameters, ",")] if parameters.strip() else []
 
 
-# Ways to spell a function, from the whole signature to the last word of it.
-SPELLINGS: tuple[Callable[[str], str], ...] = (
-    lambda demangled: demangled,
-    qualified,
-    lambda demangled: _last_part(demangled),
-    lambda demangled: "::".join(_head(part) for part in _split(qualified(demangled), "::")),
-    lambda demangled: _head(_last_part(demangled)),
-)
-
-
 def spaceless(name: str) -> str:
     """Return a name for comparison: without spaces, and 32u as 32."""
     return re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\s+", "", name))
@@ -178,3 +168,13 @@ def _top_level(text: str) -> Iterator[tuple[int, str]]:
                     pass
         elif not opened:
             yield index, letter
+
+
+# Ways to spell a function, from the whole signature to the last word of it.
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda demangled: demangled,
+    qualified,
+    _last_part,
+    lambda demangled: "::".join(_head(part) for part in _split(qualified(demangled), "::")),
+    lambda demangled: _head(_last_part(demangled)),
+)

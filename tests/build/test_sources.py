@@ -15,7 +15,7 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.cubin import line_table, symbols
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.launch import __main__
-from ncu_swizzle.ncurep.reader import Facts
+from ncu_swizzle.ncurep.launch_facts import Facts
 from tests.support.marks import needs_nvcc
 from tests.support.own_kernel import FULL, own
 

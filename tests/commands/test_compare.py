@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ncu_swizzle import cli
-from ncu_swizzle.jobs import compare, profile_kernel
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.jobs import compare
 from ncu_swizzle.ncurep import container, reader
 from tests.support.pages import Page
 
@@ -57,5 +58,5 @@ def test_a_run_s_rows_are_checked(files: Path) -> None:
     run = files / "run"
     run.mkdir()
     (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
-    with pytest.raises(profile_kernel.NcuSwizzleError, match="is not whole"):
+    with pytest.raises(NcuSwizzleError, match="is not whole"):
         compare.reopen([str(run)])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.doctor import examination
-from ncu_swizzle.doctor.diagnosis import Diagnosis, bad, good
+from ncu_swizzle.doctor.diagnosis import Diagnosis, HealthCheck, Status, bad, good
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.ncu.system import Ran, System
 from tests.support import process

@@ -10,10 +10,11 @@ from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.code import Sass
 from ncu_swizzle.emulate.effects import effects, results, width
 from ncu_swizzle.emulate.flow import EXIT, Flow
-from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, Instruction, Operand, parse
+from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, Operand, SassInstruction, parse_instruction
 from ncu_swizzle.errors import BadFile, UnknownKernel
 from ncu_swizzle.profiles.model import Profile
 from tests.support.emulation import facts, kernel, text
+from tests.support.recorded_code import from_report
 
 DISASSEMBLY = """
 //--------------------- .text.one                 --------------------------
@@ -37,8 +38,8 @@ other:
 """
 
 
-def instruction(sass: str) -> Instruction:
-    return parse(Sass(0, sass))
+def instruction(sass: str) -> SassInstruction:
+    return parse_instruction(Sass(0, sass))
 
 
 def test_labels_become_offsets_and_called_sections_follow() -> None:
@@ -66,9 +67,9 @@ def test_a_kernel_or_a_label_that_is_not_there() -> None:
 def test_a_report_gives_the_same_as_the_disassembly(recorded: Callable[[str], Profile]) -> None:
     rows = [(0x7F00_0000_0000 + i.offset, i.text) for i in code.from_disassembly(DISASSEMBLY, "one").instructions]
     moved = [(address, sass.replace(" 0x40", " 0x7f0000000040")) for address, sass in rows]
-    assert code.from_report("one", moved).instructions[1].text == "@!P0 BRA 0x40"
+    assert from_report("one", moved).instructions[1].text == "@!P0 BRA 0x40"
     profile = recorded("kernel2")
-    found = code.from_report("kernel2", [(i.pc, i.sass) for i in profile.instructions])
+    found = from_report("kernel2", [(i.pc, i.sass) for i in profile.instructions])
     assert found.instructions[0].offset == 0
     calls = [sass.text for sass in found.instructions if "CALL" in sass.text]
     assert calls == ["CALL.REL.NOINC 0x4260"] * 2
@@ -78,7 +79,7 @@ def test_every_instruction_of_the_test_kernels_is_understood() -> None:
     for name in facts():
         file = next(file for file in ("values", "warps", "blocks") if f".text.{name}," in text(file))
         for sass in kernel(file, name).instructions:
-            found = parse(sass)
+            found = parse_instruction(sass)
             for operand in found.operands:
                 assert operand.kind != "SR" or operand.text.startswith(("SR", "PR", "SB")), sass
 
@@ -149,7 +150,7 @@ def test_how_many_results_and_how_wide() -> None:
 
 
 def test_what_every_way_passes() -> None:
-    flow = Flow([parse(sass) for sass in kernel("values", "k12").instructions])
+    flow = Flow([parse_instruction(sass) for sass in kernel("values", "k12").instructions])
     branches = [n for n, i in enumerate(flow.instructions) if i.opcode == "BRA" and i.guard]
     first = next(n for n in branches if flow.post_dominators[n] > n)
     stop = flow.post_dominators[first]

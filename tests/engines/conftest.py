@@ -13,7 +13,7 @@ import pytest
 
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.ncurep import container, reader
-from ncu_swizzle.ncurep.container import Result
+from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
 from tests.support.places import RECORDED_STRESS
 from tests.support.sources import TURN_AND_BEYOND
@@ -37,7 +37,7 @@ def binary(work: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Profile, Result, dict[str, Any]]]:
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Profile, ReportResult, dict[str, Any]]]:
     """Return each recorded kernel's profile, container result and facts, by name."""
     facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
     report = tmp_path_factory.mktemp("stress") / "stress.ncu-rep"

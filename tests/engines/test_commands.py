@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.emulate.faults import MemoryFault
-from ncu_swizzle.engines import choice, computed, emulation, obtain
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines import choice, computed, emulation
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.ncurep import reader
@@ -52,9 +53,9 @@ TURN = [np.zeros((32, 32), np.float32), np.zeros((32, 32), np.float32), struct.p
 
 
 def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
+    monkeypatch.setattr(choice, "_lacking", lambda request: "")
     assert choice.choose_engine(Request()) == Engine("ncu")
-    monkeypatch.setattr(obtain, "_lacking", lambda request: "no GPU")
+    monkeypatch.setattr(choice, "_lacking", lambda request: "no GPU")
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "")
     assert choice.choose_engine(Request()) == Engine("emulated", "no GPU", beside=True)
     monkeypatch.setattr(Toolchain, "lacking", lambda self, *tools: "nvdisasm was not found")
@@ -67,10 +68,10 @@ def test_auto_prefers_the_gpu_then_computing_then_recordings(monkeypatch: pytest
 
 
 def test_a_library_kernel_cannot_be_emulated(work: Path) -> None:
-    family, kernel = collection.shipped().find("reference-gemm")
+    target = collection.shipped().target("reference-gemm")
     with pytest.raises(UsageError, match="no source to emulate"):
-        emulation.emulate_target(Target(family, kernel, family.problem()))
-    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+        emulation.emulate_target(target)
+    recalled = computed.compute(target, Context(Request(), Engine("emulated", beside=True), work))
     assert recalled.engine == "recorded"
 
 
@@ -81,14 +82,18 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
         raise EnvironmentLacking("nvcc needs a C++ compiler beside it", "apt-get install g++")
 
     monkeypatch.setattr(Toolchain, "compile", lacking)
-    family, kernel = collection.shipped().find("transpose-plain")
-    recalled = computed.compute(family, kernel, Request(), Engine("emulated", beside=True), work)
+
+    def compute(engine: Engine, problem: Mapping[str, int] | None = None) -> Profile:
+        target = collection.shipped().target("transpose-plain", problem or {})
+        return computed.compute(target, Context(Request(problem=problem or {}), engine, work))
+
+    recalled = compute(Engine("emulated", beside=True))
     assert recalled.engine == "recorded"
     assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
     with pytest.raises(EnvironmentLacking):
-        computed.compute(family, kernel, Request(), Engine("emulated"), work)
+        compute(Engine("emulated"))
     with pytest.raises(EnvironmentLacking):  # recorded at another size
-        computed.compute(family, kernel, Request(problem={"n": 64}), Engine("emulated", beside=True), work)
+        compute(Engine("emulated", beside=True), {"n": 64})
 
 
 # ---------------------------------------------------------------------------------------------- profiles
@@ -116,16 +121,15 @@ def test_every_count_is_the_recorded_one(name: str) -> None:
 
 @NEEDS_ALL
 def test_what_is_compiled_already_is_computed_wherever_it_is(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(obtain, "_lacking", lambda request: "")
+    monkeypatch.setattr(choice, "_lacking", lambda request: "")
     asked = KernelDescription(
         entry="turn", grid="1", block="32,32", args=("x=float32[32,32]:random", "y=float32[32,32]:out", "n=int32:32")
     )
     known, (name,) = user_kernels.chosen(str(binary), asked, config="none")
-    family, kernel = known.find(name)
-    engine = choice.engine_for(family, kernel, Request())
+    engine = choice.engine_for(known.target(name), Request())
     assert (engine.name, engine.beside) == ("emulated", False)
     assert "own.cubin is compiled already" in engine.reason
-    assert choice.engine_for(*collection.shipped().find("kernel2"), Request()) == Engine("ncu")
+    assert choice.engine_for(collection.shipped().target("kernel2"), Request()) == Engine("ncu")
 
 
 @NEEDS_ALL

@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.launch import expected_output
-from ncu_swizzle.ncurep.container import Result
+from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
@@ -47,7 +47,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
 
 
 @NEEDS_RECORDING
-def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, Result, dict[str, Any]]]) -> None:
+def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]) -> None:
     facts = json.loads((RECORDED_STRESS.parent / "facts.json").read_text(encoding="utf-8"))
     assert recordings.keys() == KERNELS.keys()
     assert facts["failed"] == {}
@@ -57,7 +57,9 @@ def test_what_was_recorded_is_what_is_here(recordings: dict[str, tuple[Profile, 
 
 @NEEDS_RECORDING
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile, Result, dict[str, Any]]]) -> None:
+def test_every_count_is_the_gpus(
+    name: str, recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
+) -> None:
     family, kernel = KERNELS[name]
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)
@@ -81,7 +83,7 @@ def test_every_count_is_the_gpus(name: str, recordings: dict[str, tuple[Profile,
 @NEEDS_RECORDING
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_can_be_emulated_from_its_binary(
-    name: str, recordings: dict[str, tuple[Profile, Result, dict[str, Any]]]
+    name: str, recordings: dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
 ) -> None:
     profile, result, _ = recordings[name]
     cubin = Cubin(result.cubin, name)

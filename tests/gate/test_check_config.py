@@ -8,6 +8,7 @@ import pytest
 
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import checking, config, policy
+from ncu_swizzle.gate.checking import CheckOptions
 from ncu_swizzle.gate.policy import Rule
 
 WHOLE = """

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ncu_swizzle.gate import github, junit, places, sarif
+from ncu_swizzle.gate import github, junit, places, reporting, sarif
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Place, Verdict

@@ -13,10 +13,11 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.emulate import advice
-from ncu_swizzle.emulate.run import Counts, Requests, Row
+from ncu_swizzle.emulate.run import AccessRequests, Counts, InstructionCounts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
+from ncu_swizzle.gate.lint_inputs import LintOptions
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.sources import PITCHED
@@ -123,7 +124,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        linting.lint(linting.Asked(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere")))
+        linting.lint(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere")))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
@@ -136,15 +137,16 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
 # ---------------------------------------------------------------------------------------------- advice
 
 
-def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> Requests:
+def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
     rows = np.atleast_2d(addresses)
-    return Requests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
+    return AccessRequests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
 
 
-def counted(**of: tuple[Requests, int, int]) -> Counts:
+def counted(**of: tuple[AccessRequests, int, int]) -> Counts:
     """Return counts of instructions, each with its wavefronts and ideal ones."""
     rows = tuple(
-        Row(16 * n, name, name, name, 1, actual, ideal) for n, (name, (_, actual, ideal)) in enumerate(of.items())
+        InstructionCounts(16 * n, name, name, name, 1, actual, ideal)
+        for n, (name, (_, actual, ideal)) in enumerate(of.items())
     )
     made = {16 * n: one for n, (one, _, _) in enumerate(of.values())}
     return Counts(rows, 1, 1, 1, 0, (), made)

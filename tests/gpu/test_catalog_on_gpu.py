@@ -16,9 +16,11 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.profiles.engine import NCU, Engine
 from tests.support import worked_example
 from tests.support.process import started as command
 from tests.support.processes import processes_in
@@ -185,8 +187,8 @@ def test_profile_measures_before_and_after(tmp_path: Path) -> None:
 
 def test_the_worked_example_has_the_degrees_that_it_states(tmp_path: Path) -> None:
     family, kernel = worked_example.follow(tmp_path)
-    request = Request("ncu", {"batch": 1, "heads": 2, "seq": 192})
-    profile = measured.measure(family, kernel, request, tmp_path, lambda percent: None)
+    target = Target(family, kernel, family.problem({"batch": 1, "heads": 2, "seq": 192}))
+    profile = measured.measure(target, Context(Request(NCU), Engine(NCU), tmp_path))
     assert {access: total.degree for access, total in profile.accesses.items()} == dict(kernel.degree)
 
 

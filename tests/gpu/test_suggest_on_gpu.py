@@ -13,9 +13,10 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import measured
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.model import prediction
 from ncu_swizzle.model.prediction import Prediction
+from ncu_swizzle.profiles.engine import NCU, Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem import code
 from ncu_swizzle.smem.suggestions import Constraints, suggest
@@ -32,7 +33,7 @@ PLAIN = [
 
 def measure(family: Family, kernel: Kernel, problem: dict[str, int], folder: Path) -> Profile:
     folder.mkdir()
-    return measured.measure(family, kernel, Request("ncu", problem), folder, lambda percent: None)
+    return measured.measure(Target(family, kernel, problem), Context(Request(NCU), Engine(NCU), folder))
 
 
 def hold(predictions: Sequence[Prediction], profile: Profile) -> None:

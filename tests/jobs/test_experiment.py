@@ -19,14 +19,14 @@ RECORDED = Request(engine="recorded")
 
 
 def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[..., Sequence[Profile]] = entries.resolve
+    real: Callable[..., Sequence[Profile]] = entries.profiles_of
 
     def failing(found: collection.Catalog, entry: str, *more: object) -> Sequence[Profile]:
         if entry == "reference-attention":
             raise ProgramFailed("out of memory")
         return real(found, entry, *more)
 
-    monkeypatch.setattr(profile_kernel, "resolve", failing)
+    monkeypatch.setattr(profile_kernel, "profiles_of", failing)
     result = profile_kernel.profile(
         collection.shipped(),
         collection.shipped().target("kernel2"),

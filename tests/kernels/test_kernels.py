@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.build import headers
+from ncu_swizzle.build.recipe import OPTIONS
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog import family as catalog
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import EnvironmentLacking
-from ncu_swizzle.launch.device import OPTIONS
 from ncu_swizzle.model import prediction
 from tests.support import worked_example
 

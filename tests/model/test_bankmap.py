@@ -232,7 +232,7 @@ def test_a_map_that_repeats_itself_is_drawn_once() -> None:
 
 
 def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> None:
-    found = view.section(compare([recorded("kernel1"), recorded("kernel2")]))
+    found = view.section(compare([recorded("kernel1"), recorded("kernel2")]), report.declared_tiles)
     assert found is not None
     assert found.access == "Q, K, V and O, K out (ldmatrix.x4)"
     assert [bool(picture.hatching) for picture in found.pictures] == [True, False]
@@ -240,9 +240,11 @@ def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> 
     page = report.render(compare([recorded("kernel1"), recorded("kernel2")]))
     assert page.count('class="bankmap"') == 2
     stranger = replace(recorded("kernel1"), kernel=replace(recorded("kernel1").kernel, family=""))
-    assert view.section(compare([stranger, recorded("kernel2")])) is None, "somebody else's kernel1"
+    assert view.section(compare([stranger, recorded("kernel2")]), report.declared_tiles) is None, (
+        "somebody else's kernel1"
+    )
     for clean in (["kernel2", "kernel3"], ["kernel2", "reference-attention"]):
-        assert view.section(compare([recorded(name) for name in clean])) is None
+        assert view.section(compare([recorded(name) for name in clean]), report.declared_tiles) is None
 
 
 def test_unknown_wavefronts_are_called_so() -> None:

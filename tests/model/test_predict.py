@@ -92,7 +92,7 @@ def test_what_is_not_declared_is_refused() -> None:
         lookup.tiles_of(Target(family, library, family.problem()))
     _, kernel = CATALOG.find("kernel1")
     with pytest.raises(UsageError, match="of the family other are not declared"):
-        lookup.tiles_of(replace(family, name="other"), kernel, family.problem())
+        lookup.tiles_of(Target(replace(family, name="other"), kernel, family.problem()))
     with pytest.raises(UsageError, match="names no layout policy"):
         _ = declaration.KernelSource("nothing").policy
     with pytest.raises(UsageError, match="sum_rows"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import validate
+from ncu_swizzle import paths, validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
@@ -159,7 +159,7 @@ def test_a_manifest_that_makes_no_sense_is_refused(
 
 
 def facts(beside: Path, **changes: Any) -> None:
-    content = json.loads(launch_facts.facts_path(corpus.paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
+    content = json.loads(launch_facts.facts_path(paths.recordings() / "h100/tma/tma-128.ncu-rep").read_text())
     launch_facts.facts_path(beside).write_text(json.dumps({**content, **changes}), encoding="utf-8")
 
 

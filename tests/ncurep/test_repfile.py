@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths
+from ncu_swizzle import digest, paths
 from ncu_swizzle.build import compiled
 from ncu_swizzle.build.toolchain import ARCH, NVCC, Toolchain
 from ncu_swizzle.catalog import collection

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ncu_swizzle
+from ncu_swizzle import Profile
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.profiles import frames
-from ncu_swizzle.profiles.model import Profile
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
 from tests.support.marks import NEEDS_ALL
@@ -30,19 +28,6 @@ def test_the_import_alone_loads_nothing() -> None:
     loaded = imported_by("import ncu_swizzle")
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("ncu_swizzle")} == {"ncu_swizzle"}
-
-
-def test_functions_win_over_modules_of_the_same_name() -> None:
-    code = (
-        "import ncu_swizzle, types\n"
-        "from ncu_swizzle.profile import Profile\nfrom ncu_swizzle.compare import Comparison\n"
-        "import ncu_swizzle.profile, ncu_swizzle.compare\n"
-        "for name in ('profile', 'compare', 'read', 'report', 'check'):\n"
-        "    assert isinstance(getattr(ncu_swizzle, name), types.FunctionType), name\n"
-        "from ncu_swizzle import compare, errors, profile\n"
-        "assert profile is ncu_swizzle.profile and isinstance(errors, types.ModuleType)\n"
-    )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_everything_that_is_offered_is_there() -> None:

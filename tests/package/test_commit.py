@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle import commit
+from ncu_swizzle.build import commit
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 import ncu_swizzle
+from ncu_swizzle import Comparison, Profile
 from ncu_swizzle.profiles import frames
-from ncu_swizzle.profiles.comparison import compare as lay_out
+from ncu_swizzle.profiles.comparison import compare as compared
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import KernelId, Metric
 from tests.support.recordings import Recorded
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
 
+
+def lay_out(profiles: Sequence[Profile]) -> Comparison:
+    return Comparison.of(compared(profiles))
+
+
 # ---------------------------------------------------------------------------------------------- tables
+
+
+@pytest.fixture
+def recorded(recorded: Recorded) -> Callable[[str], Profile]:
+    """Return recorded profiles as the API does."""
+    return lambda name: Profile.of(recorded(name))
 
 
 def test_every_table_has_its_columns(recorded: Recorded) -> None:

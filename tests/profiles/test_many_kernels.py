@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ncu_swizzle.digest import sha256_of_json
 from ncu_swizzle.profiles import many_launches
 from ncu_swizzle.profiles.model import DURATION, IDEAL, LaunchId, Profile
 from tests.support.recordings import Recorded
@@ -56,12 +57,10 @@ def test_nothing_that_is_unknown_is_added_up(recorded: Recorded) -> None:
 
 
 def test_saved_profiles_of_schema_1_still_load(recorded: Recorded) -> None:
-    from ncu_swizzle.profiles.model import _digest
-
     content = json.loads(recorded("kernel1").to_json())
     del content["digest"], content["launch"], content["kernel"]["mangled"]
     old = {**content, "schema": 1}
-    loaded = Profile.from_json(json.dumps({**old, "digest": _digest(old)}))
+    loaded = Profile.from_json(json.dumps({**old, "digest": sha256_of_json(old)}))
     assert loaded.launch == LaunchId()
     assert loaded.grid == (64, 16, 4)
     assert loaded.total == recorded("kernel1").total

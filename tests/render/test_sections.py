@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles.model import Finding
+from ncu_swizzle.render.view.source import Panel, SourceLine
 from tests.support.pages import rendered, shown
 from tests.support.recordings import KERNELS, Recorded
 
@@ -57,12 +58,16 @@ def test_every_recorded_stall_reason_is_explained(recorded: Recorded) -> None:
     assert [row.reason for row in (*stalls.major, *stalls.minor) if not row.meaning] == []
 
 
+def all_lines(panel: Panel) -> list[SourceLine]:
+    return [line for block in panel.blocks for line in block.lines]
+
+
 def test_one_text_of_two_profiles_is_one_panel(recorded: Recorded) -> None:
     built = shown(recorded("kernel1"), recorded("kernel2"))
     shared = [panel for panel in built.panels if panel.path == "kernels/attention/attention.cuh"]
     assert [panel.labels for panel in shared] == [("kernel1", "kernel2")]
     source = recorded("kernel1").sources["kernels/attention/attention.cuh"]
-    assert ["".join(t.text for t in line.tokens) for line in shared[0].lines] == source.splitlines()
+    assert ["".join(t.text for t in line.tokens) for line in all_lines(shared[0])] == source.splitlines()
 
 
 def test_two_versions_of_one_file_are_aligned(recorded: Recorded) -> None:
@@ -78,9 +83,9 @@ def test_two_versions_of_one_file_are_aligned(recorded: Recorded) -> None:
     )
     (panel,) = [panel for panel in shown(before, edited).panels if panel.path == path]
     assert panel.labels == ("kernel1", "kernel2")
-    assert [line.mark for line in panel.lines[:3]] == ["+", "+", ""]
-    assert ["".join(t.text for t in line.tokens) for line in panel.lines[2:]] == source.splitlines()
-    (line,) = [line for line in panel.lines if line.shown == "89→91"]
+    assert [line.mark for line in all_lines(panel)[:3]] == ["+", "+", ""]
+    assert ["".join(t.text for t in line.tokens) for line in all_lines(panel)[2:]] == source.splitlines()
+    (line,) = [line for line in all_lines(panel) if line.shown == "89→91"]
     assert line.numbers == (89, 91)
     assert [c.wavefronts for c in line.counts if c] == [
         f"{p.lines[path, number].wavefronts:,}" for p, number in ((before, 89), (edited, 91))
@@ -100,8 +105,9 @@ def test_the_worst_file_comes_first_and_the_worst_line_is_linked(recorded: Recor
     profile = recorded("kernel1")
     built = shown(profile)
     assert built.worst is not None
-    assert built.worst.path == built.panels[0].path == "kernels/attention/attention.cuh"
-    line = built.panels[0].lines[built.worst.number - 1]
+    assert built.panels[0].path == "kernels/attention/attention.cuh"
+    assert built.worst.target.startswith(f"{built.panels[0].key}-")
+    line = all_lines(built.panels[0])[built.worst.number - 1]
     assert "ldmatrix" in "".join(token.text for token in line.tokens)
     assert line.counts[0] is not None
     assert line.counts[0].excess_heat == "1"
@@ -116,7 +122,7 @@ def test_an_excess_is_counted_once_per_file_however_deep_its_calls(recorded: Rec
 def test_lines_that_do_not_matter_are_folded_and_none_is_lost(recorded: Recorded) -> None:
     built = shown(recorded("kernel1"), recorded("kernel2"))
     panel = built.panels[0]
-    assert [line for block in panel.blocks for line in block.lines] == list(panel.lines)
+    assert [line for block in panel.blocks for line in block.lines] == list(all_lines(panel))
     assert {block.folded for block in panel.blocks} == {True, False}
     for one in built.panels:
         visible = {line.number for block in one.blocks if not block.folded for line in block.lines}
@@ -128,7 +134,7 @@ def test_lines_that_do_not_matter_are_folded_and_none_is_lost(recorded: Recorded
 def test_a_text_of_many_profiles_has_columns_for_some_and_names_the_others(recorded: Recorded) -> None:
     panel = shown(*[recorded("kernel1")] * 6).panels[0]
     assert (len(panel.labels), len(panel.left_out)) == (4, 2)
-    assert {len(line.counts) for line in panel.lines} == {0, 4}
+    assert {len(line.counts) for line in all_lines(panel)} == {0, 4}
 
 
 def test_more_than_two_profiles_are_shown_at_a_glance(recorded: Recorded) -> None:
@@ -143,7 +149,7 @@ def test_lines_of_a_file_without_its_text_are_shown_all_the_same(recorded: Recor
     bare = replace(recorded("kernel1"), sources={})
     panel = shown(bare).panels[0]
     assert not panel.embedded
-    assert all(line.counts for line in panel.lines)
+    assert all(line.counts for line in all_lines(panel))
     assert "does not hold the text of this file" in rendered(bare).text
 
 

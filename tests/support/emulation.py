@@ -23,19 +23,22 @@ from numpy.typing import NDArray
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.cubin import parameters
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code, run
 from ncu_swizzle.emulate.accesses import Log
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import Launch
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.profiles.model import Profile
-from tests.support.places import DATA
+from ncu_swizzle.smem.capacity import RESERVED_BYTES
+from tests.support.places import DATA as ALL_DATA
+from tests.support.recorded_code import from_report
 
-DATA = DATA / "emulate"
+DATA = ALL_DATA / "emulate"
 OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
 
 
@@ -77,7 +80,7 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
     machine.log = Log(program.instructions, size)
     machine.keep_contents()
     machine.stores = []
-    Schedule(program, machine, 10**7).run()
+    Schedule(program, machine, 10**7, HANDLERS).run()
     count = int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:
@@ -94,34 +97,34 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
     """Return the code of a recorded kernel, and how it was launched; floats are unknown, tables are those compiled."""
     family, variant = collection.shipped().find(name)
     (result,) = container.inspect(report).results
-    elf = ELFFile(io.BytesIO(result.cubin))
+    cubin = Cubin(result.cubin, report.name)
+    slots = cubin.attributes(result.function).parameters
     values = bytearray()
-    for number, ((offset, size), argument) in enumerate(
-        zip(parameters.layout(result.cubin, result.function), family.arguments, strict=True)
-    ):
-        values.extend(bytes(offset + size - len(values)))
+    for number, (slot, argument) in enumerate(zip(slots, family.arguments, strict=True)):
+        end = slot.offset + slot.size
+        values.extend(bytes(end - len(values)))
         if argument.shape and not argument.tensor_map:
-            values[offset : offset + size] = struct.pack("<Q", OUT + (number << 32))
+            values[slot.offset : end] = struct.pack("<Q", OUT + (number << 32))
         elif not argument.shape:
-            number_ = evaluate(argument.value, profile.problem)
-            values[offset : offset + size] = np.dtype(argument.dtype).type(number_).tobytes()
+            value = evaluate(argument.value, profile.problem)
+            values[slot.offset : end] = np.dtype(argument.dtype).type(value).tobytes()
     grid, block = family.geometry(profile.problem)
-    source = code.from_report(
+    source = from_report(
         result.function,
         [(instruction.pc, instruction.sass) for instruction in profile.instructions],
-        constants=banks(elf, result.function),
-        shared_bytes=shared_bytes(elf, result.function),
+        constants=banks(cubin.elf, result.function),
+        shared_bytes=shared_bytes(cubin.elf, result.function),
         parameter_bytes=len(values),
     )
     shared = family.shared_memory(variant, profile.problem)
     return source, Launch(
-        (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared, bytes(values), initialised(elf)
+        (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), shared, bytes(values), initialised(cubin.elf)
     )
 
 
 def shared_bytes(elf: ELFFile, name: str) -> int:
     section = elf.get_section_by_name(f".nv.shared.{name}")
-    return int(section["sh_size"]) if section else code.RESERVED_SHARED
+    return int(section["sh_size"]) if section else RESERVED_BYTES
 
 
 def initialised(elf: ELFFile) -> dict[int, bytes]:

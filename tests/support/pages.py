@@ -52,7 +52,7 @@ class Page(HTMLParser):
 
 
 def shown(*profiles: Profile) -> document.Report:
-    return document.build(compare(profiles), report.highlight)
+    return document.build(compare(profiles), report.highlight, report.declared_tiles)
 
 
 def rendered(*profiles: Profile) -> Page:

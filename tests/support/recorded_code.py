@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from ncu_swizzle.smem.capacity import RESERVED_BYTES
-
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 JUMPS = frozenset({"BRA", "BRX", "JMP", "JMX", "BSSY", "CALL", "RET", "WARPSYNC", "BREAK", "PREBREAK"})
 _REFERENCE = re.compile(r"`\(([^()]+)\)")

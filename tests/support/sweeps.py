@@ -10,7 +10,7 @@ from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import DURATION, KernelId, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from tests.support.recordings import Recorded
 
 

@@ -38,13 +38,13 @@ def test_a_size_that_is_none_is_an_error(text: str) -> None:
 
 def test_a_family_stands_for_its_own_variants() -> None:
     known = collection.shipped()
-    gemm = plan.make(known, ["gemm"], [], {"n": [512, 1024, 512]})
+    gemm = plan.make_plan(known, ["gemm"], [], {"n": [512, 1024, 512]})
     assert [kernel.name for kernel in gemm.kernels] == [k.name for f, k in known if f.name == "gemm" and not k.library]
     assert [point.sizes["n"] for point in gemm.points] == [512] * 6 + [1024] * 6
-    assert plan.make(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
-    named = plan.make(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
+    assert plan.make_plan(known, ["gemm"], ["all"], {}).kernels == gemm.kernels
+    named = plan.make_plan(known, ["gemm"], ["swizzled", "gemm-plain", "reference-gemm"], {})
     assert [kernel.name for kernel in named.kernels] == ["gemm-swizzled", "gemm-plain", "reference-gemm"]
-    both = plan.make(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
+    both = plan.make_plan(known, ["kernel1", "kernel2", "kernel1"], [], {"seq": [64, 128, 192], "heads": [1, 2]})
     assert both.varied == ("seq", "heads"), "the one with most sizes is the axis"
     assert len(both.points) == 12
     assert len({point.folder for point in both.points}) == 12
@@ -66,12 +66,12 @@ def test_what_cannot_be_swept_is_said_before_anything_runs(
     names: list[str], variants: list[str], sizes: dict[str, Sequence[int]], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
-        plan.make(collection.shipped(), names, variants, sizes)
+        plan.make_plan(collection.shipped(), names, variants, sizes)
 
 
 def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() -> None:
     known = collection.shipped()
-    gemm = plan.make(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
+    gemm = plan.make_plan(known, ["gemm"], ["plain", "swizzled", "wide", "reference-gemm"], {}).baselines()
     # gemm-wide names gemm-pipelined, which is not swept
     assert gemm == {
         "gemm-plain": "gemm-plain",
@@ -79,8 +79,8 @@ def test_a_variant_is_held_against_the_first_of_its_baselines_that_is_swept() ->
         "gemm-wide": "gemm-wide",
         "reference-gemm": "gemm-plain",
     }
-    assert plan.make(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
-    vectors = plan.make(known, ["vectors"], [], {}).baselines()
+    assert plan.make_plan(known, ["gemm"], [], {}).baselines()["gemm-wide"] == "gemm-plain"
+    vectors = plan.make_plan(known, ["vectors"], [], {}).baselines()
     assert (vectors["vectors-4-swizzle"], vectors["vectors-8-swizzle"]) == ("vectors-4-stride", "vectors-8-stride")
 
 
@@ -93,11 +93,11 @@ POSITIVE = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=20)
 def test_every_value_has_its_place_on_every_axis(values: list[float]) -> None:
     for make in (scales.linear, scales.logarithmic, scales.counts, scales.degrees):
         scale = make(values)
-        places = [scale.place(value) for value in sorted(values)]
+        places = [scale.position(value) for value in sorted(values)]
         assert all(-1e-9 <= place <= 1 + 1e-9 for place in places), make
         assert places == sorted(places)
         assert 1 <= len(scale.ticks) <= 45
-        assert all(-1e-9 <= scale.place(tick) <= 1 + 1e-9 for tick in scale.ticks)
+        assert all(-1e-9 <= scale.position(tick) <= 1 + 1e-9 for tick in scale.ticks)
 
 
 def test_axes_are_marked_at_round_numbers() -> None:
@@ -107,7 +107,7 @@ def test_axes_are_marked_at_round_numbers() -> None:
     assert scales.degrees([16.5]).ticks == (1, 2, 4, 8, 16, 32)
     assert scales.counts([0, 0]).ticks == (0,)
     assert scales.counts([0, 2e6, 3e7]).ticks == (0, 1e6, 1e7, 1e8)
-    assert scales.counts([0, 5]).place(0) == 0
-    assert scales.counts([0, 5]).place(5) > scales.ZERO_ROOM
-    assert scales.sizes([7]).place(7) == 0.5
-    assert math.isclose(scales.sizes([512, 1024, 2048]).place(1024), 0.5)
+    assert scales.counts([0, 5]).position(0) == 0
+    assert scales.counts([0, 5]).position(5) > scales.ZERO_ROOM
+    assert scales.sizes([7]).position(7) == 0.5
+    assert math.isclose(scales.sizes([512, 1024, 2048]).position(1024), 0.5)

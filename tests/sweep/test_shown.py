@@ -12,7 +12,7 @@ import pytest
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.profiles.model import DURATION
 from ncu_swizzle.sweep import page, plan, table, view
-from ncu_swizzle.sweep.outcome import Outcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from tests.support.recordings import Recorded
 from tests.support.sweeps import hostile, transposes
 
@@ -82,13 +82,13 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
     assert "unknown" in built.lines[0].cells
     assert built.where.startswith("Computed, not measured")
-    nothing = replace(sweep, outcomes=tuple(Outcome(point) for point in sweep.plan.points))
+    nothing = replace(sweep, outcomes=tuple(PointOutcome(point) for point in sweep.plan.points))
     assert "No point has figures." in page.render(nothing)
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
-    planned = plan.make(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
-    outcomes = tuple(Outcome(point, recorded(point.kernel)) for point in planned.points)
+    planned = plan.make_plan(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
+    outcomes = tuple(PointOutcome(point, recorded(point.kernel)) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
     assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
@@ -96,9 +96,9 @@ def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> No
 
 
 def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
-    planned = plan.make(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
+    planned = plan.make_plan(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
-    outcomes = tuple(Outcome(point, recorded("transpose-plain")) for point in planned.points)
+    outcomes = tuple(PointOutcome(point, recorded("transpose-plain")) for point in planned.points)
     legend = view.build(Sweep(planned, "recorded", outcomes)).legend
     assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20

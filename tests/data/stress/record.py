@@ -33,6 +33,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from ncu_swizzle import paths
+from ncu_swizzle.build import compiled
 from ncu_swizzle.catalog import collection, fills
 from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
 from ncu_swizzle.cubin import symbols  # noqa: E402
@@ -88,11 +89,11 @@ def launch_all(facts: Path, names: list[str]) -> int:
     arch = "sm_{}{}".format(*gpu.compute_capability())
     chosen = [(family, kernel) for family, kernel in collection.load(STRESS) if not names or kernel.name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda one: compiled(*one, arch, machine["cuda"]), chosen))
+        list(pool.map(lambda variant: compile_one(*variant, arch), chosen))
     content: dict[str, Any] = {"machine": machine, "seed": SEED, "kernels": {}, "failed": {}, "sources": sources()}
     for family, kernel in chosen:
         try:
-            content["kernels"][kernel.name] = launch_one(family, kernel, arch, machine["cuda"])
+            content["kernels"][kernel.name] = launch_one(family, kernel, arch)
         except NcuSwizzleError as error:
             content["failed"][kernel.name] = str(error)
             print(f"{kernel.name}: {error}", flush=True)
@@ -100,12 +101,12 @@ def launch_all(facts: Path, names: list[str]) -> int:
     return 0
 
 
-def compiled(family: Family, kernel: Kernel, arch: str, toolkit: str) -> None:
+def compile_one(family: Family, kernel: Kernel, arch: str) -> None:
     with contextlib.suppress(NcuSwizzleError):  # it is said where the kernel is launched
         compiled.cubin(family, kernel, arch, device.PyCudaCompiler())
 
 
-def launch_one(family: Family, kernel: Kernel, arch: str, toolkit: str) -> dict[str, Any]:
+def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
     """Check one kernel against its reference and launch it for ncu; raise WrongOutput."""
     problem, rng = family.problem(), np.random.default_rng(SEED)
     inputs = fills.inputs(family, problem, rng)
