@@ -117,7 +117,7 @@ class Profiles(Sequence[Profile]):
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __repr__(self) -> str:
-        return f"Profiles({', '.join(one.kernel.name for one in self._profiles)})"
+        return f"Profiles({', '.join(profile.kernel.name for profile in self._profiles)})"
 
     def _repr_html_(self) -> str:
         return page.render_card(self._profiles)

@@ -75,8 +75,8 @@ def profile(
     kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config)
     target = kernels.target(names[-1], request.problem)
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, slug(target.name))
-        destination = Destination(place, overwrite)
+        run_path = Path(export) if export is not None else Path(scratch, slug(target.name))
+        destination = Destination(run_path, overwrite)
         result = profile_kernel.profile(
             kernels, target, request, Companions(baseline, reference), destination, on_progress
         )
@@ -111,13 +111,13 @@ def profile_program(
     request = replace(request, options=replace(request.options, launches=Launches.of(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.parse(text) for text in listed(pairs)]
-    program_ = program_job.Program(words, Path(folder).absolute())
+    program_ = program_job.UserProgram(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, "run")
+        run_path = Path(export) if export is not None else Path(scratch, "run")
         result = program_job.profile(
-            program_, request, str(baseline), forced, Destination(place, overwrite), on_progress
+            program_, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
         )
-        profiles = Profiles(run_folder.load(place).subjects)
+        profiles = Profiles(run_folder.load(run_path).subjects)
     kept = result.folder if export is not None else None
     return ProgramResult(profiles, tuple(map(Comparison.of, result.comparisons)), result.notes, result.title, kept)
 
@@ -211,9 +211,9 @@ def check(
     only = policy.pattern(kernel_name, "kernel_name")
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
-    known = baselines.load(rules.baseline) if rules.baseline else None  # before anything takes long
+    baseline_ = baselines.load(rules.baseline) if rules.baseline else None  # before anything takes long
     profiles, reason = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress, alone=False)
-    verdict = judge(profiles, rules, known, reason)
+    verdict = judge(profiles, rules, baseline_, reason)
     if raising:
         checking.conclude(verdict)
     return verdict
@@ -261,17 +261,17 @@ def _request(
     """
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    known = [field.name for field in fields(Options)]
+    names = [field.name for field in fields(Options)]
     for name in options:
-        if name not in known:
-            there_are = [*known, *more]
+        if name not in names:
+            available = [*names, *more]
             raise UsageError(
-                f"unknown option {name!r}{_near(name, there_are)}", f"options here: {', '.join(there_are)}"
+                f"unknown option {name!r}{_near(name, available)}", f"options here: {', '.join(available)}"
             )
-    at = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**options), at, timeout)
+    ncu_path = Path(program) if program is not None else None
+    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout)
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
+def _near(name: str, candidates: Iterable[str]) -> str:
+    near = get_close_matches(name, list(candidates), n=1)
     return f", did you mean {near[0]!r}?" if near else ""

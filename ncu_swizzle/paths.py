@@ -36,8 +36,8 @@ def recordings() -> Path:
 
 def recording(family: str, kernel: str) -> Path | None:
     """Return the kernel's shipped report, if there is one; the folder above its family's is named after the GPU."""
-    found = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
-    return found[0] if found else None
+    reports_ = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
+    return reports_[0] if reports_ else None
 
 
 def below(file: str, roots: Sequence[str]) -> str:

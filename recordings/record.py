@@ -27,7 +27,7 @@ COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.build import commit
+from ncu_swizzle.build.commit import commit_of
 from ncu_swizzle.build import headers
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.engines import measured as measured_  # noqa: E402
@@ -48,7 +48,7 @@ def main(names: list[str]) -> None:
     else:
         copy_everything(found)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
-        known = os.environ.get(COMMIT) or commit.of(ROOT / "kernels")
+        known = os.environ.get(COMMIT) or commit_of(ROOT / "kernels")
         environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
         command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)

@@ -28,33 +28,33 @@ TYPES = {
 }  # fmt: skip
 
 
-def check(cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
+def refuse_mismatch(cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
     """Raise UsageError where the arguments, `sizes` bytes each, are not what the function (mangled) takes."""
-    takes = [slot.size for slot in cubin.attributes(function).parameters]
+    slot_sizes = [slot.size for slot in cubin.attributes(function).parameters]
     demangled = demangle(function)
     types = parameter_types(demangled)
-    if types is None or len(types) != len(takes):
-        types = [""] * len(takes)
+    if types is None or len(types) != len(slot_sizes):
+        types = [""] * len(slot_sizes)
     faults = [
         fault
         for number, (argument, size) in enumerate(zip(arguments, sizes, strict=True))
-        if number < len(takes) and (fault := _fault(argument, size, takes[number], types[number]))
+        if number < len(slot_sizes) and (fault := _fault(argument, size, slot_sizes[number], types[number]))
     ]
-    if len(takes) == len(sizes) and not faults:
+    if len(slot_sizes) == len(sizes) and not faults:
         return
-    counted = f"{len(takes)} parameters, {len(sizes)} arguments" if len(takes) != len(sizes) else faults[0]
+    counted = f"{len(slot_sizes)} parameters, {len(sizes)} arguments" if len(slot_sizes) != len(sizes) else faults[0]
     raise UsageError(
-        f"the arguments do not fit {demangled}: {counted}\n{_table(takes, types, arguments, sizes)}",
-        f"one --arg per parameter, in order{_proposal(types, takes)}",
+        f"the arguments do not fit {demangled}: {counted}\n{_table(slot_sizes, types, arguments, sizes)}",
+        f"one --arg per parameter, in order{_proposal(types, slot_sizes)}",
     )
 
 
-def _fault(argument: Argument, size: int, takes: int, type_: str) -> str:
+def _fault(argument: Argument, size: int, slot_sizes: int, type_: str) -> str:
     """Return what is wrong with an argument for a parameter of so many bytes and this type; "" where nothing is."""
     pointee = _pointee(type_)
     wanted = TYPES.get(_bare(type_ if pointee is None else pointee))
-    if size != takes:
-        return f"{argument.name} has {size} bytes, the parameter {takes}"
+    if size != slot_sizes:
+        return f"{argument.name} has {size} bytes, the parameter {slot_sizes}"
     if pointee is not None and not argument.shape:
         return f"{argument.name} is a number, the parameter {type_} a pointer"
     if pointee is None and argument.shape:  # a number that takes a pointer's bits, or a structure around a pointer
@@ -77,8 +77,8 @@ def _differ(wanted: str | None, argument: Argument) -> bool:
     """Return whether two types cannot mean the same bytes: another size, or floating point for integers."""
     if wanted is None:
         return False
-    one, other = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
-    same = one.itemsize == other.itemsize and (one == other or _whole(one) == _whole(other) is True)
+    expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
+    same = expected.itemsize == given.itemsize and (expected == given or _whole(expected) == _whole(given) is True)
     return not same
 
 
@@ -86,10 +86,12 @@ def _whole(dtype: np.dtype[np.generic]) -> bool:
     return dtype.kind in "iub"
 
 
-def _table(takes: Sequence[int], types: Sequence[str], arguments: Sequence[Argument], sizes: Sequence[int]) -> str:
+def _table(slot_sizes: Sequence[int], types: Sequence[str], arguments: Sequence[Argument], sizes: Sequence[int]) -> str:
     rows = []
-    for number in range(max(len(takes), len(sizes))):
-        parameter = f"{types[number] or 'parameter'}, {takes[number]} bytes" if number < len(takes) else "none"
+    for number in range(max(len(slot_sizes), len(sizes))):
+        parameter = (
+            f"{types[number] or 'parameter'}, {slot_sizes[number]} bytes" if number < len(slot_sizes) else "none"
+        )
         given = f"{_written(arguments[number])}, {sizes[number]} bytes" if number < len(sizes) else "none"
         rows.append(f"  {number + 1}. {parameter} <- {given}")
     return "\n".join(rows)
@@ -100,10 +102,10 @@ def _written(argument: Argument) -> str:
     return f"{argument.name}={argument.dtype}{inside}"
 
 
-def _proposal(types: Sequence[str], takes: Sequence[int]) -> str:
+def _proposal(types: Sequence[str], slot_sizes: Sequence[int]) -> str:
     """Return an example for the function at hand."""
     parts = []
-    for number, (type_, size) in enumerate(zip(types, takes, strict=True), 1):
+    for number, (type_, size) in enumerate(zip(types, slot_sizes, strict=True), 1):
         pointee = _pointee(type_)
         dtype = TYPES.get(_bare(pointee if pointee is not None else type_), "float32" if size == POINTER else "int32")
         fill = "out" if pointee is not None and "const" not in type_ else "random"

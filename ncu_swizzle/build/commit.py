@@ -8,7 +8,7 @@ from pathlib import Path
 TIMEOUT_S = 10.0
 
 
-def of(folder: Path) -> str:
+def commit_of(folder: Path) -> str:
     """Return the commit that the folder is checked out from, with ``-dirty`` where files differ; "" elsewhere."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:

@@ -23,10 +23,10 @@ def locate(header: str) -> Path:
     Raises EnvironmentLacking where the package is not installed or has no such folder.
     """
     package, _, inside = header.partition(":")
-    found = importlib.util.find_spec(package)
-    for place in (found.submodule_search_locations or ()) if found else ():
-        if (Path(place) / inside).is_dir():
-            return Path(place) / inside
+    spec = importlib.util.find_spec(package)
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(location) / inside).is_dir():
+            return Path(location) / inside
     extra = EXTRAS.get(package)
     install = f"pip install 'ncu-swizzle[{extra}]'" if extra else f"install the package that holds {package}"
     raise EnvironmentLacking(f"the headers {header} are not installed", install)

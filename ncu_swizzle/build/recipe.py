@@ -46,18 +46,18 @@ def include_folders(family: Family) -> list[Path]:
     return [*family.include_folders(), *map(headers.locate, family.headers)]
 
 
-def failure(family: Family, kernel: Kernel, said: str) -> NcuSwizzleError:
+def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
     """Return the error for a source that the compiler refuses: a user's file is the user's to mend."""
     kind: type[NcuSwizzleError] = ProgramFailed if family.shipped else UsageError
     file = family.source(kernel)
     given = " ".join((*family.options, *kernel.options))
-    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{said}", f"fix {file}")
+    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{log}", f"fix {file}")
 
 
 def cacheable(family: Family, kernel: Kernel) -> bool:
     """Return whether all that is compiled is known: a header that a macro or an option names is not."""
     forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in options(family, kernel))
-    return family.shipped or not (forced or any(map(includes.computed, family.included().values())))
+    return family.shipped or not (forced or any(map(includes.has_computed_include, family.included().values())))
 
 
 def digest(family: Family, kernel: Kernel, arch: str, compiler: str) -> str:

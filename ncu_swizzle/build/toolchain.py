@@ -113,10 +113,10 @@ class Toolchain:
             raise EnvironmentLacking(
                 f"nvcc needs a C++ compiler beside it: {child.last_lines(outcome.log)}", "apt-get install g++"
             )
-        raise ProgramFailed(f"{failure}:\n{_told(outcome.log)}" if failure else _told(outcome.log), hint)
+        raise ProgramFailed(f"{failure}:\n{_reason(outcome.log)}" if failure else _reason(outcome.log), hint)
 
 
-def _told(log: str) -> str:
+def _reason(log: str) -> str:
     """Return what says why a compiler failed: its errors, or the end of what it printed."""
     errors = [line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line)]
     return "\n".join(errors[:5]) or child.last_lines(log)
@@ -137,9 +137,9 @@ def _folders(nvcc: Path | None) -> Iterator[Path]:
 
 def packaged() -> list[Path]:
     """Return the folders of tools that came as Python packages, the newest toolkit's first; nothing is imported."""
-    found = importlib.util.find_spec("nvidia")
-    places = (found.submodule_search_locations or ()) if found else ()
-    folders = [folder for place in places for folder in Path(place).glob("cu*/bin")]
+    spec = importlib.util.find_spec("nvidia")
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    folders = [folder for location in locations for folder in Path(location).glob("cu*/bin")]
     return sorted(folders, key=lambda folder: (len(folder.parent.name), folder.parent.name), reverse=True)
 
 

@@ -43,12 +43,12 @@ class Catalog:
 
     def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
         """Return kernels of one family; raise UnknownKernel, or UsageError where they are of several."""
-        found = [self.find(name) for name in names]
-        family = found[0][0]
-        for other, kernel in found:
+        pairs = [self.find(name) for name in names]
+        family = pairs[0][0]
+        for other, kernel in pairs:
             if other is not family:
                 raise UsageError(f"{kernel.name} is not of the family {family.name}", "name kernels of one family")
-        return family, [kernel for _, kernel in found]
+        return family, [kernel for _, kernel in pairs]
 
 
 @cache
@@ -59,7 +59,7 @@ def shipped() -> Catalog:
 
 def load(folder: Path, *more: Path) -> Catalog:
     """Read every family.toml one level below the folders."""
-    return merge(_read(file) for one in (folder, *more) for file in _files(one))
+    return merge(_read(file) for parent in (folder, *more) for file in _files(parent))
 
 
 def merge(families: Iterable[Family]) -> Catalog:
@@ -76,7 +76,7 @@ def merge(families: Iterable[Family]) -> Catalog:
     seen: dict[str, Family] = {}
     for family, kernel in catalog:
         other = seen.setdefault(kernel.name, family)
-        if other is not family or [one.name for one in family.kernels].count(kernel.name) > 1:
+        if other is not family or [variant.name for variant in family.kernels].count(kernel.name) > 1:
             raise BadCatalog(
                 f"two kernels are called {kernel.name!r}: in {other.folder} and in {family.folder}",
                 "rename one of them, in its family.toml or ncu-swizzle.toml",
@@ -97,8 +97,8 @@ def _files(folder: Path) -> list[Path]:
 def _read(file: Path) -> Family:
     try:
         family = _family(read_toml(file), file.parent)
-        if wrong := validate.mismatch(family):
-            raise ValueError(wrong)
+        if mismatch := validate.mismatch(family):
+            raise ValueError(mismatch)
     except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadCatalog(
             f"{file} cannot be used: {type(error).__name__}: {brief(error)}",

@@ -36,7 +36,7 @@ class Parameter:
         """The least value that the kernels can take."""
         return -(-max(self.minimum, 1) // self.multiple) * self.multiple
 
-    def check(self, value: int) -> int:
+    def validated(self, value: int) -> int:
         """Return the value, or raise BadProblem where the kernels cannot take it."""
         if value < self.smallest or value % self.multiple:
             raise BadProblem(
@@ -129,13 +129,13 @@ class Family:
     def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
         """Return the whole problem, the defaults overridden by `sizes`; raise BadProblem."""
         sizes = dict(sizes or {})
-        known = {parameter.name for parameter in self.parameters}
-        for name in sizes.keys() - known:
+        names = {parameter.name for parameter in self.parameters}
+        for name in sizes.keys() - names:
             raise BadProblem(
                 f"the family {self.name} has no parameter {name!r}",
                 f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
             )
-        return {p.name: p.check(sizes.get(p.name, p.default)) for p in self.parameters}
+        return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 
     def geometry(self, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the grid and the block, three numbers each."""

@@ -25,11 +25,11 @@ def read(file: Path) -> Family:
         fields: dict[str, Any] = {
             **plain,
             "folder": Path(content["folder"]),
-            "parameters": tuple(Parameter(**one) for one in content["parameters"]),
-            "arguments": tuple(Argument(**{**one, "shape": tuple(one["shape"])}) for one in content["arguments"]),
+            "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
+            "arguments": tuple(Argument(**{**entry, "shape": tuple(entry["shape"])}) for entry in content["arguments"]),
             "kernels": tuple(
-                Kernel(**{**one, "box": tuple(one["box"]), "options": tuple(one["options"])})
-                for one in content["kernels"]
+                Kernel(**{**entry, "box": tuple(entry["box"]), "options": tuple(entry["options"])})
+                for entry in content["kernels"]
             ),
         }
         return Family(**fields)

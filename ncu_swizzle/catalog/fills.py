@@ -54,22 +54,22 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
             value: float = float(argument.value)
         except ValueError:
             value = evaluate(argument.value, problem)
-        return _in(dtype, value)
+        return _cast(dtype, value)
     whole = evaluate(argument.value, problem)
     least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if not least <= whole <= most:
         raise UsageError(
             f"{whole} is no {argument.dtype}: {least} to {most}", f"another dtype: --arg {argument.name}=int64:{whole}"
         )
-    return _in(dtype, whole)
+    return _cast(dtype, whole)
 
 
-def _in(dtype: np.dtype[Any], value: float) -> np.generic:
-    found: np.generic = np.full(1, value).astype(dtype)[0]
-    return found
+def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
+    number: np.generic = np.full(1, value).astype(dtype)[0]
+    return number
 
 
-def known(argument: Argument) -> bool:
+def reproducible(argument: Argument) -> bool:
     """Return whether a buffer's content before a launch is the same every time: not random, and not an output's NaN."""
     return bool(argument.fill) and not argument.fill.startswith(RANDOM)
 
@@ -128,7 +128,7 @@ def _number(text: str) -> float | int:
     raise UsageError(f"unknown fill {text!r}", f"one of {', '.join(KINDS)}")
 
 
-def normal(fill: str, folder: Path) -> str:
+def normalized(fill: str, folder: Path) -> str:
     """Return a fill as `array` takes it, a file with its whole path; raise UsageError where there is no such fill."""
     kind, percent, modulus = fill.partition("%")
     if fill.endswith(FILE):
@@ -144,19 +144,19 @@ def normal(fill: str, folder: Path) -> str:
 def load(file: str) -> np.ndarray:
     """Return the array of a .npy file, not yet read into memory; raise BadFile."""
     try:
-        found: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+        array_: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise BadFile(f"{file} cannot be read: {error}", "numpy.save writes such a file") from error
-    return found
+    return array_
 
 
-def refuse(argument: Argument, problem: Mapping[str, int]) -> None:
+def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
     """Raise UsageError where a buffer cannot be filled so: a file of another kind, no modulus."""
     if argument.fill.endswith(FILE):
-        found, sizes = load(argument.fill), shape(argument, problem)
-        if found.dtype != numpy_dtype(argument.dtype) or (found.shape or (1,)) != sizes:
+        stored, sizes = load(argument.fill), shape(argument, problem)
+        if stored.dtype != numpy_dtype(argument.dtype) or (stored.shape or (1,)) != sizes:
             raise UsageError(
-                f"{argument.fill} holds {found.dtype}{list(found.shape)}, not {argument.dtype}{list(sizes)}",
+                f"{argument.fill} holds {stored.dtype}{list(stored.shape)}, not {argument.dtype}{list(sizes)}",
                 f"--arg {argument.name}={argument.fill} takes it as it is",
             )
     elif "%" in argument.fill:
@@ -164,10 +164,10 @@ def refuse(argument: Argument, problem: Mapping[str, int]) -> None:
         if modulus < 1:
             raise UsageError(f"the fill {argument.fill} counts to {modulus}", "iota%32 counts 0 to 31, and again")
     elif argument.fill and numpy_dtype(argument.dtype).kind in "iub":
-        _fits(argument)
+        _refuse_out_of_range(argument)
 
 
-def _fits(argument: Argument) -> None:
+def _refuse_out_of_range(argument: Argument) -> None:
     if argument.fill in (RANDOM, *COUNTING, *NAMED):
         return
     number = _number(argument.fill)

@@ -28,10 +28,10 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         seen.add(file)
         text = file.read_text(encoding="utf-8", errors="replace")
         yield file, text
-        waiting += [found for name, beside in _named(text) if (found := _locate(name, beside, file, folders))]
+        waiting += [header for name, beside in _named(text) if (header := _locate(name, beside, file, folders))]
 
 
-def computed(text: str) -> bool:
+def has_computed_include(text: str) -> bool:
     """Return whether the text includes what a macro names."""
     return _COMPUTED.search(text) is not None
 
@@ -42,13 +42,13 @@ def folders(options: Sequence[str]) -> list[Path]:
 
 
 def _named(text: str) -> Iterator[tuple[str, bool]]:
-    for found in _INCLUDE.finditer(text):
-        yield found["beside"] or found["system"], found["beside"] is not None
+    for match in _INCLUDE.finditer(text):
+        yield match["beside"] or match["system"], match["beside"] is not None
 
 
 def _locate(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
     places = [*([file.parent] if beside else []), *folders]
-    return next((_plain(place / name) for place in places if (place / name).is_file()), None)
+    return next((_plain(folder / name) for folder in places if (folder / name).is_file()), None)
 
 
 def _plain(path: Path) -> Path:

@@ -59,14 +59,14 @@ def family(spec: Spec) -> Family:
     for name in (spec.name, *(variant.name for variant in spec.variants)):
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
             raise UsageError(f"{name!r} is no name for a kernel", "begin it with a letter: [kernel.transpose]")
-    problem = {parameter.name: parameter.check(parameter.default) for parameter in spec.problem}
+    problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
     for what, given in (("grid", spec.grid), ("block", spec.block)):
         if not given:
             raise UsageError(f"{spec.name} has no {what}", f"--{what} 128,128, or {what} in ncu-swizzle.toml")
-        launch_limits.check(launch_limits.three(given, what), what, problem)
+        launch_limits.refuse_bad_sizes(launch_limits.three(given, what), what, problem)
     if evaluate(spec.shared, problem) < 0:
         raise UsageError(f"shared is {spec.shared}: no number of bytes", "--shared 49152")
-    entry = spec.entry or only(source, spec.options)
+    entry = spec.entry or only_kernel(source, spec.options)
     variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
     return Family(
         name=spec.name,
@@ -81,7 +81,7 @@ def family(spec: Spec) -> Family:
         shared=spec.shared,
         compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
         headers=(),
-        arguments=argument_syntax.parse(spec.args, spec.args_folder, problem, spec.tolerance),
+        arguments=argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance),
         kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
         options=spec.options,
         standalone=True,
@@ -102,7 +102,7 @@ def _kernel(spec: Spec, entry: str, variant: Variant, first: Variant) -> Kernel:
     )
 
 
-def only(source: Path, given: Sequence[str]) -> str:
+def only_kernel(source: Path, given: Sequence[str]) -> str:
     """Return the one kernel that a source declares, or else its headers; raise UsageError with all of them."""
     from ncu_swizzle.cubin import symbols
 
@@ -112,8 +112,8 @@ def only(source: Path, given: Sequence[str]) -> str:
             raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", "--kernel NAME says which")
         return names[0]
     texts = [text for _, text in includes.texts([source], includes.folders(given))]
-    own = symbols.declared(texts[0])
-    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared(text)))
+    own = symbols.declared_kernels(texts[0])
+    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
     if len(names) == 1:
         return names[0]
     if not names:

@@ -22,7 +22,7 @@ def three(given: str | Sequence[str | int], what: str) -> tuple[str, str, str]:
     return x, y, z
 
 
-def check(sizes: Sequence[str], what: str, problem: Mapping[str, int]) -> None:
+def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]) -> None:
     """Raise UsageError where a size is none with this problem, or none that any GPU takes."""
     for size, most in zip(sizes, MOST_GRID if what == "grid" else MOST_BLOCK, strict=True):
         try:
@@ -42,7 +42,7 @@ class Limits:
     static: int
 
 
-def refuse(name: str, block: Sequence[int], shared: int, limits: Limits) -> None:
+def refuse_oversized(name: str, block: Sequence[int], shared: int, limits: Limits) -> None:
     """Raise UsageError where a launch would ask for more threads or shared memory than there is."""
     threads = math.prod(block)
     if threads > limits.threads:

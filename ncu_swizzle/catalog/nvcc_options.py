@@ -35,7 +35,7 @@ def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
         parts = [part for text in texts for part in shlex.split(text)]
     except ValueError as error:
         raise UsageError(f"{' '.join(texts)!r} cannot be split: {error}", "close the quotes") from error
-    found: list[str] = []
+    options_: list[str] = []
     while parts:
         part = parts.pop(0)
         if part.split("=")[0] in OURS:
@@ -44,8 +44,8 @@ def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
             )
         if part in ("-I", "-D", "--include-path", "--define-macro") and parts:
             part = ("-I" if "-i" in part.lower() else "-D") + parts.pop(0)
-        found.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
-    return tuple(found)
+        options_.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
+    return tuple(options_)
 
 
 def _whole(path: str, folder: Path) -> str:

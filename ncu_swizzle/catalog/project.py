@@ -49,20 +49,20 @@ def find(start: Path) -> Project | None:
     """Return the nearest file that says something, in `start` or a folder above it."""
     for folder in (start, *start.parents):
         for name in (OWN, PROJECT):
-            if (folder / name).is_file() and (found := _read(folder / name, name == OWN)):
-                return found
+            if (folder / name).is_file() and (project := _read(folder / name, name == OWN)):
+                return project
     return None
 
 
 def read(file: Path) -> Project:
     """Return what a file says that was asked for by name; raise BadFile where that is nothing."""
-    found = _read(file, file.name != PROJECT)
-    if found is None:
+    project = _read(file, file.name != PROJECT)
+    if project is None:
         raise BadFile(f"{file} has no [tool.ncu-swizzle]", HELP)
-    return found
+    return project
 
 
-def asked(name: str, start: Path) -> Project | None:
+def project_file(name: str, start: Path) -> Project | None:
     """Return the file that an option names, none for "none", or the nearest one where it is empty."""
     if name == NONE:
         return None
@@ -90,10 +90,10 @@ def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:
     return content
 
 
-def refuse_others(content: Iterable[str], known: tuple[str, ...], origin: str) -> None:
+def refuse_others(content: Iterable[str], allowed: tuple[str, ...], origin: str) -> None:
     """Raise UsageError where there are other keys than the known ones."""
     for name in content:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(known)}")
+            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(allowed)}")

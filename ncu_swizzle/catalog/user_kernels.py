@@ -24,7 +24,7 @@ def everything(folders: Sequence[Path] = (), config: str = "", start: Path | Non
     `config` names the project's file, or none; by default it is the nearest one, from `start` (the current folder)
     upwards. Raises BadCatalog, BadFile and UsageError.
     """
-    return _beside(folders, project.asked(config, start or Path.cwd()))
+    return _beside(folders, project.project_file(config, start or Path.cwd()))
 
 
 def _beside(folders: Sequence[Path], config: Project | None, without: Path | None = None) -> Catalog:
@@ -59,7 +59,7 @@ def chosen(
             given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
             raise UsageError(f"{given}, and {kernel} is none", f"ncu-swizzle profile my.cu {typed[0]} …")
         return everything(folders, config), [kernel]
-    project_file = project.asked(config, source.absolute().parent)
+    project_file = project.project_file(config, source.absolute().parent)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
     catalog = Catalog((*_beside(folders, project_file, source).families, family))
     return catalog, [variant.name for variant in family.kernels]
@@ -85,7 +85,7 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Spec
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
     spec = _spec(source, description.entry, specs)
     if spec is None:
-        entry = description.entry or kernel_spec.only(source, description.options)
+        entry = description.entry or kernel_spec.only_kernel(source, description.options)
         spec = Spec(entry, source, entry)
     family = kernel_spec.family(_overridden(spec, description))
     compiled_twice = description.before or description.after

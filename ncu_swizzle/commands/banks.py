@@ -50,5 +50,5 @@ def banks(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import banks as maps
 
-    asked = maps.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)
-    maps.show(asked, Output(), html, svg, json)
+    query = maps.Asked(what, elem, swizzle, pad, access, show.value, row, request, banks)
+    maps.show(query, Output(), html, svg, json)

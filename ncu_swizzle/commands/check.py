@@ -60,8 +60,8 @@ def check(
     from ncu_swizzle.gate import checking
 
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
-    asked = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
+    query = checking.Asked(tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog))
     with output.progress() as progress:
-        verdict = checking.check(asked, with_options(request, options), progress)
+        verdict = checking.check(query, with_options(request, options), progress)
     checking.show(verdict, outputs, Output())
     checking.conclude(verdict)

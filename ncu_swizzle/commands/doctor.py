@@ -24,10 +24,10 @@ def doctor(
     from ncu_swizzle.doctor import examination, page
     from ncu_swizzle.ncu.system import System
 
-    found = examination.examine(System(), ncu, examination.profile_once if trial else None)
+    diagnosis = examination.examine(System(), ncu, examination.profile_once if trial else None)
     if json:
-        sys.stdout.write(found.to_json())
+        sys.stdout.write(diagnosis.to_json())
     else:
-        page.show(found, Output())
-    if not found.able:
+        page.show(diagnosis, Output())
+    if not diagnosis.able:
         raise typer.Exit(3)

@@ -44,9 +44,9 @@ def lint(
     from ncu_swizzle.gate import checking, linting
 
     description = own.described(request.problem)
-    asked = linting.Asked(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
+    query = linting.Asked(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
     settings = EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
     with output.progress() as progress:
-        verdict = linting.lint(asked, settings, progress)
+        verdict = linting.lint(query, settings, progress)
     checking.show(verdict, outputs, Output())
     checking.conclude(verdict)

@@ -23,12 +23,12 @@ def list_(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import listing
 
-    found = user_kernels.everything(sources.catalog, sources.config)
+    kernels = user_kernels.everything(sources.catalog, sources.config)
     if json:
-        sys.stdout.write(json_.dumps(listing.data(found), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_.dumps(listing.data(kernels), indent=1, ensure_ascii=False) + "\n")
     elif markdown:
-        sys.stdout.write(listing.markdown(found))
+        sys.stdout.write(listing.markdown(kernels))
     else:
         console = Output()
-        for family in found.families:
+        for family in kernels.families:
             console.print(listing.table(family))

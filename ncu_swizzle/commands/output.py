@@ -95,15 +95,15 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_findings(found: Sequence[findings.Found], json: str | None) -> None:
+def show_findings(shown: Sequence[findings.Found], json: str | None) -> None:
     """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.pack import findings
     from ncu_swizzle.render import terminal_rules
 
     if json == "-":
-        sys.stdout.write(findings.to_json(found))
+        sys.stdout.write(findings.to_json(shown))
         return
     if json:
-        write_atomically(Path(json), findings.to_json(found).encode())
-    terminal_rules.show_findings(found, Output())
+        write_atomically(Path(json), findings.to_json(shown).encode())
+    terminal_rules.show_findings(shown, Output())

@@ -44,6 +44,6 @@ def predict(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import predict as answer
 
-    asked = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, request.problem, profile,
+    query = answer.Asked(what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, request.problem, profile,
                          user_kernels.everything(sources.catalog, sources.config))  # fmt: skip
-    answer.show(asked, Output(), json)
+    answer.show(query, Output(), json)

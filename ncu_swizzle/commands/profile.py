@@ -125,7 +125,7 @@ def _program(
 ) -> JobResult:
     from ncu_swizzle.jobs import profile_program
 
-    program = profile_program.Program(words, Path.cwd())
+    program = profile_program.UserProgram(words, Path.cwd())
     forced = pairs.forced()
     with output.progress() as progress:
         return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
@@ -162,8 +162,8 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
 def _refuse_companions(companions: Companions, request: Request) -> None:
     """Raise UsageError if options about the catalogue came with a program."""
     given = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
-    if wrong := [option for option, is_given in given.items() if is_given]:
+    if misplaced := [option for option, is_given in given.items() if is_given]:
         raise UsageError(
-            f"{', '.join(wrong)}: a program is profiled unchanged, this is about kernels of the catalogue",
+            f"{', '.join(misplaced)}: a program is profiled unchanged, this is about kernels of the catalogue",
             "the program's own arguments follow its name: ncu-swizzle profile -- ./app --size 4096",
         )

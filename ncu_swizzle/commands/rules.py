@@ -44,10 +44,10 @@ def check(ncu: options.NcuOption = None) -> None:
     from ncu_swizzle.pack import installation
     from ncu_swizzle.render import terminal_rules
 
-    found = installed.find(ncu)
-    listed = installation.check(found)
-    terminal_rules.show_listed(found, listed, Output())
-    if not all(one.found for one in listed):
+    ncu_path = installed.find(ncu)
+    listed = installation.check(ncu_path)
+    terminal_rules.show_listed(ncu_path, listed, Output())
+    if not all(entry.found for entry in listed):
         raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
 
 

@@ -53,5 +53,5 @@ def suggest(
     from ncu_swizzle.smem.suggestions import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    asked = answer.Asked(what, tuple(write), tuple(read), elem, threads, sizes(problem), limits)
-    answer.show(asked, Output(), code.value, json)
+    query = answer.Asked(what, tuple(write), tuple(read), elem, threads, sizes(problem), limits)
+    answer.show(query, Output(), code.value, json)

@@ -130,10 +130,10 @@ class Cubin:
 
     def section(self, name: str) -> bytes | None:
         """Return a section's bytes, zeros where the file has none of them; None where there is no such section."""
-        found = self.elf.get_section_by_name(name)
-        if found is None:
+        section = self.elf.get_section_by_name(name)
+        if section is None:
             return None
-        return bytes(found["sh_size"]) if found["sh_type"] == "SHT_NOBITS" else bytes(found.data())
+        return bytes(section["sh_size"]) if section["sh_type"] == "SHT_NOBITS" else bytes(section.data())
 
     @cached_property
     def sm(self) -> int:
@@ -175,33 +175,33 @@ class Cubin:
         )
 
     def _registers(self) -> dict[str, int]:
-        found = {}
+        counts = {}
         for attribute, value in _attribute_values(self.section(".nv.info") or b""):
             if attribute == REGISTERS:
                 index, count = struct.unpack("<II", value)
-                found[self.symbols[index].name] = count
-        return found
+                counts[self.symbols[index].name] = count
+        return counts
 
     def relocations(self, section: str) -> tuple[Relocation, ...]:
         """Return the addresses that the loader would write into a section."""
-        found: list[Relocation] = []
+        relocations: list[Relocation] = []
         for prefix in (".rela", ".rel"):
             table: Any = self.elf.get_section_by_name(prefix + section)
             if isinstance(table, RelocationSection):
-                for one in table.iter_relocations():
-                    addend = one["r_addend"] if one.is_RELA() else 0
-                    name = self.symbols[one["r_info_sym"]].name
-                    found.append(Relocation(one["r_offset"], name, one["r_info_type"], addend))
-        return tuple(found)
+                for entry in table.iter_relocations():
+                    addend = entry["r_addend"] if entry.is_RELA() else 0
+                    name = self.symbols[entry["r_info_sym"]].name
+                    relocations.append(Relocation(entry["r_offset"], name, entry["r_info_type"], addend))
+        return tuple(relocations)
 
     def constants(self, kernel: str) -> Mapping[int, bytes]:
         """Return the constant banks but for that of the parameters, which only a launch fills."""
-        found = {}
+        banks = {}
         for section in self.elf.iter_sections():
             match = re.fullmatch(rf"\.nv\.constant(\d+)(\.{re.escape(kernel)})?", section.name)
             if match and match[1] != "0":
-                found[int(match[1])] = bytes(section.data())
-        return found
+                banks[int(match[1])] = bytes(section.data())
+        return banks
 
 
 def _words(value: bytes) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ def find(cubin: Cubin, wanted: str) -> str:
     the only kernel.
     """
     if not wanted:
-        return only(cubin)
+        return only_kernel(cubin)
     if wanted in cubin.kernels:
         return wanted
     named = {mangled: demangle(mangled) for mangled in cubin.kernels}
@@ -48,7 +48,7 @@ def find(cubin: Cubin, wanted: str) -> str:
     )
 
 
-def only(cubin: Cubin) -> str:
+def only_kernel(cubin: Cubin) -> str:
     """Return the mangled name of the only kernel; raise UnknownKernel with the candidates if there are several."""
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
@@ -62,8 +62,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(shown[:MOST_LISTED]) + more
 
 
-def declared(text: str) -> list[str]:
+def declared_kernels(text: str) -> list[str]:
     """Return the names of the ``__global__`` functions that a source's text declares or defines, each once."""
     code = _COMMENT.sub(" ", text)
-    heads = (_CALLED.search(_ATTRIBUTE.sub(" ", found[1])) for found in _DECLARATION.finditer(code))
+    heads = (_CALLED.search(_ATTRIBUTE.sub(" ", match[1])) for match in _DECLARATION.finditer(code))
     return list(dict.fromkeys(head[1] for head in heads if head))

@@ -53,47 +53,49 @@ class ArgumentValue:
 
 def code(cubin: Cubin, kernel: str, text: str) -> Code:
     """Return a kernel's code, by its symbol, from the disassembler's text of its cubin."""
-    known = cubin.attributes(kernel)
+    attributes = cubin.attributes(kernel)
     return machine_code.from_disassembly(
         text,
         kernel,
         constants=_constants(cubin, kernel),
-        shared_bytes=_static_shared(cubin, known),
-        parameter_offset=known.parameter_offset,
-        parameter_bytes=known.parameter_bytes,
-        registers=known.registers,
-        symbols={name: place for name, (place, _) in _globals(cubin).items()},
+        shared_bytes=_static_shared(cubin, attributes),
+        parameter_offset=attributes.parameter_offset,
+        parameter_bytes=attributes.parameter_bytes,
+        registers=attributes.registers,
+        symbols={name: address for name, (address, _) in _globals(cubin).items()},
     )
 
 
-def _static_shared(cubin: Cubin, known: Attributes) -> int:
+def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
     """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
-    return known.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
+    return attributes.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
 
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
     """Return the address and the size of each global variable of the module."""
-    found, start = {}, GLOBALS
+    globals_, start = {}, GLOBALS
     for section in GLOBAL_SECTIONS:
         for symbol in cubin.symbols:
             if symbol.section == section and symbol.name:
-                found[symbol.name] = (start + symbol.offset, symbol.size)
+                globals_[symbol.name] = (start + symbol.offset, symbol.size)
         start += APART + len(cubin.section(section) or b"")
-    return found
+    return globals_
 
 
 def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
     """Return the constant banks as the loader leaves them: with the addresses of what they point to."""
-    places = _globals(cubin)
-    found = {}
+    globals_ = _globals(cubin)
+    banks = {}
     for bank, content in cubin.constants(kernel).items():
         patched = bytearray(content)
         for section in (f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"):
-            for one in cubin.relocations(section):
-                if one.symbol in places:
-                    _write(patched, one.offset, places[one.symbol][0] + one.addend, one.kind)
-        found[bank] = bytes(patched)
-    return found
+            for relocation in cubin.relocations(section):
+                if relocation.symbol in globals_:
+                    _write(
+                        patched, relocation.offset, globals_[relocation.symbol][0] + relocation.addend, relocation.kind
+                    )
+        banks[bank] = bytes(patched)
+    return banks
 
 
 def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
@@ -122,15 +124,17 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     values = [_value(argument, problem) for argument in family.arguments]
     if not family.shipped:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.check(cubin, symbol, family.arguments, sizes)
+        argument_check.refuse_mismatch(cubin, symbol, family.arguments, sizes)
     return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
 
 
 def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
     """Return the values of arguments as a caller has them: bytes of a scalar, or an array for a buffer."""
     return [
-        ArgumentValue(scalar=one) if isinstance(one, bytes) else ArgumentValue(size=one.nbytes, content=one.tobytes())
-        for one in arguments
+        ArgumentValue(scalar=argument)
+        if isinstance(argument, bytes)
+        else ArgumentValue(size=argument.nbytes, content=argument.tobytes())
+        for argument in arguments
     ]
 
 
@@ -138,8 +142,8 @@ def launch(
     cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[ArgumentValue]
 ) -> Launch:
     """Return a launch with its parameters laid out. Raises UsageError where CUDA would refuse it."""
-    known = cubin.attributes(symbol)
-    _check(known, symbol, grid, block, shared)
+    attributes = cubin.attributes(symbol)
+    _refuse_invalid(attributes, symbol, grid, block, shared)
     packed, memory = _packed(cubin, symbol, values)
     return Launch(
         grid=_three(grid),
@@ -147,7 +151,7 @@ def launch(
         shared_dynamic=shared,
         parameters=packed,
         memory={**initial(cubin), **memory},
-        cluster=_three(known.cluster) if any(known.cluster) else (1, 1, 1),
+        cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
     )
 
 
@@ -158,13 +162,13 @@ def _value(argument: Argument, problem: Problem) -> ArgumentValue:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
     # NumPy has no bfloat16 without another package; where only its size counts, none is needed.
     itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
-    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.known(argument) else None
+    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.reproducible(argument) else None
     return ArgumentValue(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
     """Return the parameters as the kernel finds them, and the memory whose content is known."""
-    sizes = [place.size for place in cubin.attributes(symbol).parameters]
+    sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
     given = [POINTER if value.buffer else len(value.scalar) for value in values]
     if sizes != given:
         raise UsageError(
@@ -185,11 +189,11 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple
 
 def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
     """Yield an address for each value; a scalar's means nothing."""
-    place = HEAP
+    address = HEAP
     for value in values:
-        yield place
+        yield address
         if value.buffer:
-            place += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
+            address += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
 
 
 def _three(sizes: Sequence[int]) -> Dim3:
@@ -197,7 +201,7 @@ def _three(sizes: Sequence[int]) -> Dim3:
     return int(x), int(y), int(z)
 
 
-def _check(known: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
+def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
     limits: tuple[tuple[str, Sequence[int], Sequence[int]], ...] = (
         ("grid", grid, launch_limits.MOST_GRID),
         ("block", block, launch_limits.MOST_BLOCK),
@@ -205,30 +209,32 @@ def _check(known: Attributes, name: str, grid: Sequence[int], block: Sequence[in
     for what, sizes, most in limits:
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(f"a {what} of {_by(sizes)}", f"--{what} with one to three sizes, at most {_by(most)}")
-    if known.required_block and _three(block) != _three(known.required_block):
-        raise UsageError(f"{name} was compiled for blocks of {_by(known.required_block)}", "launch it so")
-    threads = known.max_threads or MOST_THREADS
-    launch_limits.refuse(name, block, shared, launch_limits.Limits(threads, MOST_SHARED, known.static_shared))
+    if attributes.required_block and _three(block) != _three(attributes.required_block):
+        raise UsageError(f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it so")
+    threads = attributes.max_threads or MOST_THREADS
+    launch_limits.refuse_oversized(
+        name, block, shared, launch_limits.Limits(threads, MOST_SHARED, attributes.static_shared)
+    )
 
 
 def _by(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
 
 
-def metrics(launch: Launch, known: Attributes) -> Mapping[str, tuple[int, str]]:
+def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
     """Return what ncu says of a launch, under its names and in its units, as far as it can be computed."""
     sizes = {f"launch__{what}_dim_{axis}": size
              for what, dims in (("grid", launch.grid), ("block", launch.block))
              for axis, size in zip("xyz", dims, strict=True)}  # fmt: skip
     blocks, threads = math.prod(launch.grid), math.prod(launch.block)
-    found = {name: (size, "block" if "block_dim" in name else "") for name, size in sizes.items()}
+    dimensions = {name: (size, "block" if "block_dim" in name else "") for name, size in sizes.items()}
     return {
-        **found,
+        **dimensions,
         "launch__grid_size": (blocks, ""),
         "launch__block_size": (threads, ""),
         "launch__thread_count": (blocks * threads, "thread"),
-        "launch__registers_per_thread": (known.registers, "register/thread"),
-        "launch__shared_mem_per_block_static": (known.static_shared, "byte/block"),
+        "launch__registers_per_thread": (attributes.registers, "register/thread"),
+        "launch__shared_mem_per_block_static": (attributes.static_shared, "byte/block"),
         "launch__shared_mem_per_block_dynamic": (launch.shared_dynamic, "byte/block"),
-        "launch__shared_mem_per_block_driver": (known.reserved_shared, "byte/block"),
+        "launch__shared_mem_per_block_driver": (attributes.reserved_shared, "byte/block"),
     }

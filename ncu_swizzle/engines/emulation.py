@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle import paths
-from ncu_swizzle.build import commit, compiled, headers
+from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build.commit import commit_of
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.family import Problem
 from ncu_swizzle.catalog.target import Target
@@ -74,15 +75,15 @@ def emulate_target(
 
     Raises EnvironmentLacking without a compiler, UsageError for a library's kernel, and what `run.emulate` raises.
     """
-    how = settings or EmulationSettings()
+    settings_ = settings or EmulationSettings()
     if target.kernel.library:
         raise UsageError(
             f"{target.name} is a library's kernel: there is no source to emulate", "--engine recorded shows it"
         )
     if target.compiled:
-        return emulate_cubin(target, _binary(target.source, how.toolchain), "", how, on_progress)
-    code = compiled.cubin(target.family, target.kernel, ARCH, how.toolchain)
-    return emulate_cubin(target, code, how.toolchain.version(), how, on_progress)
+        return emulate_cubin(target, _binary(target.source, settings_.toolchain), "", settings_, on_progress)
+    code = compiled.cubin(target.family, target.kernel, ARCH, settings_.toolchain)
+    return emulate_cubin(target, code, settings_.toolchain.version(), settings_, on_progress)
 
 
 def emulate_cubin(
@@ -102,7 +103,7 @@ def emulate_cubin(
     counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = _profile(named, target.problem, binary, launch, counts, compiler)
-    return Emulated(replace(profile, commit=commit.of(family.folder)), counts, binary)
+    return Emulated(replace(profile, commit=commit_of(family.folder)), counts, binary)
 
 
 def profile_binary(
@@ -121,13 +122,13 @@ def profile_binary(
     `parameters` the kernel's, in order: a scalar's bytes, or an array for a pointer, whose content is then known.
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError where the arguments do not fit.
     """
-    how = settings or EmulationSettings()
-    cubin = Cubin(_binary(path, how.toolchain), path.name)
+    settings_ = settings or EmulationSettings()
+    cubin = Cubin(_binary(path, settings_.toolchain), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
     values = emulated_launch.values_of(parameters)
     launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
-    counts = _run(binary, launch, how, on_progress)
+    counts = _run(binary, launch, settings_, on_progress)
     name = kernel or binary.symbol
     return Emulated(_profile(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
 
@@ -141,16 +142,16 @@ def _binary(path: Path, toolchain: Toolchain) -> bytes:
     raise BadFile(f"{path} is neither a cubin nor PTX", "nvcc --cubin -arch=sm_90 -lineinfo FILE.cu makes one")
 
 
-def _run(binary: Binary, launch: Launch, how: EmulationSettings, on_progress: OnProgress) -> Counts:
+def _run(binary: Binary, launch: Launch, settings_: EmulationSettings, on_progress: OnProgress) -> Counts:
     """Emulate; what goes wrong in the program names the source line too."""
-    text = how.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    text = settings_.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 
     def progress(done: int, blocks: int) -> None:
         on_progress(100 * done / max(blocks, 1))
 
     try:
-        return emulate(code, launch, exhaustive=how.exhaustive, on_progress=progress)
+        return emulate(code, launch, exhaustive=settings_.exhaustive, on_progress=progress)
     except (faults.Unsupported, faults.MemoryFault, faults.Stuck, faults.Endless) as error:
         raise _located(error, binary) from error
 
@@ -171,7 +172,7 @@ def _profile(
     kernel: KernelId, problem: Problem, binary: Binary, launch: Launch, counts: Counts, compiler: str
 ) -> Profile:
     cubin = binary.cubin
-    known = emulated_launch.metrics(launch, cubin.attributes(binary.symbol))
+    launch_metrics = emulated_launch.metrics(launch, cubin.attributes(binary.symbol))
     instructions = tuple(_instructions(binary, counts.rows))
     profile = Profile(
         engine=EMULATED,
@@ -183,7 +184,7 @@ def _profile(
         report=f"{slug(kernel.name)}.cubin",
         report_sha256=hashlib.sha256(cubin.data).hexdigest(),
         errors={},
-        metrics={name: Metric(value, unit) for name, (value, unit) in known.items()},
+        metrics={name: Metric(value, unit) for name, (value, unit) in launch_metrics.items()},
         instructions=instructions,
         sources=binary.sources or {},
         notes=tuple(_notes(kernel.name, counts)),
@@ -193,15 +194,20 @@ def _profile(
 
 def _totals(profile: Profile) -> dict[str, Metric]:
     """Return the launch's totals under ncu's names; one that contains an unknown is left out."""
-    every = [one.executed for one in profile.instructions]
+    executed = [instruction.executed for instruction in profile.instructions]
     total = profile.total
-    nothing = 0 if not any(one.access for one in profile.instructions) else None  # no access: no wavefronts
-    found = {
-        EXECUTED: (None if None in every else sum(one for one in every if one is not None), "inst"),
+    nothing = (
+        0 if not any(instruction.access for instruction in profile.instructions) else None
+    )  # no access: no wavefronts
+    totals = {
+        EXECUTED: (
+            None if None in executed else sum(instruction for instruction in executed if instruction is not None),
+            "inst",
+        ),
         WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
         IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
     }
-    return {name: Metric(value, unit) for name, (value, unit) in found.items() if value is not None}
+    return {name: Metric(value, unit) for name, (value, unit) in totals.items() if value is not None}
 
 
 def _instructions(binary: Binary, rows: Sequence[Row]) -> Iterator[Instruction]:
@@ -246,31 +252,35 @@ def beside(emulated: Profile, recorded: Profile) -> Profile:
 
     Counts stay the computed ones. Stall samples go to instructions where both have the same code.
     """
-    taken = {name: metric for name, metric in recorded.metrics.items() if name not in emulated.metrics}
+    borrowed = {name: metric for name, metric in recorded.metrics.items() if name not in emulated.metrics}
     own = {EXECUTED, WAVEFRONTS, IDEAL}
-    metrics = {**{name: metric for name, metric in taken.items() if name not in own}, **emulated.metrics}
-    where = f"recorded on {recorded.machine.gpu}, {recorded.when[:10]}"
+    metrics = {**{name: metric for name, metric in borrowed.items() if name not in own}, **emulated.metrics}
+    origin = f"recorded on {recorded.machine.gpu}, {recorded.when[:10]}"
     instructions, notes = emulated.instructions, list(emulated.notes)
     samples = _samples(emulated, recorded)
     if samples is not None:
-        instructions = tuple(replace(one, samples=samples.get(one.pc, {})) for one in instructions)
+        instructions = tuple(
+            replace(instruction, samples=samples.get(instruction.pc, {})) for instruction in instructions
+        )
     else:
         notes.append(f"{emulated.kernel.name}: compiled to other code than was recorded: no stalls by instruction.")
     if recorded.machine.cuda and recorded.machine.cuda != emulated.machine.cuda:
         notes.append(
             f"{emulated.kernel.name}: compiled by CUDA {emulated.machine.cuda}, recorded with {recorded.machine.cuda}."
         )
-    return replace(emulated, metrics=metrics, instructions=instructions, notes=tuple(notes), beside=where)
+    return replace(emulated, metrics=metrics, instructions=instructions, notes=tuple(notes), beside=origin)
 
 
 def _samples(emulated: Profile, recorded: Profile) -> dict[int, Mapping[str, int]] | None:
     """Return the recorded stall samples by offset; None where the two are not of the same code."""
     first = recorded.instructions[0].pc if recorded.instructions else 0
-    own = {one.pc: one.opcode for one in emulated.instructions}
-    theirs = {one.pc - first: one for one in recorded.instructions}  # ncu leaves out what was never reached
-    if any(own.get(offset) != one.opcode for offset, one in theirs.items()):
+    own = {instruction.pc: instruction.opcode for instruction in emulated.instructions}
+    theirs = {
+        instruction.pc - first: instruction for instruction in recorded.instructions
+    }  # ncu leaves out what was never reached
+    if any(own.get(offset) != instruction.opcode for offset, instruction in theirs.items()):
         return None
-    return {offset: one.samples for offset, one in theirs.items()}
+    return {offset: instruction.samples for offset, instruction in theirs.items()}
 
 
 def save_cubin(emulated: Emulated, folder: Path) -> None:

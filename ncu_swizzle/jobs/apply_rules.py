@@ -11,4 +11,4 @@ from ncu_swizzle.pack.findings import Found
 
 def apply(entries: Sequence[str]) -> tuple[Found, ...]:
     """Return the findings of saved reports, profiles and runs; raise BadFile or DamagedFile."""
-    return tuple(found for comparison in reopen(entries).comparisons for found in findings.of(comparison))
+    return tuple(finding for comparison in reopen(entries).comparisons for finding in findings.of(comparison))

@@ -49,7 +49,7 @@ def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
         result = _of_run(Path(texts[0]), Engine(""), choice)
     else:
         result = _result([saved_profiles(Path(text)) for text in texts], texts, Engine(""), choice)
-    engines = sorted({one.engine for comparison in result.comparisons for one in comparison.profiles})
+    engines = sorted({profile.engine for comparison in result.comparisons for profile in comparison.profiles})
     return replace(result, engine=Engine(" and ".join(engines)))
 
 

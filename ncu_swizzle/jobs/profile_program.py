@@ -38,7 +38,7 @@ _AVAILABLE = re.compile(r"^Available Kernels:\s*\n((?:\s*\d+\. .*(?:\n|$))+)", r
 
 
 @dataclass(frozen=True)
-class Program:
+class UserProgram:
     """What to run: the words of its command line, and the folder that it runs in."""
 
     argv: tuple[str, ...]
@@ -72,7 +72,7 @@ def program_name(argv: Sequence[str]) -> str:
 
 
 def profile(
-    program: Program,
+    program: UserProgram,
     request: Request,
     baseline: str = AUTO,
     pairs: Sequence[Forced] = (),
@@ -108,7 +108,7 @@ def profile(
     return JobResult(comparisons, engine, folder, notes, title)
 
 
-def _ready(program: Program, request: Request) -> Path:
+def _ready(program: UserProgram, request: Request) -> Path:
     """Return the ncu to use; raise if something is missing, before anything takes long."""
     if request.engine == RECORDED:
         raise UsageError("a program of yours was not recorded", "ncu-swizzle report FILE.ncu-rep shows what you have")
@@ -136,7 +136,7 @@ def _baseline(baseline: str) -> Sequence[Profile]:
     return saved_profiles(Path(baseline))
 
 
-def _measure(program: Program, context: Context) -> Sequence[Profile]:
+def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     """Run the program under ncu; leave its report and what it printed in the folder."""
     file, request = context.folder / REPORT, context.request
     printed: list[str] = []
@@ -166,11 +166,13 @@ def own_words(log: str) -> str:
     return _NCU_SAYS.sub("", log)
 
 
-def _explained(error: ProgramFailed, program: Program, log: str) -> NcuSwizzleError:
+def _explained(error: ProgramFailed, program: UserProgram, log: str) -> NcuSwizzleError:
     """Return the error with what the program launched, or said last."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
-        launched = [line.split(". ", 1)[-1].strip() for found in _AVAILABLE.findall(log) for line in found.splitlines()]
+        launched = [
+            line.split(". ", 1)[-1].strip() for listing in _AVAILABLE.findall(log) for line in listing.splitlines()
+        ]
         if launched:
             return NothingProfiled(
                 f"{error}; {program.name} launches {', '.join(launched)}",
@@ -180,8 +182,10 @@ def _explained(error: ProgramFailed, program: Program, log: str) -> NcuSwizzleEr
             f"{error} of {program.name}",
             "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include say where ncu looks",
         )
-    said = child.last_lines(own_words(log))
-    more = f"; the last that {program.name} printed:\n{said}" if said and said not in str(error) else ""
+    last_lines = child.last_lines(own_words(log))
+    more = (
+        f"; the last that {program.name} printed:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
+    )
     return type(error)(f"{error}{more}", hint)
 
 
@@ -199,10 +203,10 @@ def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str
     """Save every launch under its number and name, those of a baseline under its name too."""
     files = []
     for row in rows:
-        for column, one in zip(columns, row, strict=True):
-            if one is not None:
-                of = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = demangled.function(one.kernel.function) or one.kernel.name
-                files.append(f"{of}{one.launch.index:03d}-{slug(kernel)}.json")
-                one.save(staged / files[-1])
+        for column, profile_ in zip(columns, row, strict=True):
+            if profile_ is not None:
+                prefix = f"{slug(column)}." if column != columns[-1] else ""
+                kernel = demangled.function(profile_.kernel.function) or profile_.kernel.name
+                files.append(f"{prefix}{profile_.launch.index:03d}-{slug(kernel)}.json")
+                profile_.save(staged / files[-1])
     return files

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.build import commit, compiled, headers
+from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build.commit import commit_of
 from ncu_swizzle.catalog import collection, family_json, fills
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate
@@ -33,7 +34,7 @@ from ncu_swizzle.launch.device import Buffers
 COPY = "a copy of as many bytes"  # timed beside kernels that memory limits
 
 
-def check(
+def output_errors(
     family: Family,
     kernel: Kernel,
     problem: Problem,
@@ -83,28 +84,30 @@ def prepare(
 ) -> dict[str, Callable[[], Any]]:
     """Build and check the kernels, add each one's errors to the facts, and return what launches it."""
     rng = np.random.default_rng(facts["seed"])
-    launches = {kernel.name: expected_output.module(family).library(problem) for kernel in kernels if kernel.library}
+    launches = {
+        kernel.name: expected_output.reference_module(family).library(problem) for kernel in kernels if kernel.library
+    }
     own = [kernel for kernel in kernels if not kernel.library]
     if own:
         inputs = fills.inputs(family, problem, rng)
-        expected = expected_output.of(family, problem, inputs, rng) if family.reference else {}
+        expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
         arch = "sm_{}{}".format(*gpu.compute_capability())
         compiler = device.PyCudaCompiler()
     for kernel in own:
         cubin = compiled.cubin(family, kernel, arch, compiler)
         launches[kernel.name] = device.launcher(family, kernel, problem, cubin, buffers)
-        facts["errors"][kernel.name] = check(family, kernel, problem, launches[kernel.name], buffers, expected)
+        facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
 
 
 def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
     """Do what the command line asks for; `facts` holds what was learned, however far it came."""
     if arguments.description:
-        found = Catalog((family_json.read(arguments.description),))
+        catalog = Catalog((family_json.read(arguments.description),))
     else:
-        found = collection.load(*arguments.catalog) if arguments.catalog else collection.shipped()
-    family, kernels = found.find_together(arguments.kernel)
+        catalog = collection.load(*arguments.catalog) if arguments.catalog else collection.shipped()
+    family, kernels = catalog.find_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     gpu = device.open_device()
     facts |= {
@@ -131,13 +134,13 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
         "title": kernel.title,
         "family": family.name,
         "problem": problem,
-        "commit": commit.of(family.folder),
+        "commit": commit_of(family.folder),
         "sources": {} if kernel.library else family.source_texts(),
         "source_roots": [str(root) for root in headers.source_roots(family)],
     }
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.launch", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
     parser.add_argument("--action", choices=("check", "profile", "time"), default="check")
@@ -156,15 +159,15 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parse(argv)
+    arguments = parse_command_line(argv)
     facts: dict[str, Any] = {}
     try:
         run(arguments, facts)
     except Exception as error:  # whatever it is, the parent process has to hear of it
-        known = explain(error)
-        facts["error"] = {"type": type(known).__name__, "message": str(known), "hint": known.hint}
+        reported = explain(error)
+        facts["error"] = {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}
         traceback.print_exception(error)
-        return known.exit_code
+        return reported.exit_code
     finally:
         write_atomically(arguments.facts, json.dumps(facts).encode())
     return 0

@@ -93,8 +93,8 @@ def driver_version() -> str:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
-    return found[1] if found else ""
+    version = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+    return version[1] if version else ""
 
 
 # ---------------------------------------------------------------------------------------------- building
@@ -131,14 +131,14 @@ class PyCudaCompiler:
                     include_dirs=[str(folder) for folder in include],
                 )
         except cuda.CompileError as error:
-            raise Refused(_said(error)) from error
+            raise Refused(_compiler_log(error)) from error
         return code
 
 
-def _said(error: Any) -> str:
+def _compiler_log(error: Any) -> str:
     """Return what nvcc printed, without PyCUDA's words around it."""
-    said = [getattr(error, stream, None) or "" for stream in ("stdout", "stderr")]
-    return "".join(said).strip() or str(error)
+    streams = [getattr(error, stream, None) or "" for stream in ("stdout", "stderr")]
+    return "".join(streams).strip() or str(error)
 
 
 # ---------------------------------------------------------------------------------------------- buffers
@@ -226,11 +226,11 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
     name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry)
     values = buffers.parameters(family, kernel, problem)
     if not family.shipped:
-        argument_check.check(cubin, name, family.arguments, [len(value) for value in values])
+        argument_check.refuse_mismatch(cubin, name, family.arguments, [len(value) for value in values])
     function = cuda.module_from_buffer(code).get_function(name)
     grid, block = family.geometry(problem)
     shared = family.shared_memory(kernel, problem)
-    launch_limits.refuse(kernel.name, block, shared, _limits(function))
+    launch_limits.refuse_oversized(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
     return ReadyKernel(function, parameters.pack(cubin, name, values), grid, block, shared, buffers)
 

@@ -32,7 +32,7 @@ Expected = dict[str, tuple[Any, np.ndarray]]
 USUAL = "expected"
 
 
-def module(family: Family) -> ModuleType:
+def reference_module(family: Family) -> ModuleType:
     """Return the family's reference module; raise UsageError where it cannot be imported."""
     name, _ = _parts(family.reference)
     try:
@@ -43,15 +43,17 @@ def module(family: Family) -> ModuleType:
         raise UsageError(f"the reference {name} cannot be imported: {_said(error)}", f"python3 {name}") from error
 
 
-def of(family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> Expected:
+def expected_outputs(
+    family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> Expected:
     """Return what each output should be, and which elements of it are meant; raise UsageError."""
     _, name = _parts(family.reference)
-    found = getattr(module(family), name or USUAL, None)
-    if not callable(found):
+    function = getattr(reference_module(family), name or USUAL, None)
+    if not callable(function):
         raise UsageError(f"the reference {family.reference} has no function {name or USUAL}", "define it there")
-    arguments = _arguments(found, family, problem, inputs, rng) if name else (inputs, problem, rng)
+    arguments = _arguments(function, family, problem, inputs, rng) if name else (inputs, problem, rng)
     try:
-        answer = found(*arguments)
+        answer = function(*arguments)
     except Exception as error:
         if family.shipped:
             raise
@@ -61,8 +63,8 @@ def of(family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: 
 
 def _parts(reference: str) -> tuple[str, str]:
     """Return the module or file, and the function where one is named."""
-    place, _, function = reference.rpartition(":")
-    return (place, function) if place and function.isidentifier() else (reference, "")
+    module_or_file, _, function = reference.rpartition(":")
+    return (module_or_file, function) if module_or_file and function.isidentifier() else (reference, "")
 
 
 def _from_file(file: Path) -> ModuleType:
@@ -72,14 +74,14 @@ def _from_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # dataclasses and pickles look their module up
+    module_ = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module_  # dataclasses and pickles look their module up
     sys.path.insert(0, str(file.parent))  # for what it imports from beside it
     try:
-        spec.loader.exec_module(found)
+        spec.loader.exec_module(module_)
     finally:
         sys.path.remove(str(file.parent))
-    return found
+    return module_
 
 
 def _arguments(
@@ -90,19 +92,19 @@ def _arguments(
     rng: np.random.Generator,
 ) -> list[Any]:
     scalars = {one.name: fills.scalar(one, problem) for one in family.arguments if not one.shape}
-    known = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
-    wanted = [
+    available = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
+    parameter_names = [
         one.name
         for one in inspect.signature(function).parameters.values()
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
     ]
-    for name in wanted:
-        if name not in known:
+    for name in parameter_names:
+        if name not in available:
             raise UsageError(
                 f"the reference {family.reference} takes {name!r}, which the kernel has no input or size of",
-                f"its parameters can be {', '.join(known)}",
+                f"its parameters can be {', '.join(available)}",
             )
-    return [known[name] for name in wanted]
+    return [available[name] for name in parameter_names]
 
 
 def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
@@ -120,7 +122,7 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
             f"{', '.join(outputs) or 'none'}",
             "return a dictionary with every output: y=float32[n]:out is one",
         )
-    found = {}
+    expected = {}
     for name, given in answer.items():
         index, values = given if isinstance(given, tuple) else (..., given)
         whole = np.broadcast_to(np.empty((), bool), fills.shape(outputs[name], problem))
@@ -131,8 +133,8 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
                 f"{list(whole[index].shape)}",
                 "return as many elements as the kernel writes",
             )
-        found[name] = (index, array)
-    return found
+        expected[name] = (index, array)
+    return expected
 
 
 def _said(error: Exception) -> str:

@@ -43,10 +43,10 @@ class Container:
 
 def inspect(path: Path) -> Container:
     """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
-    return parse(read_bytes(path), str(path))
+    return container_of(read_bytes(path), str(path))
 
 
-def parse(data: bytes, name: str) -> Container:
+def container_of(data: bytes, name: str) -> Container:
     """Walk what a file of that name holds; see `inspect`."""
     if not data.startswith(MAGIC):
         raise BadFile(f"{name} is not an Nsight Compute report", "give a file that ncu -o wrote")
@@ -57,7 +57,7 @@ def parse(data: bytes, name: str) -> Container:
 
 
 def _walk(data: memoryview) -> Container:
-    found: list[ReportResult] = []
+    found_results: list[ReportResult] = []
     sources: dict[int, ModuleSource] = {}
     session: dict[str, str] = {}
     blocks = list(_blocks(data))
@@ -69,10 +69,10 @@ def _walk(data: memoryview) -> Container:
                 reference, source = results.source(content)
                 sources[reference] = sources.get(reference, ModuleSource()).updated(source)
             elif kind == _KERNELS:
-                found.append(results.kernel(content, strings, sources))
+                found_results.append(results.kernel(content, strings, sources))
             else:
-                found.append(results.other(kind, content, strings))
-    return Container(results=tuple(found), **session)
+                found_results.append(results.other(kind, content, strings))
+    return Container(results=tuple(found_results), **session)
 
 
 def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, memoryview]]]]:
@@ -93,16 +93,16 @@ def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, memoryv
 
 
 def _session(details: Message) -> dict[str, str]:
-    found: dict[str, str] = {}
+    session: dict[str, str] = {}
     if _CREATED in details:
-        found["created"] = datetime.fromtimestamp(details.number(_CREATED), UTC).isoformat()
+        session["created"] = datetime.fromtimestamp(details.number(_CREATED), UTC).isoformat()
     if _COMMAND in details:
-        found["command"] = details.text(_COMMAND).strip()
+        session["command"] = details.text(_COMMAND).strip()
     for version in details.messages(_VERSIONS):
         name = _VERSION_NAMES.get(version.text(_PROVIDER))
         if name:
-            found[name] = version.text(_VERSION).split(" ")[0]
-    return found
+            session[name] = version.text(_VERSION).split(" ")[0]
+    return session
 
 
 def _sized(data: memoryview, position: int) -> tuple[memoryview, int]:

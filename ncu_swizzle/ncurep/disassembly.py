@@ -47,27 +47,27 @@ class Question:
     pcs: Sequence[int]
 
 
-def ask(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], list[list[Line]]]:
+def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], list[list[Line]]]:
     """Return the unit of every metric, and each result's code; `questions` are of all results, in their order.
 
     Raises DamagedFile or BadFile where the reader fails, EnvironmentLacking where there is none.
     """
     names = {name for question in questions for name in question.result.metrics}
-    known: dict[str, str] = disassembly_cache.load(UNITS) or {}
-    units = known | {name: SAMPLED for name in names if name.startswith(STALLED)}
+    cached_units: dict[str, str] = disassembly_cache.load(UNITS) or {}
+    units = cached_units | {name: SAMPLED for name in names if name.startswith(STALLED)}
     codes = [_recall(question) for question in questions]
     unknown = {number: questions[number].pcs for number, code in enumerate(codes) if code is None}
-    asked = sorted(names - units.keys())
-    if asked or unknown:
-        order = {"units": asked, "code": list(unknown.items()), "results": len(questions)}
-        told = _told(report, order)
-        units |= told["units"]
-        for number, lines in zip(unknown, told["code"], strict=True):
+    missing_units = sorted(names - units.keys())
+    if missing_units or unknown:
+        order = {"units": missing_units, "code": list(unknown.items()), "results": len(questions)}
+        answer = _answer(report, order)
+        units |= answer["units"]
+        for number, lines in zip(unknown, answer["code"], strict=True):
             code = [(_in_order(text), tuple(at) if at else None) for text, at in lines]
             codes[number] = code
             _keep(questions[number], code)
-        if asked:
-            disassembly_cache.save(known | dict.fromkeys(asked, "") | told["units"], UNITS)
+        if missing_units:
+            disassembly_cache.save(cached_units | dict.fromkeys(missing_units, "") | answer["units"], UNITS)
     return units, [code or [] for code in codes]
 
 
@@ -78,13 +78,13 @@ def _recall(question: Question) -> list[Line] | None:
     """Return the code where it is kept; addresses in it are kept as offsets, a function lies elsewhere in every run."""
     if not question.pcs:
         return []
-    start, known = question.result.address, None
+    start, cached = question.result.address, None
     if start and question.result.cubin:
-        known = disassembly_cache.load(*_named(question.result))
-    if known is None:
+        cached = disassembly_cache.load(*_named(question.result))
+    if cached is None:
         return None
     try:
-        lines = [known[f"{pc - start:x}"] for pc in question.pcs]
+        lines = [cached[f"{pc - start:x}"] for pc in question.pcs]
     except KeyError:
         return None
     return [(_OFFSET.sub(lambda m: hex(start + int(m[1], 16)), text), tuple(at) if at else None) for text, at in lines]
@@ -124,7 +124,7 @@ def _offsets(text: str, start: int, end: int) -> str | None:
 # ------------------------------------------------------------------------------------------------ the process
 
 
-def _told(report: Path, order: dict[str, Any]) -> dict[str, Any]:
+def _answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
     """Return the reader's answer, from a process of its own with limits on time, memory and what it writes."""
     limits = {"memory_bytes": MEMORY[0] + MEMORY[1] * report.stat().st_size, "answer_bytes": ANSWER}
     with os.fdopen(os.memfd_create("reader"), "r+", encoding="utf-8") as both_ways:
@@ -132,12 +132,12 @@ def _told(report: Path, order: dict[str, Any]) -> dict[str, Any]:
         both_ways.seek(0)
         _run(report, both_ways.fileno())
         both_ways.seek(0)
-        told: dict[str, Any] = parse_json(both_ways.read(), f"what NVIDIA's reader made of {report}")
-    if told["results"] != order["results"]:
+        answer: dict[str, Any] = parse_json(both_ways.read(), f"what NVIDIA's reader made of {report}")
+    if answer["results"] != order["results"]:
         raise DamagedFile(
-            f"{report} is damaged: {told['results']} of its {order['results']} results can be read", AGAIN
+            f"{report} is damaged: {answer['results']} of its {order['results']} results can be read", AGAIN
         )
-    return told
+    return answer
 
 
 def _run(report: Path, both_ways: int) -> None:
@@ -149,15 +149,15 @@ def _run(report: Path, both_ways: int) -> None:
         raise DamagedFile(
             f"{report} could not be read within {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
         ) from error
-    said = outcome.log.strip().rsplit("\n", 1)[-1]
-    if "No module named 'ncu_report'" in said:
+    last_line = outcome.log.strip().rsplit("\n", 1)[-1]
+    if "No module named 'ncu_report'" in last_line:
         raise EnvironmentLacking("the package ncu-report is not installed", "pip install ncu-report")
     if outcome.status < 0:
         raise DamagedFile(f"{report} makes NVIDIA's reader crash (signal {-outcome.status})", AGAIN)
-    if "MemoryError" in said or "bad_alloc" in outcome.log:
+    if "MemoryError" in last_line or "bad_alloc" in outcome.log:
         raise DamagedFile(f"{report} makes NVIDIA's reader run out of memory", AGAIN)
     if outcome.status:
-        raise BadFile(f"{report} cannot be read: {said}", "pip install --upgrade ncu-report")
+        raise BadFile(f"{report} cannot be read: {last_line}", "pip install --upgrade ncu-report")
 
 
 def _environment() -> dict[str, str]:

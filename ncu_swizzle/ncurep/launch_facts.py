@@ -29,15 +29,15 @@ class Facts:
         if not path.exists():
             return cls()
         content = read_json(path)
-        wrong = _wrong_facts(content)
-        if wrong:
-            raise DamagedFile(f"{path} is not whole: {wrong}", "profile the kernel again")
+        problem = _wrong_facts(content)
+        if problem:
+            raise DamagedFile(f"{path} is not whole: {problem}", "profile the kernel again")
         return cls(content)
 
     def verify(self, report: Path, digest: str) -> None:
         """Raise DamagedFile where the report, of this SHA-256, is not to the byte the one that was made."""
-        made = self.content.get("report", {}).get("sha256")
-        if made and made != digest:
+        sealed = self.content.get("report", {}).get("sha256")
+        if sealed and sealed != digest:
             raise DamagedFile(
                 f"{report} is not the report that was made: its SHA-256 differs from {facts_path(report).name}",
                 AGAIN,
@@ -64,8 +64,8 @@ def _wrong_facts(content: Any) -> str:
     if not isinstance(content, dict):
         return "it holds no facts"
     for name, hint in _FACTS.items():
-        if name in content and (wrong := validate.check(hint)(content[name])):
-            return f"{name}{wrong}"
+        if name in content and (mismatch := validate.check(hint)(content[name])):
+            return f"{name}{mismatch}"
     if content.get("kernel") and not isinstance(content.get("report", {}).get("sha256"), str):
         return "it does not tell the report's SHA-256"
     if "digest" in content and content["digest"] != facts_digest(content):
@@ -75,8 +75,8 @@ def _wrong_facts(content: Any) -> str:
 
 def facts_digest(content: Mapping[str, Any]) -> str:
     """Return the digest of everything in a facts file but the digest itself."""
-    told = {name: value for name, value in content.items() if name != "digest"}
-    return "sha256:" + hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    digested = {name: value for name, value in content.items() if name != "digest"}
+    return "sha256:" + hashlib.sha256(json.dumps(digested, sort_keys=True).encode()).hexdigest()
 
 
 def seal(report: Path, notes: Sequence[str] = ()) -> None:

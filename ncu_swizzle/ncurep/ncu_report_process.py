@@ -41,11 +41,11 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _units(actions: list[Any], wanted: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    units: dict[str, str] = {}
     for action in actions:
-        for name in wanted.intersection(action.metric_names()) - found.keys():
-            found[name] = action.metric_by_name(name).unit() or ""
-    return found
+        for name in wanted.intersection(action.metric_names()) - units.keys():
+            units[name] = action.metric_by_name(name).unit() or ""
+    return units
 
 
 def _line(action: Any, pc: int) -> tuple[str, tuple[str, int] | None]:

@@ -36,12 +36,12 @@ class Message:
 
     def all_bytes(self, field: int) -> list[memoryview]:
         """Return every value of a repeated field."""
-        found = []
+        values = []
         for value in self._fields.get(field, []):
             if isinstance(value, int):
                 raise ValueError(f"field {field} is a number")
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
     def text(self, field: int) -> str:
         return text(self.bytes(field))

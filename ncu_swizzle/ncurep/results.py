@@ -98,10 +98,10 @@ def source(content: memoryview) -> tuple[int, ModuleSource]:
     """Return a SourceData, and the number by which results refer to it."""
     message = Message(content)
     files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
-    told = {name: content for name, content in files.items() if content}
-    functions = {one.text(_SYMBOL): one.number(_PLACE) for one in message.message(_RELOCATIONS).messages(1)}
+    texts = {name: content for name, content in files.items() if content}
+    functions = {symbol.text(_SYMBOL): symbol.number(_PLACE) for symbol in message.message(_RELOCATIONS).messages(1)}
     target = tuple(message.number(part) for part in _TARGET)
-    return message.number(_REFERENCE), ModuleSource(bytes(message.bytes(_BINARY)), target, told, functions)
+    return message.number(_REFERENCE), ModuleSource(bytes(message.bytes(_BINARY)), target, texts, functions)
 
 
 def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, ModuleSource]) -> ReportResult:
@@ -162,13 +162,13 @@ def _metrics(
 def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
     """Return a ProfileMetricResult: its name's number, its value, and all from its first element on."""
     name, value = 0, None
-    for number, found, start in fields(content):
+    for number, content_, start in fields(content):
         if number == _LIST:
             return name, value, content[start:]
-        if number == _NAME and isinstance(found, int):
-            name = found
-        elif number == _VALUE and isinstance(found, memoryview):
-            value = _value(Message(found))
+        if number == _NAME and isinstance(content_, int):
+            name = content_
+        elif number == _VALUE and isinstance(content_, memoryview):
+            value = _value(Message(content_))
     return name, value, content[:0]
 
 
@@ -215,11 +215,11 @@ def _number(written: bytes) -> int:
 def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
     """Return the messages of RuleResults."""
     return tuple(
-        Finding(rule.text(_RULE), _kind(said.number(_TYPE)), said.text(_TITLE), said.text(_SAID))
+        Finding(rule.text(_RULE), _kind(message.number(_TYPE)), message.text(_TITLE), message.text(_SAID))
         for rule in rules
         for item in rule.message(_BODY).messages(_ITEMS)
-        for said in item.messages(_MESSAGE)
-        if _SAID in said
+        for message in item.messages(_MESSAGE)
+        if _SAID in message
     )
 
 

@@ -101,8 +101,8 @@ def added(parts: Iterable[Instruction]) -> Total:
 
 def _sum(counts: Iterable[int | None]) -> int | None:
     """Return the sum; None where there is nothing to add, or anything unknown."""
-    found = list(counts)
-    return None if None in found or not found else sum(count for count in found if count is not None)
+    values = list(counts)
+    return None if None in values or not values else sum(count for count in values if count is not None)
 
 
 def grouped(instructions: Iterable[Instruction], keys: Callable[[Instruction], Iterable[Key]]) -> dict[Key, Total]:

@@ -53,7 +53,7 @@ def staging(near: Path) -> Iterator[Path]:
 
     Folders above it that had to be made go too if nothing came to lie in them.
     """
-    made = [parent for parent in near.parents if not parent.exists()]
+    created = [parent for parent in near.parents if not parent.exists()]
     try:
         near.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
@@ -63,7 +63,7 @@ def staging(near: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for parent in made:
+        for parent in created:
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
@@ -75,8 +75,8 @@ def refuse_to_overwrite(destination: Destination) -> None:
         raise _taken(folder, MANIFEST)
 
 
-def _taken(place: Path, files: str) -> NotWritable:
-    return NotWritable(f"{place} already holds {files}", "add -f to replace it, or name another place with -o")
+def _taken(folder: Path, files: str) -> NotWritable:
+    return NotWritable(f"{folder} already holds {files}", "add -f to replace it, or name another place with -o")
 
 
 def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile]) -> list[str]:
@@ -97,7 +97,7 @@ def finish(
     content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
     if rows:
         names = iter(profiles)
-        named = [[None if one is None else next(names) for one in row] for row in rows]
+        named = [[None if profile is None else next(names) for profile in row] for row in rows]
         content |= {"columns": list(columns), "rows": named}
     write_json(staged / MANIFEST, content)
 
@@ -112,31 +112,31 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
         return _move_into(staged, destination.export, destination.force_overwrite)
     number = 1
     while True:
-        place = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+        folder = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
         try:
             # A rename onto a folder that is not there or is empty either happens or does not.
             staged.chmod(0o755)
-            staged.rename(place)
-            return place
+            staged.rename(folder)
+            return folder
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise not_writable(place, error) from error
+                raise not_writable(folder, error) from error
             number += 1
 
 
-def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
+def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
     files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # the manifest last
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with locked(place):  # of two runs at once all files are the later one's
-            taken = [file.name for file in files if (place / file.name).exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):  # of two runs at once all files are the later one's
+            taken = [file.name for file in files if (folder / file.name).exists()]
             if taken and not overwrite:
-                raise _taken(place, ", ".join(taken))
+                raise _taken(folder, ", ".join(taken))
             for file in files:
-                file.replace(place / file.name)
+                file.replace(folder / file.name)
     except OSError as error:
-        raise not_writable(f"to {place}", error) from error
-    return place
+        raise not_writable(f"to {folder}", error) from error
+    return folder
 
 
 def load(folder: Path) -> Run:
@@ -190,7 +190,7 @@ def load_profile(file: Path) -> Profile:
         profile = Profile.from_json(text, str(file))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
-    wrong = validate.mismatch(profile)
-    if wrong:
-        raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
+    mismatch = validate.mismatch(profile)
+    if mismatch:
+        raise DamagedFile(f"{file} is damaged: {mismatch}", AGAIN)
     return profile
