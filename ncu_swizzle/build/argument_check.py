@@ -1,7 +1,7 @@
-"""Do the arguments fit the kernel? Asked of the cubin before anything is launched: a wild pointer is no measurement.
+"""Check the arguments against the cubin before launching: a kernel that chases a wild pointer measures nothing.
 
-The cubin's own table tells how many parameters there are and how large each is (`parameters`). The types are in a C++
-function's name; that of an ``extern "C"`` function tells none.
+The cubin lists the number and sizes of the parameters. Their types are only in a mangled C++ name; an ``extern "C"``
+function has none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ncu_swizzle.errors import UsageError
 
 POINTER = 8
 
-# The types that a buffer's dtype can be held against; all others (float4, structures) are taken as they come.
+# The types that a dtype can be compared with; any other (float4, structures) is accepted.
 TYPES = {
     "float": "float32", "double": "float64", "__half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool",
     "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16",
@@ -29,7 +29,7 @@ TYPES = {
 
 
 def refuse_mismatch(cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
-    """Raise UsageError where the arguments, `sizes` bytes each, are not what the function (mangled) takes."""
+    """Raise UsageError if the arguments, of `sizes` bytes each, do not match the parameters of the mangled function."""
     slot_sizes = [slot.size for slot in cubin.attributes(function).parameters]
     demangled = demangle(function)
     types = parameter_types(demangled)
@@ -50,21 +50,21 @@ def refuse_mismatch(cubin: Cubin, function: str, arguments: Sequence[Argument], 
 
 
 def _fault(argument: Argument, size: int, slot_sizes: int, type_: str) -> str:
-    """Return what is wrong with an argument for a parameter of so many bytes and this type; "" where nothing is."""
+    """Return what is wrong with an argument for a parameter of this size and type; "" if nothing is."""
     pointee = _pointee(type_)
     wanted = TYPES.get(_bare(type_ if pointee is None else pointee))
     if size != slot_sizes:
         return f"{argument.name} has {size} bytes, the parameter {slot_sizes}"
     if pointee is not None and not argument.shape:
-        return f"{argument.name} is a number, the parameter {type_} a pointer"
-    if pointee is None and argument.shape:  # a number that takes a pointer's bits, or a structure around a pointer
-        return f"{argument.name} is a buffer, the parameter {type_}" if wanted in ("float64", "bool") else ""
+        return f"{argument.name} is a number, the parameter {type_} is a pointer"
+    if pointee is None and argument.shape:  # an integer that holds a pointer, or a structure around one
+        return f"{argument.name} is a buffer, the parameter is {type_}" if wanted in ("float64", "bool") else ""
     holds = "holds" if argument.shape else "is"
     return f"{argument.name} {holds} {argument.dtype}, the parameter is {type_}" if _differ(wanted, argument) else ""
 
 
 def _pointee(type_: str) -> str | None:
-    """Return what a pointer or a reference points to; None for another type."""
+    """Return the type that a pointer or reference points to; None for any other type."""
     bare = re.sub(r"\b(__restrict__|__restrict|const|volatile)\s*$", "", type_.strip()).strip()
     return bare[:-1].strip() if bare.endswith(("*", "&")) else None
 
@@ -74,7 +74,7 @@ def _bare(type_: str) -> str:
 
 
 def _differ(wanted: str | None, argument: Argument) -> bool:
-    """Return whether two types cannot mean the same bytes: another size, or floating point for integers."""
+    """Return whether the types differ: in size, or one is an integer and the other floating point."""
     if wanted is None:
         return False
     expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
@@ -103,7 +103,7 @@ def _written(argument: Argument) -> str:
 
 
 def _proposal(types: Sequence[str], slot_sizes: Sequence[int]) -> str:
-    """Return an example for the function at hand."""
+    """Return an example of --arg options for this function."""
     parts = []
     for number, (type_, size) in enumerate(zip(types, slot_sizes, strict=True), 1):
         pointee = _pointee(type_)

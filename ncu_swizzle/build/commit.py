@@ -1,4 +1,4 @@
-"""Which commit files are of."""
+"""The commit that sources come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TIMEOUT_S = 10.0
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit that the folder is checked out from, with ``-dirty`` where files differ; "" elsewhere."""
+    """Return the commit checked out in the folder, with ``-dirty`` if files were changed; "" outside of git."""
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)

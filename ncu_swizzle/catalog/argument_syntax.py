@@ -1,12 +1,12 @@
-"""How the arguments of a kernel are written, on the command line (``--arg``) and in ncu-swizzle.toml (``args``).
+"""The syntax of kernel arguments on the command line (``--arg``) and in ncu-swizzle.toml (``args``).
 
     [NAME=]DTYPE[SHAPE][:FILL][:out]   a buffer: x=float32[n,n]:random   y=float32[n,n]:out   h=int32[256]:zeros:out
-    [NAME=]FILE.npy                    a buffer, its dtype and shape as in the file
+    [NAME=]FILE.npy                    a buffer with the file's dtype and shape
     [NAME=]DTYPE:VALUE                 a scalar: n=int32:4096   rows=int64:n*n   eps=float32:1e-5
-    [NAME=]VALUE                       a scalar as C would take it: 4096 is an int, 4096u, 4096ll, 1.5f, 1.5, true
+    [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
 
-One argument per parameter of the kernel, in its order. Sizes and integers are expressions over the problem's sizes.
-`fills` says what FILL may be.
+One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills` lists
+the possible values of FILL.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ EXAMPLE = "--arg x=float32[n,n]:random --arg y=float32[n,n]:out --arg n=int32:n"
 OUT = "out"
 T = TypeVar("T")
 
-# C's names beside NumPy's.
+# C's names for NumPy's dtypes.
 ALIASES = {
     "float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
     "int": "int32", "unsigned": "uint32", "uint": "uint32", "short": "int16", "ushort": "uint16",
     "char": "int8", "uchar": "uint8", "long": "int64", "size_t": "uint64",
 }  # fmt: skip
 
-# The endings of C's numbers, and what they make of an integer.
+# The suffixes of C's integer literals, and the dtype of each.
 SUFFIXES = {"": "int32", "u": "uint32", "l": "int64", "ll": "int64", "ul": "uint64", "ull": "uint64"}
 DEFAULT_TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 
@@ -47,14 +47,14 @@ _INTEGER = re.compile(r"(?P<digits>[-+]?\d+)(?P<suffix>[uUlL]*)")
 def parse_arguments(
     texts: Sequence[str], folder: Path, problem: Mapping[str, int], tolerances: Mapping[str, float] | None = None
 ) -> tuple[Argument, ...]:
-    """Return the arguments; files are looked for in `folder`. Raises UsageError, which names the argument.
+    """Return the arguments, with file names relative to `folder`. Raises UsageError, which names the argument.
 
-    `tolerances` are the largest relative errors of outputs by name; the others have their dtype's.
+    `tolerances` are the largest allowed relative errors by output; the other outputs get their dtype's default.
     """
     arguments = tuple(_argument(text, number, folder) for number, text in enumerate(texts, 1))
     for argument in arguments:
         if [other.name for other in arguments].count(argument.name) > 1:
-            raise UsageError(f"two arguments are called {argument.name!r}", "give each a name of its own: --arg NAME=…")
+            raise UsageError(f"two arguments are called {argument.name!r}", "give each its own name: --arg NAME=…")
         _refuse_unusable(argument, problem)
     return _with_tolerances(arguments, tolerances or {})
 
@@ -74,7 +74,7 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
 
 
 def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
-    """Return a scalar without a dtype; the name of a size that stands alone is the argument's name."""
+    """Return a scalar without a dtype; a bare name of a size also names the argument."""
     usual = name or (text if text.isidentifier() else f"arg{number}")
     if text in ("true", "false"):
         return Argument(name or f"arg{number}", "bool", value=str(int(text == "true")))
@@ -83,7 +83,7 @@ def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
     if (integer := _INTEGER.fullmatch(text)) and integer["suffix"].lower() in SUFFIXES:
         return Argument(usual, SUFFIXES[integer["suffix"].lower()], value=integer["digits"])
     if not text or ":" in text or "[" in text or "=" in text:
-        raise UsageError(f"{label} is no argument", EXAMPLE)
+        raise UsageError(f"{label} is not a valid argument", EXAMPLE)
     return Argument(usual, "int32", value=text)
 
 
@@ -95,7 +95,7 @@ def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argume
     dtype = _dtype(match["dtype"], label)
     if match["fill"] is None:
         raise UsageError(
-            f"{label} does not say what the buffer holds",
+            f"{label} does not say how to fill the buffer",
             f"--arg {name}={dtype}[{','.join(shape)}]:random for an input, :out for an output; also "
             f"{', '.join(fills.KINDS)}",
         )
@@ -105,7 +105,7 @@ def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argume
 
 
 def _ending(text: str) -> tuple[str, bool]:
-    """Return what a buffer is filled with, and whether it is an output."""
+    """Return the fill of a buffer, and whether the buffer is an output."""
     if text == OUT:
         return "", True
     return (text.removesuffix(f":{OUT}"), True) if text.endswith(f":{OUT}") else (text, False)
@@ -123,7 +123,7 @@ def _dtype(name: str, label: str) -> str:
         near = difflib.get_close_matches(name, (*fills.DTYPES, *ALIASES), n=1)
         raise UsageError(
             f"{label}: unknown dtype {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
-            f"one of {', '.join(fills.DTYPES)}; such as {EXAMPLE}",
+            f"one of {', '.join(fills.DTYPES)}; for example {EXAMPLE}",
         )
     return dtype
 
@@ -136,18 +136,18 @@ def _labelled(read: Callable[[], T], label: str) -> T:
 
 
 def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
-    """Raise UsageError where the argument's sizes or values are none with this problem."""
+    """Raise UsageError if a size or a value of the argument is invalid for this problem."""
     try:
         if not argument.shape:
             fills.scalar(argument, problem)
             return
         sizes = fills.shape(argument, problem)
         if min(sizes) < 1:
-            raise UsageError(f"the shape {list(sizes)} is empty", "every size is at least 1: --problem NAME=SIZE")
+            raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
         fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
-        lacking = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
-        hint = lacking if isinstance(error, BadCatalog) else error.hint
+        undefined = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
+        hint = undefined if isinstance(error, BadCatalog) else error.hint
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
 
 
@@ -156,7 +156,8 @@ def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, flo
     for name in tolerances:
         if name not in outputs:
             raise UsageError(
-                f"tolerance: {name!r} is no output", f"outputs: {', '.join(outputs) or 'none; y=float32[n]:out is one'}"
+                f"tolerance: {name!r} is not an output",
+                f"outputs: {', '.join(outputs) or 'none; y=float32[n]:out is one'}",
             )
     return tuple(
         replace(argument, tolerance=tolerances.get(argument.name, DEFAULT_TOLERANCE.get(argument.dtype, 0.0)))

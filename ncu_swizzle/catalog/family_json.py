@@ -1,4 +1,4 @@
-"""A family as a JSON file: how one that is in no catalogue comes to the launching program."""
+"""A family as a JSON file, which passes one that is in no catalogue to the launching program."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ncu_swizzle.files import read_bytes, write_json
 
 
 def write(family: Family, file: Path) -> None:
-    """Write the family down."""
+    """Write the family to a file."""
     write_json(file, {**dataclasses.asdict(family), "folder": str(family.folder)})
 
 
 def read(file: Path) -> Family:
-    """Return the family that `write` wrote, equal to what it was; raise BadFile."""
+    """Return a family equal to the one that `write` wrote; raise BadFile."""
     try:
         content: dict[str, Any] = json.loads(read_bytes(file))
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
@@ -34,4 +34,4 @@ def read(file: Path) -> Family:
         }
         return Family(**fields)
     except (ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{file} describes no family: {error}", "profile the kernel again") from error
+        raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error

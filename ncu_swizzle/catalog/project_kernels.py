@@ -1,22 +1,22 @@
-"""The kernels that a project's ncu-swizzle.toml describes.
+"""The kernels described in a project's ncu-swizzle.toml.
 
 [kernel.transpose]
 source = "my.cu"
-entry = "transpose"                    # may be left away where the file has one kernel
+entry = "transpose"                    # optional if the file has one kernel
 problem = { n = 4096 }
 grid = "n//32, n//32"
 block = "32, 8"
 shared = 0                             # bytes of dynamic shared memory
-args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see arguments.py
+args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see `argument_syntax`
 defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
 nvcc = ["--use_fast_math"]
-reference = "reference.py:transpose"   # see expectation.py
+reference = "reference.py:transpose"   # see `launch.expected_output`
 tolerance = { y = 0.0 }
-bytes = "2 * 4 * n * n"                # or flops: what limits it, for ncu-swizzle run
+bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
 
-[kernel.transpose.variant.plain]       # called transpose-plain; the first is what the others are compared with
+[kernel.transpose.variant.plain]       # called transpose-plain; the first variant is the baseline of the others
 defines = { SWIZZLE = 0 }
 """
 
@@ -29,7 +29,7 @@ from typing import Any
 
 from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.catalog.kernel_spec import Spec, Variant
+from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
 from ncu_swizzle.errors import UsageError
 
@@ -40,12 +40,12 @@ KERNEL = (
 )  # fmt: skip
 
 
-def specs(project: Project) -> tuple[Spec, ...]:
-    """Return the kernels that a project describes; raise UsageError where an entry is wrong."""
+def specs(project: Project) -> tuple[KernelSpec, ...]:
+    """Return the kernels that a project describes; raise UsageError for an invalid entry."""
     return tuple(_spec(name, entry, project) for name, entry in project.table("kernel").items())
 
 
-def _spec(name: str, entry: Any, project: Project) -> Spec:
+def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     origin = f"{project.file.name} [{project.outer}kernel.{name}]"
     folder = project.file.parent
     fields = table(entry, project.file, f"[{project.outer}kernel.{name}]")
@@ -53,7 +53,7 @@ def _spec(name: str, entry: Any, project: Project) -> Spec:
     if not isinstance(fields.get("source"), str):
         raise UsageError(f"{origin} names no source", 'add source = "my.cu"')
     variants = table(fields.get("variant", {}), project.file, f"[{project.outer}kernel.{name}.variant]")
-    return Spec(
+    return KernelSpec(
         name=name,
         source=folder / fields["source"],
         entry=_text(fields, "entry", origin),
@@ -102,7 +102,7 @@ def _options(fields: Mapping[str, Any], folder: Path, origin: str) -> tuple[str,
 
 
 def _reference(text: str, folder: Path) -> str:
-    """Return a reference with its file's whole path; one that is a module's name as it is."""
+    """Return a reference with its file's absolute path; a module's name is returned unchanged."""
     return str(folder.absolute() / text) if re.search(r"\.py(:\w+)?$", text) else text
 
 
@@ -123,14 +123,14 @@ def _capability(text: str, origin: str) -> str:
 def _text(fields: Mapping[str, Any], key: str, origin: str) -> str:
     value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UsageError(f"{origin}: {key} is {value!r}", "write a text in quotes")
+        raise UsageError(f"{origin}: {key} is {value!r}", "write a string in quotes")
     return str(value)
 
 
 def _texts(fields: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
     value = fields.get(key, [])
     if not isinstance(value, list) or not all(isinstance(part, str | int | float) for part in value):
-        raise UsageError(f"{origin}: {key} is {value!r}", 'write a list of texts: ["…", "…"]')
+        raise UsageError(f"{origin}: {key} is {value!r}", 'write a list of strings: ["…", "…"]')
     return tuple(map(str, value))
 
 

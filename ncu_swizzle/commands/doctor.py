@@ -1,4 +1,4 @@
-"""``ncu-swizzle doctor``: can this machine measure, and what to type where it cannot."""
+"""``ncu-swizzle doctor``: check whether this machine can measure, and say what to type if it cannot."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ncu_swizzle.commands import options
 
 def doctor(
     ncu: options.NcuOption = None,
-    trial: Annotated[bool, typer.Option(help="Profile a small kernel where nothing is in the way.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the answers as data.")] = False,
+    trial: Annotated[bool, typer.Option(help="Profile a small kernel if all checks pass.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
-    """Say whether this machine can measure; exit code 3 if not.
+    """Check whether this machine can measure; exit code 3 if not.
 
-    Looks at the driver, the GPU, ncu, permissions, compilers, packages and the places that ncu writes to, and tries a
-    profile of one pass. Each answer says what to type.
+    Checks the driver, the GPU, ncu, permissions, compilers, packages and the folders that ncu writes to, and tries a
+    one-pass profile. Each answer says what to type.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.doctor import examination, page

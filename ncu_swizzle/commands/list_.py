@@ -15,8 +15,8 @@ from ncu_swizzle.commands.groups import grouped
 @grouped
 def list_(
     sources: CatalogOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print the catalogue as data.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as docs/catalog.md has it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the catalogue as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as in docs/catalog.md.")] = False,
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.catalog import user_kernels

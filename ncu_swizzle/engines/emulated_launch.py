@@ -1,7 +1,7 @@
-"""From a kernel and its problem to what the emulator runs: code with its constants, and a launch with its memory.
+"""From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
 
-Nothing is allocated: buffers get addresses such as cuMemAlloc would give, distinct and aligned to 512 bytes. What a
-buffer holds is known where the family says so (index arrays, lengths); random inputs are unknown.
+Nothing is allocated: buffers get addresses like those of cuMemAlloc, distinct and 512-byte aligned. A buffer's contents
+are known if the family defines them (index arrays, lengths); random inputs are unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ncu_swizzle.emulate.code import RESERVED_SHARED, Code
 from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
 
-HEAP = 0x7F00_0000_0000  # where buffers begin
-GLOBALS = 0x7E00_0000_0000  # where the module's own variables begin
-ALIGNMENT = 512  # bytes, of every buffer
-APART = 2 << 20  # bytes between the starts of two buffers at least: one is not taken for the other's end
+HEAP = 0x7F00_0000_0000  # address of the first buffer
+GLOBALS = 0x7E00_0000_0000  # address of the module's global variables
+ALIGNMENT = 512  # bytes, for every buffer
+APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
 GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 CONSTANT = "3"  # the bank of __constant__ variables
 POINTER = 8  # bytes
@@ -37,7 +37,7 @@ ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """One argument of a launch: a scalar's bytes, or a buffer of so many bytes, its content where it is known."""
+    """One argument of a launch: a scalar's bytes, or a buffer's size in bytes and its content, if known."""
 
     scalar: bytes = b""
     size: int = 0
@@ -52,7 +52,7 @@ class ArgumentValue:
 
 
 def code(cubin: Cubin, kernel: str, text: str) -> Code:
-    """Return a kernel's code, by its symbol, from the disassembler's text of its cubin."""
+    """Return the code of a kernel, given its symbol and the disassembly of its cubin."""
     attributes = cubin.attributes(kernel)
     return machine_code.from_disassembly(
         text,
@@ -67,12 +67,12 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
 
 
 def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
-    """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
+    """Return the bytes of static shared memory, including those reserved by the system on sm_90 and newer."""
     return attributes.static_shared + (RESERVED_SHARED if cubin.sm >= 90 else 0)
 
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
-    """Return the address and the size of each global variable of the module."""
+    """Return the address and size of each global variable in the module."""
     globals_, start = {}, GLOBALS
     for section in GLOBAL_SECTIONS:
         for symbol in cubin.symbols:
@@ -83,7 +83,7 @@ def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
 
 
 def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
-    """Return the constant banks as the loader leaves them: with the addresses of what they point to."""
+    """Return the constant banks with relocations applied, as the loader leaves them."""
     globals_ = _globals(cubin)
     banks = {}
     for bank, content in cubin.constants(kernel).items():
@@ -105,11 +105,11 @@ def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
         word = address >> 32 if kind in HIGH_32 else address & 0xFFFFFFFF
         data[offset : offset + 4] = struct.pack("<I", word)
     else:
-        raise DamagedFile(f"a relocation of kind {kind} is not known", "compile the kernel with nvcc 12 or 13")
+        raise DamagedFile(f"unknown relocation type {kind}", "compile the kernel with nvcc 12 or 13")
 
 
 def initial(cubin: Cubin) -> dict[int, bytes]:
-    """Return the content of the module's initialised global variables, by address."""
+    """Return the content of the module's initialized global variables by address."""
     content = cubin.section(GLOBAL_SECTIONS[0])
     return {GLOBALS: content} if content else {}
 
@@ -129,7 +129,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
 
 
 def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
-    """Return the values of arguments as a caller has them: bytes of a scalar, or an array for a buffer."""
+    """Return the values of a caller's arguments: bytes for a scalar, an array for a buffer."""
     return [
         ArgumentValue(scalar=argument)
         if isinstance(argument, bytes)
@@ -141,7 +141,7 @@ def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
 def launch(
     cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[ArgumentValue]
 ) -> Launch:
-    """Return a launch with its parameters laid out. Raises UsageError where CUDA would refuse it."""
+    """Return a launch with its parameters laid out. Raises UsageError if CUDA would reject it."""
     attributes = cubin.attributes(symbol)
     _refuse_invalid(attributes, symbol, grid, block, shared)
     packed, memory = _packed(cubin, symbol, values)
@@ -160,20 +160,20 @@ def _value(argument: Argument, problem: Problem) -> ArgumentValue:
         return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    # NumPy has no bfloat16 without another package; where only its size counts, none is needed.
+    # NumPy needs another package for bfloat16, but not for its size.
     itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
     content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.reproducible(argument) else None
     return ArgumentValue(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
-    """Return the parameters as the kernel finds them, and the memory whose content is known."""
+    """Return the parameter buffer, and the memory with known contents by address."""
     sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
     given = [POINTER if value.buffer else len(value.scalar) for value in values]
     if sizes != given:
         raise UsageError(
-            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes, and was given {given}",
-            "name every parameter in the kernel's order; a pointer takes 8 bytes",
+            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
+            "pass every parameter in the kernel's order; a pointer has 8 bytes",
         )
     memory: dict[int, bytes] = {}
     arguments = []
@@ -188,7 +188,7 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple
 
 
 def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
-    """Yield an address for each value; a scalar's means nothing."""
+    """Yield an address for each value; a scalar's is meaningless."""
     address = HEAP
     for value in values:
         yield address
@@ -208,9 +208,13 @@ def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], bloc
     )
     for what, sizes, most in limits:
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
-            raise UsageError(f"a {what} of {_by(sizes)}", f"--{what} with one to three sizes, at most {_by(most)}")
+            raise UsageError(
+                f"{what} {_by(sizes)} is not valid", f"give --{what} one to three sizes, at most {_by(most)}"
+            )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
-        raise UsageError(f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it so")
+        raise UsageError(
+            f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it with that block"
+        )
     threads = attributes.max_threads or MOST_THREADS
     launch_limits.refuse_oversized(
         name, block, shared, launch_limits.Limits(threads, MOST_SHARED, attributes.static_shared)
@@ -222,7 +226,7 @@ def _by(sizes: Sequence[int]) -> str:
 
 
 def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
-    """Return what ncu says of a launch, under its names and in its units, as far as it can be computed."""
+    """Return ncu's launch metrics, with its names and units, as far as they can be computed."""
     sizes = {f"launch__{what}_dim_{axis}": size
              for what, dims in (("grid", launch.grid), ("block", launch.block))
              for axis, size in zip("xyz", dims, strict=True)}  # fmt: skip

@@ -1,8 +1,8 @@
-"""The container of a .ncu-rep file: is it whole, and what does it hold?
+"""The container of a .ncu-rep file: check that it is complete, and return its results.
 
-NVIDIA's reader loads damaged files without a word, with fewer kernels or none. So the container is walked here, to
-the last byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is described in
-the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
+NVIDIA's reader silently loads damaged files, with fewer kernels or none. So this module walks the container to the
+last byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is documented by the
+``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ncu_swizzle.ncurep.results import ModuleSource, ReportResult
 
 MAGIC = b"NVR\0"
 
-# Field numbers of BlockHeader: how many messages of each type its payload holds, and what the session was.
+# Field numbers of BlockHeader: the number of messages of each type in the payload, and the session.
 _SOURCES, _KERNELS, _SESSION, _STRINGS, _PAYLOAD_SIZE = 1, 2, 3, 4, 5
 _PAYLOAD_ORDER = (_SOURCES, _KERNELS, *results.OTHERS)
 # ReportSessionDetails; VersionInfo
@@ -32,7 +32,7 @@ _VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
 
 @dataclass(frozen=True)
 class Container:
-    """The results, and what is told of the session."""
+    """The results, and the session that they come from."""
 
     results: tuple[ReportResult, ...]
     created: str = ""  # ISO 8601, UTC
@@ -42,14 +42,14 @@ class Container:
 
 
 def inspect(path: Path) -> Container:
-    """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
+    """Walk a whole file; raise BadFile if it is not a report, DamagedFile if it is incomplete."""
     return container_of(read_bytes(path), str(path))
 
 
 def container_of(data: bytes, name: str) -> Container:
-    """Walk what a file of that name holds; see `inspect`."""
+    """Walk the contents of the file of that name; see `inspect`."""
     if not data.startswith(MAGIC):
-        raise BadFile(f"{name} is not an Nsight Compute report", "give a file that ncu -o wrote")
+        raise BadFile(f"{name} is not an Nsight Compute report", "give a file written by ncu -o")
     try:
         return _walk(memoryview(data))
     except (ValueError, IndexError, OverflowError, OSError, struct.error) as error:
@@ -76,7 +76,7 @@ def _walk(data: memoryview) -> Container:
 
 
 def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, memoryview]]]]:
-    """Yield each block's header, and the messages of its payload by type."""
+    """Yield each block's header, and the type and content of each message in its payload."""
     _, position = _sized(data, len(MAGIC))
     while position < len(data):
         content, position = _sized(data, position)
@@ -106,7 +106,7 @@ def _session(details: Message) -> dict[str, str]:
 
 
 def _sized(data: memoryview, position: int) -> tuple[memoryview, int]:
-    """Return the message at the position, its length in four bytes before it, and where it ends."""
+    """Return the message at the position, which starts with its four-byte length, and the position after it."""
     (size,) = struct.unpack_from("<I", data, position)
     start, end = position + 4, position + 4 + size
     if end > len(data):

@@ -1,6 +1,6 @@
-"""What a .ncu-rep does not say and NVIDIA's reader knows: units, and each instruction's text and source line.
+"""What only NVIDIA's reader knows about a .ncu-rep: units, and each instruction's text and source line.
 
-It is asked in a process of its own, with limits (see `reader`), and only for what is not `kept` from an earlier time.
+It runs in a separate process with limits, see `ncu_report_process`, and only for what `disassembly_cache` lacks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profiles.model import STALLED
 
 TIMEOUT_S = 120.0
-MEMORY = (6 << 30, 64)  # bytes of address space: so many, and so many for each byte of the report
+MEMORY = (6 << 30, 64)  # bytes of address space: fixed, and per byte of the report
 ANSWER = 1 << 30  # bytes
 READER = Path(__file__).with_name("ncu_report_process.py")
-UNITS = b"units"  # under which they are kept, all together
-SAMPLED = "warp"  # of stalls: for those the reader guesses from the names, for one of them not always the same
+UNITS = b"units"  # the cache key of all units together
+SAMPLED = "warp"  # the unit of stalls: the reader guesses it from the name, and not always consistently
 
-# Before 2026 the reader wrote the operands of LDGSTS the other way round: from where, to where.
+# Before 2026 the reader printed the operands of LDGSTS the other way round: source, destination.
 _TURNED = re.compile(r"(LDGSTS\S*) (desc\[\w+\]\[[^\]]*\]|\[R\d+\.64[^\]]*\]), (\[[^\]]*\])")
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")  # immediates of SASS have 32 bits at most
 _OFFSET = re.compile(r"\{([0-9a-f]+)\}")
@@ -41,16 +41,16 @@ Line = tuple[str, Location | None]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of one result: the code at these addresses."""
+    """A request for the code of one result at these addresses."""
 
     result: ReportResult
     pcs: Sequence[int]
 
 
 def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], list[list[Line]]]:
-    """Return the unit of every metric, and each result's code; `questions` are of all results, in their order.
+    """Return the unit of every metric, and each result's code; `questions` cover all results, in order.
 
-    Raises DamagedFile or BadFile where the reader fails, EnvironmentLacking where there is none.
+    Raises DamagedFile or BadFile if the reader fails, EnvironmentLacking if it is not installed.
     """
     names = {name for question in questions for name in question.result.metrics}
     cached_units: dict[str, str] = disassembly_cache.load(UNITS) or {}
@@ -71,11 +71,11 @@ def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[st
     return units, [code or [] for code in codes]
 
 
-# ------------------------------------------------------------------------------------------------ kept code
+# ------------------------------------------------------------------------------------------------ cached code
 
 
 def _recall(question: Question) -> list[Line] | None:
-    """Return the code where it is kept; addresses in it are kept as offsets, a function lies elsewhere in every run."""
+    """Return the cached code, or None. Addresses are cached as offsets: a function's address changes with every run."""
     if not question.pcs:
         return []
     start, cached = question.result.address, None
@@ -91,7 +91,7 @@ def _recall(question: Question) -> list[Line] | None:
 
 
 def _keep(question: Question, code: Sequence[Line]) -> None:
-    """Keep the code, if it begins where the function does and has every text: of a damaged report it may not."""
+    """Cache the code if it starts at the function's start and is complete; a damaged report's may not be."""
     start = question.result.address
     if not question.result.cubin or question.pcs[0] != start or not all(text for text, _ in code):
         return
@@ -109,12 +109,12 @@ def _named(result: ReportResult) -> tuple[bytes, ...]:
 
 
 def _in_order(text: str) -> str:
-    """Return a text as every version of the reader and nvdisasm write it: the operand that is written to first."""
+    """Return the text with the operands in the order of nvdisasm and of newer readers: destination first."""
     return _TURNED.sub(r"\1 \3, \2", text)
 
 
 def _offsets(text: str, start: int, end: int) -> str | None:
-    """Return a text with addresses of the function as ``{offset}``; None where it names others."""
+    """Return a text with the function's addresses as ``{offset}``; None if it has any other address."""
     named = [int(address, 16) for address in _ADDRESS.findall(text)]
     if "{" in text or any(not start <= address <= end for address in named):
         return None
@@ -125,14 +125,14 @@ def _offsets(text: str, start: int, end: int) -> str | None:
 
 
 def _answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
-    """Return the reader's answer, from a process of its own with limits on time, memory and what it writes."""
+    """Return the reader's answer, from a separate process with limits on time, memory and output."""
     limits = {"memory_bytes": MEMORY[0] + MEMORY[1] * report.stat().st_size, "answer_bytes": ANSWER}
     with os.fdopen(os.memfd_create("reader"), "r+", encoding="utf-8") as both_ways:
         json.dump({**order, **limits, "report": str(report)}, both_ways)
         both_ways.seek(0)
         _run(report, both_ways.fileno())
         both_ways.seek(0)
-        answer: dict[str, Any] = parse_json(both_ways.read(), f"what NVIDIA's reader made of {report}")
+        answer: dict[str, Any] = parse_json(both_ways.read(), f"the output of NVIDIA's reader for {report}")
     if answer["results"] != order["results"]:
         raise DamagedFile(
             f"{report} is damaged: {answer['results']} of its {order['results']} results can be read", AGAIN
@@ -141,13 +141,13 @@ def _answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(report: Path, both_ways: int) -> None:
-    # Without site and runpy it starts in half the time; where its modules lie it is told.
+    # Without site and runpy it starts in half the time; PYTHONPATH tells it where its modules are.
     command = [sys.executable, "-S", "-P", str(READER), str(both_ways)]
     try:
         outcome = child.run(command, TIMEOUT_S, environment=_environment(), pass_fds=(both_ways,))
     except TimeLimit as error:
         raise DamagedFile(
-            f"{report} could not be read within {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
+            f"reading {report} took more than {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
         ) from error
     last_line = outcome.log.strip().rsplit("\n", 1)[-1]
     if "No module named 'ncu_report'" in last_line:

@@ -1,4 +1,4 @@
-"""From a .ncu-rep, and the facts beside it where it is one of ours, to a Profile per result."""
+"""Read a .ncu-rep, and the facts file next to it if it is one of ours, into one Profile per result."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ncu_swizzle.profiles.model import (
     stall_reason,
 )
 
-SHOWN = 5  # names that a note lists
+SHOWN = 5  # metrics that a note lists
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a report's results come from, all of them."""
+    """The origin that all results of a report share."""
 
     report: str
     sha256: str
@@ -50,7 +50,7 @@ class Origin:
 
 
 def read(report: Path) -> list[Profile]:
-    """Return one Profile per result in the report; its engine is ncu unless its facts say that it was recorded.
+    """Return one Profile per result in the report; the engine is ncu unless the facts name another.
 
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
@@ -60,8 +60,8 @@ def read(report: Path) -> list[Profile]:
     origin.facts.verify(report, origin.sha256)
     if not session.results:
         raise BadFile(
-            f"{report} holds no kernel: ncu profiled none, or the file was cut short",
-            "look at the filters that it was made with: -k, -s, -c, --nvtx-include",
+            f"{report} has no kernel: ncu profiled none, or the file was truncated",
+            "check the filters it was made with: -k, -s, -c, --nvtx-include",
         )
     try:
         tables = [_InstructionTable.counted_in(result) for result in session.results]
@@ -95,7 +95,7 @@ def _profile(
     metrics = {
         name: Metric(value, units.get(name, ""))
         for name, value in result.metrics.items()
-        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for what it could not measure
+        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for anything it could not measure
     }
     name = facts.get("kernel") or result.name
     return Profile(
@@ -159,7 +159,7 @@ def _clock_control(command: str, locked: bool | None) -> str:
 
 @dataclass(frozen=True)
 class _InstructionTable:
-    """What a result counts per instruction: for each metric a count by address."""
+    """A result's counts per instruction: for each metric, a count by address."""
 
     counts: Mapping[str, Mapping[int, int]]
     stalls: Mapping[str, Mapping[int, int]]
@@ -178,7 +178,7 @@ class _InstructionTable:
 def _instructions(
     result: ReportResult, table: _InstructionTable, code: Sequence[Line], facts: Facts
 ) -> Iterator[Instruction]:
-    pack_facts = bridge.pack("facts")  # what an access is, the rules inside ncu say too
+    pack_facts = bridge.pack("facts")  # shared with the rules that run inside ncu
     lines = line_table(result.cubin, result.function)
     start = result.address or min(table.pcs, default=0)
     executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
