@@ -111,11 +111,11 @@ def profile_program(
     request = replace(request, options=replace(request.options, launches=Launches.of(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.parse(text) for text in listed(pairs)]
-    program_ = program_job.UserProgram(words, Path(folder).absolute())
+    command = program_job.UserProgram(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
         run_path = Path(export) if export is not None else Path(scratch, "run")
         result = program_job.profile(
-            program_, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
+            command, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
         )
         profiles = Profiles(run_folder.load(run_path).subjects)
     kept = result.folder if export is not None else None
@@ -211,9 +211,9 @@ def check(
     only = policy.pattern(kernel_name, "kernel_name")
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
-    baseline_ = baselines.load(rules.baseline) if rules.baseline else None  # fail early
+    saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
     profiles, reason = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress, alone=False)
-    verdict = judge(profiles, rules, baseline_, reason)
+    verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         checking.conclude(verdict)
     return verdict

@@ -36,8 +36,8 @@ def recordings() -> Path:
 
 def recording(family: str, kernel: str) -> Path | None:
     """Return the kernel's shipped report, if there is one; the parent of its family's folder is named after the GPU."""
-    reports_ = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
-    return reports_[0] if reports_ else None
+    matches = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
+    return matches[0] if matches else None
 
 
 def below(file: str, roots: Sequence[str]) -> str:

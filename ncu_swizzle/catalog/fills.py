@@ -24,7 +24,7 @@ from ncu_swizzle.errors import BadFile, UsageError
 FILE = ".npy"
 RANDOM, COUNTING = "random", ("arange", "iota")
 NAMED = {"zeros": 0, "ones": 1}
-KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a file .npy", "out")
+KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
     "uint32", "uint64", "uint16", "uint8", "bool",
@@ -145,10 +145,10 @@ def normalized(fill: str, folder: Path) -> str:
 def load(file: str) -> np.ndarray:
     """Return the array in a .npy file, memory-mapped; raise BadFile."""
     try:
-        array_: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+        stored: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise BadFile(f"{file} cannot be read: {error}", "write it with numpy.save") from error
-    return array_
+    return stored
 
 
 def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:

@@ -35,15 +35,15 @@ def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
         parts = [part for text in texts for part in shlex.split(text)]
     except ValueError as error:
         raise UsageError(f"{' '.join(texts)!r} cannot be split: {error}", "close the quotes") from error
-    options_: list[str] = []
+    separated: list[str] = []
     while parts:
         part = parts.pop(0)
         if part.split("=")[0] in OURS:
             raise UsageError(f"{part} is not allowed: ncu-swizzle compiles for the GPU it finds", "leave it out")
         if part in ("-I", "-D", "--include-path", "--define-macro") and parts:
             part = ("-I" if "-i" in part.lower() else "-D") + parts.pop(0)
-        options_.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
-    return tuple(options_)
+        separated.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
+    return tuple(separated)
 
 
 def _whole(path: str, folder: Path) -> str:

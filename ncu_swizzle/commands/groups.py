@@ -86,13 +86,13 @@ def _fields(kind: type, extras: Sequence[object]) -> list[_Field]:
         for field in dataclasses.fields(kind)
     }
     return [
-        _Field(name, described, defaults[name], _one(hints[name], described))
+        _Field(name, described, defaults[name], _value_type(hints[name], described))
         for name, described in options_of(kind).items()
         if name in only
     ]
 
 
-def _one(hint: Any, described: Option) -> type:
+def _value_type(hint: Any, described: Option) -> type:
     """Return the type of a single value of a field; str unless it is one of these."""
     if described.choices:
         return StrEnum("Choice", [(choice, choice) for choice in described.choices])  # type: ignore[return-value]

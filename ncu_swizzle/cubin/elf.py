@@ -142,10 +142,6 @@ class Cubin:
         # Older files have it in the lowest byte, those of ABI 8 in the next one.
         return flags >> 8 & 0xFF if self.elf["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
 
-    @property
-    def arch(self) -> str:
-        return f"sm_{self.sm}"
-
     def attributes(self, kernel: str) -> Attributes:
         """Return the properties of the kernel with this symbol; raise DamagedFile."""
         try:

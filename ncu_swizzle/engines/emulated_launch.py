@@ -73,26 +73,26 @@ def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
     """Return the address and size of each global variable in the module."""
-    globals_, start = {}, GLOBALS
+    variables, start = {}, GLOBALS
     for section in GLOBAL_SECTIONS:
         for symbol in cubin.symbols:
             if symbol.section == section and symbol.name:
-                globals_[symbol.name] = (start + symbol.offset, symbol.size)
+                variables[symbol.name] = (start + symbol.offset, symbol.size)
         start += APART + len(cubin.section(section) or b"")
-    return globals_
+    return variables
 
 
 def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
     """Return the constant banks with relocations applied, as the loader leaves them."""
-    globals_ = _globals(cubin)
+    variables = _globals(cubin)
     banks = {}
     for bank, content in cubin.constants(kernel).items():
         patched = bytearray(content)
         for section in (f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"):
             for relocation in cubin.relocations(section):
-                if relocation.symbol in globals_:
+                if relocation.symbol in variables:
                     _write(
-                        patched, relocation.offset, globals_[relocation.symbol][0] + relocation.addend, relocation.kind
+                        patched, relocation.offset, variables[relocation.symbol][0] + relocation.addend, relocation.kind
                     )
         banks[bank] = bytes(patched)
     return banks

@@ -57,13 +57,13 @@ def emulate_target(
 
     Raises EnvironmentLacking without a compiler, UsageError for a library's kernel, and whatever `emulate` raises.
     """
-    settings_ = settings or EmulationSettings()
+    settings = settings or EmulationSettings()
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.compiled:
-        return emulate_cubin(target, _binary(target.source, settings_.toolchain), "", settings_, on_progress)
-    code = compiled.cubin(target.family, target.kernel, ARCH, settings_.toolchain)
-    return emulate_cubin(target, code, settings_.toolchain.version(), settings_, on_progress)
+        return emulate_cubin(target, _binary(target.source, settings.toolchain), "", settings, on_progress)
+    code = compiled.cubin(target.family, target.kernel, ARCH, settings.toolchain)
+    return emulate_cubin(target, code, settings.toolchain.version(), settings, on_progress)
 
 
 def emulate_cubin(
@@ -102,13 +102,13 @@ def profile_binary(
     `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
     """
-    settings_ = settings or EmulationSettings()
-    cubin = Cubin(_binary(path, settings_.toolchain), path.name)
+    settings = settings or EmulationSettings()
+    cubin = Cubin(_binary(path, settings.toolchain), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
     values = emulated_launch.values_of(parameters)
     launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
-    counts = _run(binary, launch, settings_, on_progress)
+    counts = _run(binary, launch, settings, on_progress)
     name = kernel or binary.symbol
     return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
 
@@ -122,16 +122,16 @@ def _binary(path: Path, toolchain: Toolchain) -> bytes:
     raise BadFile(f"{path} is neither a cubin nor PTX", "create one with nvcc --cubin -arch=sm_90 -lineinfo FILE.cu")
 
 
-def _run(binary: Binary, launch: Launch, settings_: EmulationSettings, on_progress: OnProgress) -> Counts:
+def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
     """Emulate; errors in the program name the source line too."""
-    text = settings_.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 
     def progress(done: int, blocks: int) -> None:
         on_progress(100 * done / max(blocks, 1))
 
     try:
-        return emulate(code, launch, exhaustive=settings_.exhaustive, on_progress=progress)
+        return emulate(code, launch, exhaustive=settings.exhaustive, on_progress=progress)
     except (faults.Unsupported, faults.MemoryFault, faults.Stuck, faults.Endless) as error:
         raise _located(error, binary) from error
 

@@ -85,7 +85,7 @@ def profile(
     ProgramFailed with the program's last lines of output.
     """
     launches = replace(DEFAULTS, **request.options.launches.set)
-    request = replace(request, ncu=_ready(program, request), options=replace(request.options, launches=launches))
+    request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
     run_folder.refuse_to_overwrite(destination)
     name, engine = slug(program.name), Engine(NCU)
     before = _baseline(baseline)
@@ -108,7 +108,7 @@ def profile(
     return JobResult(comparisons, engine, folder, notes, title)
 
 
-def _ready(program: UserProgram, request: Request) -> Path:
+def _usable_ncu(program: UserProgram, request: Request) -> Path:
     """Return the ncu to use; raise early if anything is missing."""
     if request.engine == RECORDED:
         raise UsageError(
@@ -119,7 +119,7 @@ def _ready(program: UserProgram, request: Request) -> Path:
     first = program.argv[0]
     executable = program.folder / first if "/" in first else shutil.which(first)
     if executable is None or not shutil.which(executable):
-        raise UsageError(f"{first} is not an executable program", f"try it: {program}")
+        raise UsageError(f"{first} is not an executable program", f"run it by itself first: {program}")
     if request.engine == "auto" and (reason := gpu.absent()):
         raise EnvironmentLacking(
             f"ncu cannot measure here: {reason}",
@@ -201,10 +201,10 @@ def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str
     """Save each launch under its number and name, a baseline's with the baseline's name in front."""
     files = []
     for row in rows:
-        for column, profile_ in zip(columns, row, strict=True):
-            if profile_ is not None:
+        for column, launched in zip(columns, row, strict=True):
+            if launched is not None:
                 prefix = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = demangled.function(profile_.kernel.function) or profile_.kernel.name
-                files.append(f"{prefix}{profile_.launch.index:03d}-{slug(kernel)}.json")
-                profile_.save(staged / files[-1])
+                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
+                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
+                launched.save(staged / files[-1])
     return files

@@ -56,7 +56,7 @@ def output_errors(
         if unwritten:
             raise WrongOutput(
                 f"{kernel.name}: {unwritten:,} of {out.size:,} elements of {argument.name} are NaN or infinite",
-                "outputs are poisoned with NaN: the kernel may never write these elements",
+                "outputs are poisoned with NaN before the launch: these elements were probably never written",
             )
         index, values = expected[argument.name]
         errors[argument.name] = worst = row_error(out[index].astype(np.float64), values)

@@ -74,14 +74,14 @@ def _from_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    module_ = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module_  # dataclasses and pickles look their module up
+    reference = importlib.util.module_from_spec(spec)
+    sys.modules[name] = reference  # dataclasses and pickles look their module up
     sys.path.insert(0, str(file.parent))  # for imports of its neighbours
     try:
-        spec.loader.exec_module(module_)
+        spec.loader.exec_module(reference)
     finally:
         sys.path.remove(str(file.parent))
-    return module_
+    return reference
 
 
 def _arguments(
@@ -91,12 +91,12 @@ def _arguments(
     inputs: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> list[Any]:
-    scalars = {one.name: fills.scalar(one, problem) for one in family.arguments if not one.shape}
+    scalars = {argument.name: fills.scalar(argument, problem) for argument in family.arguments if not argument.shape}
     available = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
     parameter_names = [
-        one.name
-        for one in inspect.signature(function).parameters.values()
-        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
     for name in parameter_names:
         if name not in available:
@@ -108,7 +108,7 @@ def _arguments(
 
 
 def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
-    outputs = {one.name: one for one in family.arguments if one.output}
+    outputs = {argument.name: argument for argument in family.arguments if argument.output}
     if not isinstance(answer, Mapping):
         if len(outputs) != 1:
             raise UsageError(

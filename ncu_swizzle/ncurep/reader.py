@@ -7,7 +7,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,22 +116,22 @@ def _profile(
         errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=instructions,
-        findings=(
-            *result.findings,
-            *(Finding(sanity.NOTE, "warning", sanity.TITLE, note) for note in facts.get("notes", ())),
-            *_not_measured(result),
-        ),
+        findings=(*result.findings, *_warnings(facts.get("notes", ())), *_warnings(_not_measured(result))),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
         launch=launch,
     )
 
 
-def _not_measured(result: ReportResult) -> Iterator[Finding]:
+def _warnings(notes: Iterable[str]) -> Iterator[Finding]:
+    return (Finding(sanity.NOTE, "warning", sanity.TITLE, note) for note in notes)
+
+
+def _not_measured(result: ReportResult) -> Iterator[str]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-        yield Finding(sanity.NOTE, "warning", sanity.TITLE, f"ncu wrote NaN for {listed}.")
+        yield f"ncu wrote NaN for {listed}."
 
 
 def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:

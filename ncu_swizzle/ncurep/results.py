@@ -162,13 +162,13 @@ def _metrics(
 def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
     """Return a ProfileMetricResult: the number of its name, its value, and everything from its first element on."""
     name, value = 0, None
-    for number, content_, start in fields(content):
+    for number, field_value, start in fields(content):
         if number == _LIST:
             return name, value, content[start:]
-        if number == _NAME and isinstance(content_, int):
-            name = content_
-        elif number == _VALUE and isinstance(content_, memoryview):
-            value = _value(Message(content_))
+        if number == _NAME and isinstance(field_value, int):
+            name = field_value
+        elif number == _VALUE and isinstance(field_value, memoryview):
+            value = _value(Message(field_value))
     return name, value, content[:0]
 
 
