@@ -8,6 +8,6 @@ A kernel is described in one of three places. Each ends up as a `family.Family`,
     ncu-swizzle.toml, [kernel.NAME]       `project` finds and reads the file, `project_kernels` reads its entries
     profile my.cu --grid … --arg …        `kernel_options`: the options, here and from Python
 
-The last two first become a `kernel_spec.KernelSpec`, which checks the description. A name on the command line then
-becomes a `target.Target`: one kernel at one size.
+The last two first become a `kernel_spec.KernelSpec`; `kernel_spec.family` checks it and returns the family. A name on
+the command line then becomes a `target.Target`: one kernel at one size.
 """
