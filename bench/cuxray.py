@@ -22,17 +22,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ncu_swizzle import paths
-from ncu_swizzle.build.toolchain import NVDISASM, Toolchain  # noqa: E402
+from ncu_swizzle.build.toolchain import NVDISASM, Toolchain
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
+from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines import emulation  # noqa: E402
-from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncurep import (
     container,
-    reader,  # noqa: E402
+    reader,
 )
-from ncu_swizzle.profiles.model import Profile  # noqa: E402
+from ncu_swizzle.profiles.model import Profile
 
 STRESS = ROOT / "tests" / "data" / "stress"
 PROGRAM = Path(__file__).with_name("cuxray_accesses.py")

@@ -24,11 +24,11 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle import paths
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines import emulation  # noqa: E402
-from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
-from ncu_swizzle.ncurep import reader  # noqa: E402
-from ncu_swizzle.profiles.model import Profile  # noqa: E402
-from ncu_swizzle.texts import in_words  # noqa: E402
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.texts import in_words
 
 PAGE = ROOT / "docs" / "emulated.md"
 MARK = re.compile(r"(<!-- emulated: written by bench/emulated.py -->\n).*?(<!-- end of emulated -->)", re.DOTALL)

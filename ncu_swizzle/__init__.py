@@ -5,10 +5,10 @@
     run = ncu_swizzle.profile("kernel2")
     run.profile.to_frame("accesses")
 
-``docs/python.md`` describes what is offered here. It is imported when it is first used: the import alone stays fast.
+``docs/python.md`` describes the functions and classes. Each is imported on first use, so that the import is fast.
 """
 
-TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without the time that importing typing takes
+TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without the time to import typing
 if TYPE_CHECKING:
     from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
     from ncu_swizzle.api import check, compare, profile, profile_binary, profile_program, read, report

@@ -1,4 +1,4 @@
-"""Where ``ncu-swizzle`` and ``python -m ncu_swizzle`` start."""
+"""The entry point of ``ncu-swizzle`` and ``python -m ncu_swizzle``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import gc
 import sys
 from pathlib import Path
 
-HELP = Path(__file__).with_name("help.txt")  # what typer prints, kept because importing typer takes longer
+HELP = Path(__file__).with_name("help.txt")  # typer's output, stored because importing typer is slow
 
-GARBAGE = 100_000  # objects between two looks for cycles: by default, they are a third of reading and rendering
+GARBAGE = 100_000  # objects between garbage collections, which by default take a third of reading and rendering
 
 
 def main() -> int:

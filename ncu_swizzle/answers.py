@@ -1,7 +1,6 @@
-"""What the functions of `api` return: data that shows itself in a notebook and writes its own report.
+"""What the functions of `api` return: data that displays itself in a notebook and writes its own report.
 
-`Profile` and `Comparison` are those of `profiles`, which know no screen, with the methods that notebooks and scripts
-ask for.
+`Profile` and `Comparison` are those of `profiles`, plain data, plus methods for notebooks and scripts.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Profile(model.Profile):
 
     @classmethod
     def of(cls, profile: model.Profile) -> Profile:
-        """Return a profile as a notebook takes it."""
+        """Return a profile with the methods for notebooks."""
         return profile if isinstance(profile, cls) else cls(**_fields(profile))
 
     @classmethod
@@ -43,11 +42,11 @@ class Profile(model.Profile):
         return frames.of_profile(self, kind)
 
     def html(self) -> str:
-        """Return the report of this profile alone, one HTML document."""
+        """Return the report of just this profile, one HTML document."""
         return page.render(comparison.compare([self]))
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report of this profile alone."""
+        """Write the report of just this profile."""
         write_atomically(Path(path), self.html().encode())
 
     def _repr_html_(self) -> str:
@@ -56,13 +55,13 @@ class Profile(model.Profile):
 
 @dataclass(frozen=True)
 class Comparison(comparison.Comparison):
-    """Profiles side by side, the one before first."""
+    """Profiles side by side, the baseline first."""
 
     profiles: tuple[Profile, ...]
 
     @classmethod
     def of(cls, compared: comparison.Comparison) -> Comparison:
-        """Return a comparison as a notebook takes it."""
+        """Return a comparison with the methods for notebooks."""
         return cls(**{**_fields(compared), "profiles": tuple(map(Profile.of, compared.profiles))})
 
     def to_frame(self, kind: Kind = "instructions") -> pd.DataFrame:
@@ -82,7 +81,7 @@ class Comparison(comparison.Comparison):
 
 
 class Profiles(Sequence[Profile]):
-    """The profiles of a file or a run, by number or by the kernel's name."""
+    """The profiles in a file or a run, by index or by kernel name."""
 
     def __init__(self, profiles: Iterable[model.Profile]) -> None:
         self._profiles = tuple(map(Profile.of, profiles))
@@ -97,7 +96,7 @@ class Profiles(Sequence[Profile]):
     def __getitem__(self, which: slice) -> Profiles: ...
 
     def __getitem__(self, which: int | str | slice) -> Profile | Profiles:
-        """Return a profile; raise UnknownKernel for a name that none has, UsageError for one that several have."""
+        """Return a profile; raise UnknownKernel for an unknown name, UsageError for an ambiguous one."""
         if isinstance(which, slice):
             return Profiles(self._profiles[which])
         return self._profiles[which] if isinstance(which, int) else self._named(which)
@@ -107,9 +106,9 @@ class Profiles(Sequence[Profile]):
         if len(named) == 1:
             return named[0]
         if named:
-            raise UsageError(f"{len(named)} profiles are of {name!r}", "take one by its number")
+            raise UsageError(f"{len(named)} profiles are of {name!r}", "select one by its index")
         names = ", ".join(dict.fromkeys(profile.kernel.name for profile in self._profiles))
-        raise UnknownKernel(f"there is no profile of {name!r}", f"there are: {names}")
+        raise UnknownKernel(f"there is no profile of {name!r}", f"there are profiles of {names}")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profiles) and self._profiles == other._profiles
@@ -117,7 +116,7 @@ class Profiles(Sequence[Profile]):
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __repr__(self) -> str:
-        return f"Profiles({', '.join(one.kernel.name for one in self._profiles)})"
+        return f"Profiles({', '.join(profile.kernel.name for profile in self._profiles)})"
 
     def _repr_html_(self) -> str:
         return page.render_card(self._profiles)
@@ -129,10 +128,10 @@ class Profiles(Sequence[Profile]):
 
 @dataclass(frozen=True)
 class Result:
-    """What `profile` found: the kernel's profile, and its comparison with the baseline before and others after it.
+    """The result of `profile`: the kernel's profile, and its comparison with the baseline and the reference.
 
-    `engine` says where the figures come from, `reason` why not from ncu where "auto" was asked for, `folder` where
-    the run was kept.
+    `engine` is the source of the values, `reason` is why "auto" did not choose ncu, and `folder` is where the run was
+    saved.
     """
 
     profile: Profile
@@ -143,7 +142,7 @@ class Result:
 
     @property
     def profiles(self) -> Profiles:
-        """All profiles, the one before first."""
+        """All profiles, the baseline first."""
         return Profiles(self.comparison.profiles)
 
     @property
@@ -165,9 +164,9 @@ class Result:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """What `profile_program` found: every launch's profile, and a comparison for each kernel or pair of kernels.
+    """The result of `profile_program`: a profile per launch, and a comparison per kernel or pair of kernels.
 
-    `notes` are about all of them together, `folder` is where the run was kept.
+    `notes` apply to all of them, and `folder` is where the run was saved.
     """
 
     profiles: Profiles

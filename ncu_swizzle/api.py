@@ -1,8 +1,8 @@
-"""What the commands do, as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
+"""The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
 
-An entry is what the commands take: a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder;
-or what these functions return. Further keywords are ncu's own options, `ncu.options.Options`: ``clock_control="base"``.
-Every function raises errors of `errors.NcuSwizzleError`, with a `hint`.
+An entry is what the commands take (a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder), or
+what these functions return. Other keywords are ncu's own options, `ncu.options.Options`: ``clock_control="base"``.
+Every function raises `errors.NcuSwizzleError`, with a `hint`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ncu_swizzle.texts import Texts, listed
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-OWN = tuple(field.name for field in fields(PairOptions))  # what describes a .cu file, beside its problem
+OWN = tuple(field.name for field in fields(PairOptions))  # the keywords that describe a .cu file, besides its problem
 
 
 def profile(
@@ -63,11 +63,11 @@ def profile(
     config: str = "",
     **options: Any,
 ) -> Result:
-    """Profile a kernel beside its baseline and reference, as ``ncu-swizzle profile`` does.
+    """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
-    It is one of the catalogue, of the folders in `catalog`, of ncu-swizzle.toml (`config` names another file, or
-    none), or a ``.cu`` file, which further keywords describe: OWN. Nothing is kept unless `export` names a folder.
-    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is of each program run, in seconds.
+    The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
+    "none"), or a ``.cu`` file described by the keywords in OWN. Nothing is saved unless `export` names a folder.
+    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run.
     """
     own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
     request = _request(engine, problem, ncu, timeout, options, OWN)
@@ -75,8 +75,8 @@ def profile(
     kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config)
     target = kernels.target(names[-1], request.problem)
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, slug(target.name))
-        destination = Destination(place, overwrite)
+        run_path = Path(export) if export is not None else Path(scratch, slug(target.name))
+        destination = Destination(run_path, overwrite)
         result = profile_kernel.profile(
             kernels, target, request, Companions(baseline, reference), destination, on_progress
         )
@@ -100,10 +100,10 @@ def profile_program(
     on_progress: Progress = silent,
     **options: Any,
 ) -> ProgramResult:
-    """Profile the kernels of any program, as ``ncu-swizzle profile -- PROGRAM`` does.
+    """Profile the kernels of any program, like ``ncu-swizzle profile -- PROGRAM``.
 
-    `program` is its command line, which runs in `folder`; `baseline` a run, a report or a saved profile, `pairs`
-    texts ``A=B``. Further keywords are ncu's filters, `ncu.options.Launches` (``kernel_name="regex:softmax"``), and options.
+    `program` is a command line, run in `folder`; `baseline` is a run, a report or a saved profile; `pairs` are strings
+    ``A=B``. Other keywords are ncu's filters, `ncu.options.Launches` (``kernel_name="regex:softmax"``), and options.
     """
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
     options = {"launch_count": program_job.MOST_LAUNCHES, **options}
@@ -111,13 +111,13 @@ def profile_program(
     request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.forced_pair(text) for text in listed(pairs)]
-    program_ = program_job.Program(words, Path(folder).absolute())
+    command = program_job.UserProgram(words, Path(folder).absolute())
     with tempfile.TemporaryDirectory() as scratch:
-        place = Path(export) if export is not None else Path(scratch, "run")
+        run_path = Path(export) if export is not None else Path(scratch, "run")
         result = program_job.profile(
-            program_, request, str(baseline), forced, Destination(place, overwrite), on_progress
+            command, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
         )
-        profiles = Profiles(run_folder.load(place).subjects)
+        profiles = Profiles(run_folder.load(run_path).subjects)
     kept = result.folder if export is not None else None
     return ProgramResult(profiles, tuple(map(Comparison.of, result.comparisons)), result.notes, result.title, kept)
 
@@ -136,8 +136,8 @@ def profile_binary(
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
 
-    `kernel` is its plain or mangled name, empty for the only one; `shared` the bytes of dynamic shared memory;
-    `parameters` the kernel's, in order: a scalar's bytes, or an array for a pointer, whose content is then known.
+    `kernel` is a plain or mangled name, empty for the only kernel; `shared` is the dynamic shared memory in bytes;
+    `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
     """
     settings = emulation.EmulationSettings(Toolchain(Path(nvcc) if nvcc is not None else None), exhaustive)
@@ -149,9 +149,9 @@ def profile_binary(
 
 
 def read(path: str | Path) -> Profiles:
-    """Return what a .ncu-rep, a saved profile or a run's folder holds; raise BadFile or DamagedFile."""
+    """Return the profiles in a .ncu-rep, a saved profile or a run's folder; raise BadFile or DamagedFile."""
     if not Path(path).exists():
-        raise BadFile(f"{path} does not exist", "give a .ncu-rep file, a saved profile or the folder of a run")
+        raise BadFile(f"{path} does not exist", "give a .ncu-rep file, a saved profile or a run's folder")
     if Path(path).is_dir():
         return Profiles(run_folder.load(Path(path)).profiles)
     return Profiles(saved_profiles(Path(path)))
@@ -166,16 +166,16 @@ def compare(
     on_progress: Progress = silent,
     **options: Any,
 ) -> Comparison:
-    """Lay profiles side by side, the one before first; raise NotComparable where there is none.
+    """Put profiles side by side, the baseline first; raise NotComparable if there are none.
 
-    A run stands for the kernel that it was made for; alone, for everything in it.
+    A run means the kernel that it was made for; given alone, everything in it.
     """
     profiles, _ = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress)
     return Comparison.of(comparison.compare(profiles))
 
 
 def report(*entries: Entry, out: str | Path | None = None, **how: Any) -> str:
-    """Return the HTML report of profiles, and write it to `out` where that is given; the keywords are `compare`'s."""
+    """Return the HTML report of profiles, and write it to `out` if given; the keywords are those of `compare`."""
     text = compare(*entries, **how).html()
     if out is not None:
         write_atomically(Path(out), text.encode())
@@ -201,19 +201,19 @@ def check(
     on_progress: Progress = silent,
     **options: Any,
 ) -> Verdict:
-    """Hold profiles against limits as ``ncu-swizzle check`` does, but for its settings files, which are not read.
+    """Check profiles against limits, like ``ncu-swizzle check`` but without reading settings files.
 
-    A limit is a number or texts ``[KERNEL:][ACCESS=]NUMBER``. Without any, no wavefront may be excessive. Raises
-    GateFailed, or NotComparable where something is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
+    A limit is a number, or strings ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises
+    GateFailed, or NotComparable if anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
     only = policy.pattern(kernel_name, "kernel_name")
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
-    known = baselines.load(rules.baseline) if rules.baseline else None  # before anything takes long
+    saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
     profiles, reason = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress, alone=False)
-    verdict = judge(profiles, rules, known, reason)
+    verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         reporting.conclude(verdict)
     return verdict
@@ -226,9 +226,9 @@ def _texts(limit: Limit) -> tuple[str, ...]:
 def _gather(
     entries: Sequence[Entry], request: Request, on_progress: Progress, alone: bool = True
 ) -> tuple[list[model.Profile], str]:
-    """Return the profiles that the entries stand for, and why nothing is measured here.
+    """Return the profiles of the entries, and why ncu does not measure here.
 
-    `alone` is whether a single run stands for all that is in it.
+    `alone` is whether a single run means everything in it.
     """
     engine = choose_engine(request) if any(isinstance(entry, str | Path) for entry in entries) else None
     alone = alone and len(entries) == 1
@@ -255,23 +255,23 @@ def _request(
     options: Mapping[str, Any],
     more: Iterable[str] = (),
 ) -> Request:
-    """Return how profiles are to be had; raise UsageError for an engine or an option that there is not.
+    """Return the request; raise UsageError for an unknown engine or option.
 
-    `more` are options that exist too, for what to say.
+    `more` are other valid options, for the hint.
     """
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    known = [field.name for field in fields(Options)]
+    names = [field.name for field in fields(Options)]
     for name in options:
-        if name not in known:
-            there_are = [*known, *more]
+        if name not in names:
+            available = [*names, *more]
             raise UsageError(
-                f"unknown option {name!r}{_near(name, there_are)}", f"options here: {', '.join(there_are)}"
+                f"unknown option {name!r}{_near(name, available)}", f"options here: {', '.join(available)}"
             )
-    at = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**options), at, timeout)
+    ncu_path = Path(program) if program is not None else None
+    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout)
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
+def _near(name: str, candidates: Iterable[str]) -> str:
+    near = get_close_matches(name, list(candidates), n=1)
     return f", did you mean {near[0]!r}?" if near else ""

@@ -1,12 +1,11 @@
-"""The user's cache: what takes long to make and can be made again, in one folder with a size limit.
+"""The user's cache: anything slow to make that can be made again, in one folder with a size limit.
 
     cubins/         compiled kernels, by source, options and compiler    (`build.compiled`)
-    disassembly/    SASS and units that NVIDIA's module reported         (`ncurep.disassembly`)
+    disassembly/    SASS and units from NVIDIA's module                  (`ncurep.disassembly`)
     templates/      compiled templates of the report                     (`render.page`)
 
-All of it may be deleted at any time: then it is made again. Beyond LIMIT_BYTES the entries that were not used for
-longest go. An entry is a file that begins with the SHA-256 of its content: one that was damaged or cut short is
-dropped, not trusted.
+All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. An entry is a
+file that starts with the SHA-256 of its content: a damaged or truncated one is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import read_bytes, write_atomically
 
 LIMIT_BYTES = 256 << 20
-KEPT_SHARE = 0.8  # of the limit, after an eviction: the next few entries need none
+KEPT_SHARE = 0.8  # of the limit, left after an eviction, so that the next few entries need none
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
@@ -32,7 +31,7 @@ def folder() -> Path:
 
 
 def load(kind: str, key: str) -> bytes | None:
-    """Return an entry's content; None if there is none, or none that can be trusted."""
+    """Return an entry's content; None if it is missing or damaged."""
     file = folder() / kind / key
     try:
         if not file.is_file():
@@ -49,14 +48,14 @@ def load(kind: str, key: str) -> bytes | None:
 
 
 def save(kind: str, key: str, content: bytes) -> None:
-    """Keep an entry, and evict others if there are too many. Without a writable cache nothing is kept, that is all."""
+    """Save an entry, and evict others beyond the limit. Does nothing if the cache is not writable."""
     with contextlib.suppress(NcuSwizzleError, OSError):
         write_atomically(folder() / kind / key, hashlib.sha256(content).digest() + content)
         evict(LIMIT_BYTES)
 
 
 def evict(limit: int) -> None:
-    """Remove the entries that were not used for longest if all together take more bytes than the limit."""
+    """Remove the least recently used entries if together they exceed the limit in bytes."""
     files = sorted(_entries(), key=lambda entry: entry[0])
     size = sum(bytes_ for _, bytes_, _ in files)
     if size <= limit:
@@ -70,7 +69,7 @@ def evict(limit: int) -> None:
 
 
 def _entries() -> Iterable[tuple[int, int, Path]]:
-    """Yield when each file was last used, its size and its path."""
+    """Yield each file's time of last use, size and path."""
     for file in folder().glob("*/*"):
         with contextlib.suppress(OSError):
             status = file.stat()

@@ -30,7 +30,7 @@ from ncu_swizzle.commands.after_dashes import WithProgram
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import FULL, not_writable
 
-# What a shell reports for a program that a signal ended.
+# The exit codes of a program ended by a signal.
 ENDED: dict[object, str] = {
     128 + signal.SIGHUP: "hung up",
     128 + signal.SIGINT: "interrupted",
@@ -70,13 +70,13 @@ def overview() -> None:
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
     ncu-swizzle profile -- ./app     the kernels of any program
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
-    ncu-swizzle report RUN           a saved run, shown again
+    ncu-swizzle report RUN           show a saved run again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle list                 what can be profiled
-    ncu-swizzle doctor               can this machine measure, and if not, why
+    ncu-swizzle doctor               can this machine measure, and if not, why not
 
     \b
     ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout
@@ -87,15 +87,15 @@ def overview() -> None:
     Exit codes:
       0  fine
       1  a gate failed
-      2  the command line or a file that it names is wrong
-      3  the environment lacks something: a GPU, ncu, a permission
+      2  the command line, or a file it names, is wrong
+      3  something is missing: a GPU, ncu, a permission
       4  the profiled program or ncu failed
       5  not comparable, or inconclusive
     """
 
 
 def main() -> int:
-    """Run the command line and return the exit code; every error is one message and what to try."""
+    """Run the command line and return the exit code; print every error as a message and what to try."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _end)
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING)
@@ -106,26 +106,26 @@ def main() -> int:
     except OSError as error:
         return _explain(_as_ours(error))
     except MemoryError:
-        return _explain(EnvironmentLacking("the memory does not suffice", "give it fewer or smaller files"))
+        return _explain(EnvironmentLacking("out of memory", "pass fewer or smaller files"))
 
 
 def _run() -> int:
     try:
         app(prog_name="ncu-swizzle")
         sys.stdout.flush()
-    except SystemExit as end:  # typer's way to end, after Ctrl-C too
+    except SystemExit as end:  # how typer exits, also after Ctrl-C
         if end.code in ENDED:
             print(f"{ENDED[end.code]}: nothing was written", file=sys.stderr)
         else:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
-    except BrokenPipeError:  # the reader of our output (head, less) has gone
+    except BrokenPipeError:  # the reader of our output (head, less) exited
         _discard_output()
     return 0
 
 
-def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given
-    """Unwind as after Ctrl-C, so that whatever runs is ended and what is half-written goes."""
+def _end(number: int, frame: object) -> NoReturn:
+    """Unwind as after Ctrl-C, so that child processes are ended and half-written files removed."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)
@@ -139,12 +139,12 @@ def _explain(error: NcuSwizzleError) -> int:
 
 
 def _as_ours(error: OSError) -> NcuSwizzleError:
-    """Return the error of a file or of stdout that nobody nearer to it explained."""
-    if error.filename is None:  # stdout: what is left in its buffer would fail again at the end
+    """Return the error for a file or stdout that no caller handled."""
+    if error.filename is None:  # stdout: flushing its buffer at exit would fail again
         _discard_output()
     if error.filename is None or error.errno in FULL:
         return not_writable(str(error.filename or "the output"), error)
-    return UsageError(f"{error.filename} cannot be used: {error.strerror}", "look at its permissions")
+    return UsageError(f"{error.filename} cannot be used: {error.strerror}", "check its permissions")
 
 
 def _discard_output() -> None:

@@ -1,7 +1,7 @@
-"""A dataclass field that commands take as an option: its help, flags and choices stand where the field does.
+"""A dataclass field that commands take as an option, with its help, flags and choices.
 
-`commands.groups` makes command-line options of such fields, so that an option is described once, whichever commands
-share it.
+`commands.groups` turns such fields into command-line options, so that an option shared by several commands is described
+once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KEY = "option"
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """How a field stands on the command line; without flags, ``--`` and its name."""
+    """A field as a command-line option; the default flag is ``--`` and its name."""
 
     help: str
     metavar: str = ""
@@ -26,13 +26,13 @@ class Option:
 
 def option(
     default: Any,
-    help: str,  # noqa: A002 - as every library of command lines calls it
+    help: str,
     metavar: str = "",
     flags: Sequence[str] = (),
     choices: Sequence[str] = (),
     minimum: float | None = None,
 ) -> Any:
-    """Return a field with this default that is an option too."""
+    """Return a dataclass field with this default that is also an option."""
     described = Option(help, metavar, tuple(flags), tuple(choices), minimum)
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata={KEY: described})
@@ -40,5 +40,5 @@ def option(
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """Return the options of a dataclass by field."""
+    """Return the options of a dataclass by field name."""
     return {field.name: field.metadata[KEY] for field in dataclasses.fields(kind) if KEY in field.metadata}

@@ -1,4 +1,4 @@
-"""Where the files that are not Python lie: in a checkout's root, or in an installed wheel."""
+"""The locations of data files: in a checkout's root, or in an installed wheel."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def recordings() -> Path:
 
 
 def recording(family: str, kernel: str) -> Path | None:
-    """Return the kernel's shipped report, if there is one; the folder above its family's is named after the GPU."""
-    found = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
-    return found[0] if found else None
+    """Return the kernel's shipped report, if there is one; the parent of its family's folder is named after the GPU."""
+    matches = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))
+    return matches[0] if matches else None
 
 
 def below(file: str, roots: Sequence[str]) -> str:
-    """Return a path below the first of the folders that holds it; any other path unchanged."""
+    """Return a path relative to the first root that contains it; any other path unchanged."""
     plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
     for root in roots:
         if plain.startswith(f"{root}/"):
@@ -50,7 +50,7 @@ def below(file: str, roots: Sequence[str]) -> str:
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment for a child that imports this package, in whatever folder it runs."""
+    """Return the environment for a child process that imports this package, whatever folder it runs in."""
     inherited = os.environ.get("PYTHONPATH")
     package = str(_PACKAGE.parent)
     return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}

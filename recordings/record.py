@@ -26,15 +26,16 @@ HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where to pu
 COMMIT = "NCU_SWIZZLE_COMMIT"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle.build import commit, headers
+from ncu_swizzle.build import headers
+from ncu_swizzle.build.commit import commit_of
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.family import Family  # noqa: E402
-from ncu_swizzle.engines import measured as measured_  # noqa: E402
-from ncu_swizzle.engines.context import Context, Request  # noqa: E402
-from ncu_swizzle.files import write_json  # noqa: E402
+from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.engines import measured as measured_
+from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.files import write_json
 from ncu_swizzle.ncurep import launch_facts
-from ncu_swizzle.profiles.engine import NCU, Engine  # noqa: E402
+from ncu_swizzle.profiles.engine import NCU, Engine
 
 
 def main(names: list[str]) -> None:
@@ -48,8 +49,8 @@ def main(names: list[str]) -> None:
     else:
         copy_everything(catalog)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
-        version = os.environ.get(COMMIT) or commit.commit_of(ROOT / "kernels")
-        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: version}
+        known = os.environ.get(COMMIT) or commit_of(ROOT / "kernels")
+        environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
         command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)
 

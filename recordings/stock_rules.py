@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT))
 from ncu_swizzle import child, paths
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog import family as catalog
-from ncu_swizzle.engines import measured  # noqa: E402
-from ncu_swizzle.files import write_json  # noqa: E402
+from ncu_swizzle.engines import measured
+from ncu_swizzle.files import write_json
 from ncu_swizzle.ncu import installed
 
 # The sections that the stock rules about shared memory need; neither is in ncu's default set.

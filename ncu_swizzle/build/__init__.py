@@ -1,3 +1,3 @@
-"""From a family's source to a cubin: nvcc's options, the toolchain, other projects' headers, the cache of compiled kernels.
-Whoever runs the compiler (PyCUDA on a GPU, or the emulated engine), the recipe is this one.
+"""From a family's source to a cubin: nvcc's options, the toolchain, third-party headers, the cache of compiled kernels.
+The recipe is the same whether PyCUDA or the emulated engine runs the compiler.
 """

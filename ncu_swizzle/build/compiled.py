@@ -1,4 +1,4 @@
-"""A kernel's cubin: from the cache, or compiled now. Whoever runs the compiler, PyCUDA or our own toolchain."""
+"""A kernel's cubin, from the cache or compiled now, by PyCUDA or by our own toolchain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KIND = "cubins"
 
 
 class Refused(Exception):
-    """The compiler refused the source; the text is what it printed."""
+    """The compiler rejected the source; the text is what it printed."""
 
 
 class Compiler(Protocol):
@@ -29,10 +29,10 @@ class Compiler(Protocol):
 
 
 def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bytes:
-    """Return the kernel's cubin, compiled unless the same sources, options and compiler were seen before.
+    """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
 
-    Raises ProgramFailed (for a user's source: UsageError) if the compiler refuses it, EnvironmentLacking if headers
-    or the compiler are missing.
+    Raises ProgramFailed (for a user's source: UsageError) if it does not compile, EnvironmentLacking if headers or the
+    compiler are missing.
     """
     key = cache_key(family, kernel, arch, compiler.version())
     cacheable = recipe.cacheable(family, kernel)
@@ -49,5 +49,5 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> byte
 
 
 def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:
-    """Return the name of the cubin in the cache: another source, option or compiler has another one."""
+    """Return the cubin's key in the cache, which changes with the sources, the options and the compiler."""
     return f"{slug(kernel.name)}-{arch}-{recipe.digest(family, kernel, arch, compiler_version)[:32]}"

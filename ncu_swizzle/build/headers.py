@@ -1,4 +1,4 @@
-"""Headers of other projects that come as Python packages, such as CuTe's in nvidia-cutlass."""
+"""Third-party headers installed as Python packages, such as CuTe's in nvidia-cutlass."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ncu_swizzle.errors import EnvironmentLacking
 if TYPE_CHECKING:
     from ncu_swizzle.catalog.family import Family
 
-EXTRAS = {"cutlass_library": "cute"}  # the package's name → our extra that brings it
+EXTRAS = {"cutlass_library": "cute"}  # package → our extra that installs it
 
 
 def locate(header: str) -> Path:
-    """Return the folder that ``package:folder`` names, a folder inside an installed package.
+    """Return the folder inside an installed package that ``package:folder`` names.
 
-    Raises EnvironmentLacking where the package is not installed or has no such folder.
+    Raises EnvironmentLacking if the package is not installed or has no such folder.
     """
     package, _, inside = header.partition(":")
-    found = importlib.util.find_spec(package)
-    for place in (found.submodule_search_locations or ()) if found else ():
-        if (Path(place) / inside).is_dir():
-            return Path(place) / inside
+    spec = importlib.util.find_spec(package)
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(location) / inside).is_dir():
+            return Path(location) / inside
     extra = EXTRAS.get(package)
-    install = f"pip install 'ncu-swizzle[{extra}]'" if extra else f"install the package that holds {package}"
+    install = f"pip install 'ncu-swizzle[{extra}]'" if extra else f"install the package that provides {package}"
     raise EnvironmentLacking(f"the headers {header} are not installed", install)
 
 
 def source_roots(family: Family) -> Iterator[Path]:
-    """Yield the folders that the paths of a family's sources are shortened by, its headers' where they are installed.
+    """Yield the folders that source paths are shown relative to, including those of installed third-party headers.
 
-    What was compiled elsewhere needs none of them here.
+    Headers that are not installed are skipped: code compiled elsewhere does not need them here.
     """
     yield family.root
     if not family.shipped:

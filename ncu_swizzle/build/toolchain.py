@@ -1,8 +1,8 @@
-"""CUDA's compiler, assembler and disassembler, and where they come from. The only user of them beside PyCUDA.
+"""CUDA's compiler, assembler and disassembler: find them and run them. Nothing else runs them, except PyCUDA.
 
-They are looked for beside the nvcc that was named, in CUDA_HOME, on PATH, in /usr/local/cuda, and last among the
-installed Python packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them. A toolkit may lack the disassembler:
-each tool is looked for on its own, and a newer disassembler reads what an older compiler wrote.
+The search order is: next to the nvcc named by --nvcc, CUDA_HOME, PATH, /usr/local/cuda, and last the installed Python
+packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them. A toolkit may lack the disassembler, so each tool is
+searched for separately; a newer disassembler reads an older compiler's output.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from ncu_swizzle import child
 from ncu_swizzle.build.compiled import Refused
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
 
-ARCH = "sm_90"  # what the rules for wavefronts were measured on
-INSTALL = "pip install 'ncu-swizzle[nvcc]', or name a toolkit's compiler with --nvcc"
+ARCH = "sm_90"  # the wavefront rules were measured on it
+INSTALL = "pip install 'ncu-swizzle[nvcc]', or pass a toolkit's compiler with --nvcc"
 TOOLKIT = Path("/usr/local/cuda")
 NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
 TIMEOUT_S = 600.0
 
 
 def nvcc_release(text: str) -> str:
-    """Return release and build out of what ``nvcc --version`` printed, such as 13.0 (V13.0.88)."""
+    """Return release and build, such as 13.0 (V13.0.88), from the output of ``nvcc --version``."""
     match = re.search(r"release (\S+), (\S+)", text)
     return f"{match[1]} ({match[2]})" if match else text.strip()
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Finds the tools, those beside `nvcc` first where it is named, and runs them."""
+    """The CUDA tools, those next to `nvcc` preferred if it is given."""
 
     nvcc: Path | None = None
     timeout_s: float = TIMEOUT_S
 
     def find(self, tool: str) -> Path:
-        """Return where a tool is; raise EnvironmentLacking where it is nowhere."""
+        """Return a tool's path; raise EnvironmentLacking if it is not found."""
         if self.nvcc is not None and not _runs(self.nvcc):
-            raise EnvironmentLacking(f"{self.nvcc} is no program", "name the compiler itself: --nvcc /…/bin/nvcc")
+            raise EnvironmentLacking(f"{self.nvcc} is not a program", "name the compiler itself: --nvcc /…/bin/nvcc")
         if tool == NVCC and self.nvcc is not None:
             return self.nvcc
         for folder in _folders(self.nvcc):
@@ -53,7 +53,7 @@ class Toolchain:
         raise EnvironmentLacking(f"{tool} was not found", INSTALL)
 
     def lacking(self, *tools: str) -> str:
-        """Say which of the tools is missing; empty where all are there."""
+        """Return a message about the first missing tool; empty if none is missing."""
         try:
             for tool in tools or (NVCC, NVDISASM):
                 self.find(tool)
@@ -66,7 +66,7 @@ class Toolchain:
         return nvcc_release(self._run(NVCC, ["--version"]))
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
-        """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc cannot work."""
+        """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
         folders = [part for folder in include for part in ("-I", str(folder))]
         with _scratch() as folder:
             source, out = folder / "kernel.cu", folder / "kernel.cubin"
@@ -78,10 +78,12 @@ class Toolchain:
             return out.read_bytes()
 
     def assemble(self, ptx: bytes, name: str) -> bytes:
-        """Return the cubin of a PTX file, for the architecture that it names; raise BadFile where it is wrong."""
+        """Return the cubin of a PTX file, for the architecture that it targets; raise BadFile if it is invalid."""
         target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
         if target is None:
-            raise BadFile(f"{name} is no PTX: it has no .target", "nvcc --ptx -arch=sm_90 -lineinfo FILE.cu makes one")
+            raise BadFile(
+                f"{name} is not PTX: it has no .target", "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
+            )
         with _scratch() as folder:
             source, out = folder / "kernel.ptx", folder / "kernel.cubin"
             source.write_bytes(ptx)
@@ -93,7 +95,7 @@ class Toolchain:
             return out.read_bytes()
 
     def disassemble(self, cubin: bytes, name: str) -> str:
-        """Return the text of all functions of a cubin; raise BadFile where the disassembler refuses it."""
+        """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it."""
         with _scratch() as folder:
             file = folder / "kernel.cubin"
             file.write_bytes(cubin)
@@ -103,21 +105,21 @@ class Toolchain:
                 raise BadFile(str(error), error.hint) from error
 
     def _run(self, tool: str, arguments: Sequence[str], failure: str = "", hint: str = "") -> str:
-        """Run a tool and return what it printed; raise ProgramFailed with the end of that where it fails."""
+        """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails."""
         program = self.find(tool)
-        # The tools of one toolkit call one another; nvcc looks for the host's compiler on PATH as it is.
+        # Tools of one toolkit find each other; nvcc finds the host compiler on PATH.
         outcome = child.run([str(program), *arguments], self.timeout_s)
         if outcome.status == 0:
             return outcome.log
         if re.search(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host", outcome.log):
             raise EnvironmentLacking(
-                f"nvcc needs a C++ compiler beside it: {child.last_lines(outcome.log)}", "apt-get install g++"
+                f"nvcc needs a host C++ compiler: {child.last_lines(outcome.log)}", "apt-get install g++"
             )
-        raise ProgramFailed(f"{failure}:\n{_told(outcome.log)}" if failure else _told(outcome.log), hint)
+        raise ProgramFailed(f"{failure}:\n{_reason(outcome.log)}" if failure else _reason(outcome.log), hint)
 
 
-def _told(log: str) -> str:
-    """Return what says why a compiler failed: its errors, or the end of what it printed."""
+def _reason(log: str) -> str:
+    """Return why a compiler failed: its error lines, or the end of its output."""
     errors = [line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line)]
     return "\n".join(errors[:5]) or child.last_lines(log)
 
@@ -136,10 +138,10 @@ def _folders(nvcc: Path | None) -> Iterator[Path]:
 
 
 def packaged() -> list[Path]:
-    """Return the folders of tools that came as Python packages, the newest toolkit's first; nothing is imported."""
-    found = importlib.util.find_spec("nvidia")
-    places = (found.submodule_search_locations or ()) if found else ()
-    folders = [folder for place in places for folder in Path(place).glob("cu*/bin")]
+    """Return the folders of tools installed as Python packages, newest toolkit first, without importing anything."""
+    spec = importlib.util.find_spec("nvidia")
+    locations = (spec.submodule_search_locations or ()) if spec else ()
+    folders = [folder for location in locations for folder in Path(location).glob("cu*/bin")]
     return sorted(folders, key=lambda folder: (len(folder.parent.name), folder.parent.name), reverse=True)
 
 

@@ -1,12 +1,12 @@
-"""How the arguments of a kernel are written, on the command line (``--arg``) and in ncu-swizzle.toml (``args``).
+"""The syntax of kernel arguments on the command line (``--arg``) and in ncu-swizzle.toml (``args``).
 
     [NAME=]DTYPE[SHAPE][:FILL][:out]   a buffer: x=float32[n,n]:random   y=float32[n,n]:out   h=int32[256]:zeros:out
-    [NAME=]FILE.npy                    a buffer, its dtype and shape as in the file
+    [NAME=]FILE.npy                    a buffer with the file's dtype and shape
     [NAME=]DTYPE:VALUE                 a scalar: n=int32:4096   rows=int64:n*n   eps=float32:1e-5
-    [NAME=]VALUE                       a scalar as C would take it: 4096 is an int, 4096u, 4096ll, 1.5f, 1.5, true
+    [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
 
-One argument per parameter of the kernel, in its order. Sizes and integers are expressions over the problem's sizes.
-`fills` says what FILL may be.
+One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills` lists
+the possible values of FILL.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ EXAMPLE = "--arg x=float32[n,n]:random --arg y=float32[n,n]:out --arg n=int32:n"
 OUT = "out"
 T = TypeVar("T")
 
-# C's names beside NumPy's.
+# C's names for NumPy's dtypes.
 ALIASES = {
     "float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
     "int": "int32", "unsigned": "uint32", "uint": "uint32", "short": "int16", "ushort": "uint16",
     "char": "int8", "uchar": "uint8", "long": "int64", "size_t": "uint64",
 }  # fmt: skip
 
-# The endings of C's numbers, and what they make of an integer.
+# The suffixes of C's integer literals, and the dtype of each.
 SUFFIXES = {"": "int32", "u": "uint32", "l": "int64", "ll": "int64", "ul": "uint64", "ull": "uint64"}
 DEFAULT_TOLERANCE = {"float64": 1e-9, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 
@@ -44,37 +44,37 @@ _REAL = re.compile(r"[-+]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][-+]?\d+)?(?P<single>
 _INTEGER = re.compile(r"(?P<digits>[-+]?\d+)(?P<suffix>[uUlL]*)")
 
 
-def parse(
+def parse_arguments(
     texts: Sequence[str], folder: Path, problem: Mapping[str, int], tolerances: Mapping[str, float] | None = None
 ) -> tuple[Argument, ...]:
-    """Return the arguments; files are looked for in `folder`. Raises UsageError, which names the argument.
+    """Return the arguments, with file names relative to `folder`. Raises UsageError, which names the argument.
 
-    `tolerances` are the largest relative errors of outputs by name; the others have their dtype's.
+    `tolerances` are the largest allowed relative errors by output; the other outputs get their dtype's default.
     """
-    found = tuple(_one(text, number, folder) for number, text in enumerate(texts, 1))
-    for argument in found:
-        if [other.name for other in found].count(argument.name) > 1:
-            raise UsageError(f"two arguments are called {argument.name!r}", "give each a name of its own: --arg NAME=…")
-        _try(argument, problem)
-    return _tolerant(found, tolerances or {})
+    arguments = tuple(_argument(text, number, folder) for number, text in enumerate(texts, 1))
+    for argument in arguments:
+        if [other.name for other in arguments].count(argument.name) > 1:
+            raise UsageError(f"two arguments are called {argument.name!r}", "give each its own name: --arg NAME=…")
+        _refuse_unusable(argument, problem)
+    return _with_tolerances(arguments, tolerances or {})
 
 
-def _one(text: str, number: int, folder: Path) -> Argument:
+def _argument(text: str, number: int, folder: Path) -> Argument:
     named = _NAME.fullmatch(text.strip())
     name, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
-    called = f"argument {number} ({text!r})"
+    label = f"argument {number} ({text!r})"
     if buffer := _BUFFER.fullmatch(rest):
-        return _buffer(name or f"arg{number}", buffer, called, folder)
+        return _buffer(name or f"arg{number}", buffer, label, folder)
     if rest.endswith(fills.FILE):
-        return _file(name or f"arg{number}", rest, called, folder)
+        return _file(name or f"arg{number}", rest, label, folder)
     if (scalar := _SCALAR.fullmatch(rest)) and scalar["value"].strip():
-        dtype = _dtype(scalar["dtype"], called)
+        dtype = _dtype(scalar["dtype"], label)
         return Argument(name or f"arg{number}", dtype, value=scalar["value"].strip())
-    return _plain(name, number, rest, called)
+    return _bare_scalar(name, number, rest, label)
 
 
-def _plain(name: str, number: int, text: str, called: str) -> Argument:
-    """Return a scalar without a dtype; the name of a size that stands alone is the argument's name."""
+def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
+    """Return a scalar without a dtype; a bare name of a size also names the argument."""
     usual = name or (text if text.isidentifier() else f"arg{number}")
     if text in ("true", "false"):
         return Argument(name or f"arg{number}", "bool", value=str(int(text == "true")))
@@ -83,82 +83,85 @@ def _plain(name: str, number: int, text: str, called: str) -> Argument:
     if (integer := _INTEGER.fullmatch(text)) and integer["suffix"].lower() in SUFFIXES:
         return Argument(usual, SUFFIXES[integer["suffix"].lower()], value=integer["digits"])
     if not text or ":" in text or "[" in text or "=" in text:
-        raise UsageError(f"{called} is no argument", EXAMPLE)
+        raise UsageError(f"{label} is not a valid argument", EXAMPLE)
     return Argument(usual, "int32", value=text)
 
 
-def _buffer(name: str, found: re.Match[str], called: str, folder: Path) -> Argument:
-    shape = tuple(size.strip() for size in found["shape"].split(","))
+def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
+    shape = tuple(size.strip() for size in match["shape"].split(","))
     if not all(shape):
-        raise UsageError(f"{called} has an empty size in its shape", f"--arg {name}=float32[n,n]:random")
-    fill, output = _ending((found["fill"] or "").strip())
-    dtype = _dtype(found["dtype"], called)
-    if found["fill"] is None:
+        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[n,n]:random")
+    fill, output = _ending((match["fill"] or "").strip())
+    dtype = _dtype(match["dtype"], label)
+    if match["fill"] is None:
         raise UsageError(
-            f"{called} does not say what the buffer holds",
+            f"{label} does not say how to fill the buffer",
             f"--arg {name}={dtype}[{','.join(shape)}]:random for an input, :out for an output; also "
             f"{', '.join(fills.KINDS)}",
         )
     if fill or not output:
-        fill = _understood(lambda: fills.normal(fill, folder), called)
+        fill = _labelled(lambda: fills.normalized(fill, folder), label)
     return Argument(name, dtype, shape, output=output, fill=fill)
 
 
 def _ending(text: str) -> tuple[str, bool]:
-    """Return what a buffer is filled with, and whether it is an output."""
+    """Return the fill of a buffer, and whether the buffer is an output."""
     if text == OUT:
         return "", True
     return (text.removesuffix(f":{OUT}"), True) if text.endswith(f":{OUT}") else (text, False)
 
 
-def _file(name: str, text: str, called: str, folder: Path) -> Argument:
-    fill = _understood(lambda: fills.normal(text, folder), called)
-    array = _understood(lambda: fills.load(fill), called)
-    return Argument(name, _dtype(array.dtype.name, called), tuple(map(str, array.shape or (1,))), fill=fill)
+def _file(name: str, text: str, label: str, folder: Path) -> Argument:
+    fill = _labelled(lambda: fills.normalized(text, folder), label)
+    array = _labelled(lambda: fills.load(fill), label)
+    return Argument(name, _dtype(array.dtype.name, label), tuple(map(str, array.shape or (1,))), fill=fill)
 
 
-def _dtype(name: str, called: str) -> str:
+def _dtype(name: str, label: str) -> str:
     dtype = ALIASES.get(name, name)
     if dtype not in fills.DTYPES:
         near = difflib.get_close_matches(name, (*fills.DTYPES, *ALIASES), n=1)
         raise UsageError(
-            f"{called}: unknown dtype {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
-            f"one of {', '.join(fills.DTYPES)}; such as {EXAMPLE}",
+            f"{label}: unknown dtype {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            f"one of {', '.join(fills.DTYPES)}; for example {EXAMPLE}",
         )
     return dtype
 
 
-def _understood(read: Callable[[], T], called: str) -> T:
+def _labelled(read: Callable[[], T], label: str) -> T:
     try:
         return read()
     except UsageError as error:
-        raise UsageError(f"{called}: {error}", error.hint) from error
+        raise UsageError(f"{label}: {error}", error.hint) from error
 
 
-def _try(argument: Argument, problem: Mapping[str, int]) -> None:
-    """Raise UsageError where the argument's sizes or values are none with this problem."""
+def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
+    """Raise UsageError if a size or a value of the argument is invalid for this problem."""
     try:
         if not argument.shape:
             fills.scalar(argument, problem)
             return
         sizes = fills.shape(argument, problem)
         if min(sizes) < 1:
-            raise UsageError(f"the shape {list(sizes)} is empty", "every size is at least 1: --problem NAME=SIZE")
-        fills.refuse(argument, problem)
+            raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
+        fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
-        lacking = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
-        hint = lacking if isinstance(error, BadCatalog) else error.hint
+        undefined = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
+        hint = undefined if isinstance(error, BadCatalog) else error.hint
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
 
 
-def _tolerant(found: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:
-    outputs = [argument.name for argument in found if argument.output]
+def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:
+    outputs = [argument.name for argument in arguments if argument.output]
     for name in tolerances:
         if name not in outputs:
             raise UsageError(
-                f"tolerance: {name!r} is no output", f"outputs: {', '.join(outputs) or 'none; y=float32[n]:out is one'}"
+                f"tolerance: {name!r} is not an output",
+                f"outputs: {', '.join(outputs) or 'none; y=float32[n]:out is one'}",
             )
     return tuple(
-        replace(one, tolerance=tolerances.get(one.name, DEFAULT_TOLERANCE.get(one.dtype, 0.0))) if one.output else one
-        for one in found
+        replace(argument, tolerance=tolerances.get(argument.name, DEFAULT_TOLERANCE.get(argument.dtype, 0.0)))
+        if argument.output
+        else argument
+        for argument in arguments
     )

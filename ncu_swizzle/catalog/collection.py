@@ -1,4 +1,4 @@
-"""All families of one or more folders, read from ``family.toml``."""
+"""The catalogue: the families in one or more folders, each read from its ``family.toml``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ncu_swizzle.files import brief, read_toml
 
 @dataclass(frozen=True)
 class Catalog:
-    """All families of one or more folders."""
+    """The families of one or more sources, and their kernels by name."""
 
     families: tuple[Family, ...]
 
@@ -26,7 +26,7 @@ class Catalog:
         return ((family, kernel) for family in self.families for kernel in family.kernels)
 
     def find(self, name: str) -> tuple[Family, Kernel]:
-        """Return a kernel and its family by the kernel's name; raise UnknownKernel with the nearest one."""
+        """Return a kernel and its family by the kernel's name; raise UnknownKernel with the closest match."""
         by_name = {kernel.name: (family, kernel) for family, kernel in self}
         if name in by_name:
             return by_name[name]
@@ -37,18 +37,20 @@ class Catalog:
         )
 
     def target(self, name: str, sizes: Mapping[str, int] | None = None) -> Target:
-        """Return a kernel at a size, whatever is not in `sizes` by default; raise UnknownKernel or BadProblem."""
+        """Return a kernel at a problem size; `sizes` override the defaults. Raises UnknownKernel or BadProblem."""
         family, kernel = self.find(name)
         return Target(family, kernel, family.problem(sizes))
 
     def find_together(self, names: Sequence[str]) -> tuple[Family, list[Kernel]]:
-        """Return kernels of one family; raise UnknownKernel, or UsageError where they are of several."""
-        found = [self.find(name) for name in names]
-        family = found[0][0]
-        for other, kernel in found:
+        """Return kernels of one family; raise UnknownKernel, or UsageError if they belong to several."""
+        pairs = [self.find(name) for name in names]
+        family = pairs[0][0]
+        for other, kernel in pairs:
             if other is not family:
-                raise UsageError(f"{kernel.name} is not of the family {family.name}", "name kernels of one family")
-        return family, [kernel for _, kernel in found]
+                raise UsageError(
+                    f"{kernel.name} does not belong to the family {family.name}", "name kernels of a single family"
+                )
+        return family, [kernel for _, kernel in pairs]
 
 
 @cache
@@ -59,11 +61,11 @@ def shipped() -> Catalog:
 
 def load(folder: Path, *more: Path) -> Catalog:
     """Read every family.toml one level below the folders."""
-    return merge(_read(file) for one in (folder, *more) for file in _files(one))
+    return merge(_read(file) for parent in (folder, *more) for file in _files(parent))
 
 
 def merge(families: Iterable[Family]) -> Catalog:
-    """Return the families as one catalogue; raise BadCatalog where two kernels or two families have one name."""
+    """Return the families as one catalogue; raise BadCatalog if two families or two kernels share a name."""
     catalog = Catalog(tuple(families))
     names: dict[str, Family] = {}
     for family in catalog.families:
@@ -76,7 +78,7 @@ def merge(families: Iterable[Family]) -> Catalog:
     seen: dict[str, Family] = {}
     for family, kernel in catalog:
         other = seen.setdefault(kernel.name, family)
-        if other is not family or [one.name for one in family.kernels].count(kernel.name) > 1:
+        if other is not family or [variant.name for variant in family.kernels].count(kernel.name) > 1:
             raise BadCatalog(
                 f"two kernels are called {kernel.name!r}: in {other.folder} and in {family.folder}",
                 "rename one of them, in its family.toml or ncu-swizzle.toml",
@@ -88,8 +90,8 @@ def _files(folder: Path) -> list[Path]:
     files = sorted(folder.resolve().glob("*/family.toml"))
     if not files:
         raise BadCatalog(
-            f"{folder} is no catalogue: it has no folder with a family.toml",
-            "name the folder above the families' folders: --catalog kernels, for kernels/mine/family.toml",
+            f"{folder} is not a catalogue: none of its folders has a family.toml",
+            "name the parent of the families' folders: --catalog kernels for kernels/mine/family.toml",
         )
     return files
 
@@ -97,12 +99,12 @@ def _files(folder: Path) -> list[Path]:
 def _read(file: Path) -> Family:
     try:
         family = _family(read_toml(file), file.parent)
-        if wrong := validate.mismatch(family):
-            raise ValueError(wrong)
+        if mismatch := validate.mismatch(family):
+            raise ValueError(mismatch)
     except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadCatalog(
             f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
-            "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains each entry",
+            "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains every entry",
         ) from error
     return family
 
@@ -131,9 +133,9 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
 
 def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
     fill = entry.get("fill", "")
-    whole = str(folder / fill) if fill.endswith(".npy") else fill
+    resolved = str(folder / fill) if fill.endswith(".npy") else fill
     sizes = tuple(str(size) for size in entry.get("shape", ()))
-    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": whole})
+    return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": resolved})
 
 
 def _kernel(entry: Mapping[str, Any]) -> Kernel:

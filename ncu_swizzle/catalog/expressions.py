@@ -1,4 +1,4 @@
-"""Integer arithmetic over a problem's parameters, as family.toml writes it: ``"seq // 64"``."""
+"""Integer arithmetic over a problem's sizes, as written in family.toml: ``"seq // 64"``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
-    """Return the value of an expression of integers, names, ``+ - * // %`` and parentheses.
+    """Return the value of an expression made of integers, names, ``+ - * // %`` and parentheses.
 
-    Raises BadCatalog for anything else: a catalogue is data, it never runs code.
+    Raises BadCatalog for anything else: a catalogue is data and never runs code.
     """
     try:
         return _value(ast.parse(str(expression).strip(), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
         raise BadCatalog(
             f"cannot evaluate {str(expression)[:100]!r}: {error}",
-            f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none is given)'}",
+            f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""The kernels that the project knows, read from ``kernels/*/family.toml``.
+"""A family of kernels: one problem, solved by several variants that differ in their shared-memory layout.
 
-A family is one problem solved by several variants that differ in their shared-memory layout. The catalogue is
-plain data: nothing here compiles, launches or measures. A ``.cu`` of a user's becomes a family too, see `userkernel`.
+Shipped families come from ``kernels/*/family.toml``, see `collection`; a user's ``.cu`` becomes a family too, see
+`kernel_spec`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadProblem
 
 Problem = dict[str, int]
-BINARIES = (".cubin", ".ptx")  # compiled already: they can be emulated, not built
+BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 FILES = (".cu", *BINARIES)
-COMMON = "common"  # the folder of helpers, beside the families' folders
+COMMON = "common"  # the folder of shared headers, next to the families' folders
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One size of a problem: its default, and the values that the kernels can take."""
+    """One size of a problem: its default, and the values that the kernels support."""
 
     name: str
     default: int
@@ -33,14 +33,15 @@ class Parameter:
 
     @property
     def smallest(self) -> int:
-        """The least value that the kernels can take."""
+        """The smallest value that the kernels support."""
         return -(-max(self.minimum, 1) // self.multiple) * self.multiple
 
-    def check(self, value: int) -> int:
-        """Return the value, or raise BadProblem where the kernels cannot take it."""
+    def validated(self, value: int) -> int:
+        """Return the value; raise BadProblem if the kernels do not support it."""
         if value < self.smallest or value % self.multiple:
             raise BadProblem(
-                f"{self.name}={value} is outside the limits: a multiple of {self.multiple}, at least {self.smallest}",
+                f"{self.name}={value} is not supported: it must be a multiple of {self.multiple} and at least "
+                f"{self.smallest}",
                 f"--problem {self.name}={self.default}",
             )
         return value
@@ -50,9 +51,9 @@ class Parameter:
 class Argument:
     """One parameter of the kernel: a buffer (``shape``), or an integer (``value``).
 
-    A buffer goes to the kernel as a pointer, a matrix also as a CUtensorMap (``tensor_map``) with the variant's box.
-    `fill` is what a buffer holds before a launch, see `fills`; without one an input holds normal random numbers, an
-    output NaN.
+    A buffer is passed as a pointer; a matrix can also be passed as a CUtensorMap (``tensor_map``) with the variant's
+    box. `fill` is what a buffer holds before a launch, see `fills`; by default normal random numbers for an input, NaN
+    for an output.
     """
 
     name: str
@@ -67,9 +68,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One variant: a ``.cu`` whose entry bears the variant's name (- as _), or a library's kernel (``library``).
+    """One variant: a ``.cu`` whose entry has the variant's name (with _ for -), or a library's kernel (``library``).
 
-    `function` is the entry's name if it is not the variant's; `options` are nvcc's.
+    `function` is the entry's name if it differs from the variant's; `options` are nvcc's.
     """
 
     name: str
@@ -79,11 +80,11 @@ class Kernel:
     baseline: str = ""
     library: bool = False
     degree: Mapping[str, float] = field(default_factory=dict)
-    shared: str = ""  # bytes of dynamic shared memory, where they are not the family's
+    shared: str = ""  # bytes of dynamic shared memory, if not the family's
     box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
     swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
-    file: str = ""  # in the family's folder; without one see `Family.source`
-    function: str = ""  # as `symbols.find` takes it: plain, demangled or mangled
+    file: str = ""  # in the family's folder; for the default see `Family.source`
+    function: str = ""  # plain, demangled or mangled, see `symbols.find`
     options: tuple[str, ...] = ()
 
     @property
@@ -94,48 +95,48 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Family:
-    """One problem, how it is launched and checked, and the kernels that solve it.
+    """One problem, how to launch and check it, and the kernels that solve it.
 
-    A `standalone` family is no folder of a catalogue: its kernels are single files, somewhere, with what they include.
+    A `standalone` family has no folder in a catalogue: it is a single file somewhere, plus what that includes.
     """
 
     name: str
     title: str
     folder: Path
-    reference: str  # see `expectation`; empty: outputs are not checked
-    flops: str  # operations, and bytes of global memory that have to move; 0 where they are not what limits it
+    reference: str  # see `launch.expected_output`; empty: outputs are not checked
+    flops: str  # operations, and bytes of global memory that must move; 0 if they are not the limit
     bytes: str
     parameters: tuple[Parameter, ...]
     grid: tuple[str, str, str]
     block: tuple[str, str, str]
     shared: str  # bytes of dynamic shared memory
-    compute_capability: tuple[int, ...]  # the least that it runs on
-    headers: tuple[str, ...]  # of other projects, see headers.py
+    compute_capability: tuple[int, ...]  # the lowest that it runs on
+    headers: tuple[str, ...]  # of other projects, see `build.headers`
     arguments: tuple[Argument, ...]
     kernels: tuple[Kernel, ...]
-    options: tuple[str, ...] = ()  # nvcc's, of all kernels
+    options: tuple[str, ...] = ()  # nvcc's, for all kernels
     standalone: bool = False
 
     @property
     def shipped(self) -> bool:
-        """Whether it is of the catalogue that comes with ncu-swizzle, whose kernels were recorded."""
+        """Whether it ships with ncu-swizzle, whose kernels were recorded."""
         return not self.standalone and self.folder.parent == paths.kernels()
 
     @property
     def root(self) -> Path:
-        """The folder that the paths of its sources start from."""
+        """The folder that source paths are relative to."""
         return self.folder if self.standalone else self.folder.parent.parent
 
     def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
-        """Return the whole problem, the defaults overridden by `sizes`; raise BadProblem."""
+        """Return the complete problem, the defaults overridden by `sizes`; raise BadProblem."""
         sizes = dict(sizes or {})
-        known = {parameter.name for parameter in self.parameters}
-        for name in sizes.keys() - known:
+        names = {parameter.name for parameter in self.parameters}
+        for name in sizes.keys() - names:
             raise BadProblem(
                 f"the family {self.name} has no parameter {name!r}",
                 f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
             )
-        return {p.name: p.check(sizes.get(p.name, p.default)) for p in self.parameters}
+        return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 
     def geometry(self, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the grid and the block, three numbers each."""
@@ -145,7 +146,7 @@ class Family:
         )
 
     def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
-        """Return the bytes of dynamic shared memory that a block of the kernel takes."""
+        """Return the bytes of dynamic shared memory per block."""
         return evaluate(kernel.shared or self.shared, problem)
 
     def source(self, kernel: Kernel) -> Path:
@@ -153,8 +154,8 @@ class Family:
         return self.folder / (kernel.file or f"{kernel.name.removeprefix(f'{self.name}-')}.cu")
 
     def source_texts(self) -> dict[str, str]:
-        """Return the text of every source that the family is built from, by its path, such as
-        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` beside a single file.
+        """Return the text of every source file of the family by its path, such as
+        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` next to a single file.
         """
         if self.standalone:
             files = self._included()
@@ -168,7 +169,7 @@ class Family:
         return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
 
     def included(self) -> dict[str, str]:
-        """Return the text of everything that the kernels include, by its absolute path, headers elsewhere too."""
+        """Return the text of every file that the kernels include by its absolute path, wherever it is."""
         return {str(path): text for path, text in self._included()}
 
     def _included(self) -> Iterator[tuple[Path, str]]:
@@ -177,15 +178,15 @@ class Family:
         return includes.texts(sources, [*includes.folders(options), *self.include_folders()])
 
     def include_folders(self) -> list[Path]:
-        """Return where a family's headers are looked for: the helpers beside it, its own folder, and our helpers."""
+        """Return the include path: the shared headers next to the family, its own folder, and our shared headers."""
         beside = [] if self.standalone else [include_folder(self.folder)]
         return [*beside, self.folder, *([] if self.shipped else [paths.kernels() / COMMON])]
 
     def library(self) -> Kernel | None:
-        """Return the library's kernel for the same problem, if the family names one."""
+        """Return the library's kernel for the same problem, if the family has one."""
         return next((kernel for kernel in self.kernels if kernel.library), None)
 
 
 def include_folder(family: Path) -> Path:
-    """Return the folder of helpers that the families beside this one share."""
+    """Return the folder of headers shared by the families next to this one."""
     return family.parent / COMMON

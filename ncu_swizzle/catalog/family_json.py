@@ -1,4 +1,4 @@
-"""A family as a JSON file: how one that is in no catalogue comes to the launching program."""
+"""A family as a JSON file, which passes one that is in no catalogue to the launching program."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ncu_swizzle.files import read_bytes, write_json
 
 
 def write(family: Family, file: Path) -> None:
-    """Write the family down."""
+    """Write the family to a file."""
     write_json(file, {**dataclasses.asdict(family), "folder": str(family.folder)})
 
 
 def read(file: Path) -> Family:
-    """Return the family that `write` wrote, equal to what it was; raise BadFile."""
+    """Return a family equal to the one that `write` wrote; raise BadFile."""
     try:
         content: dict[str, Any] = json.loads(read_bytes(file))
         plain = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
         fields: dict[str, Any] = {
             **plain,
             "folder": Path(content["folder"]),
-            "parameters": tuple(Parameter(**one) for one in content["parameters"]),
-            "arguments": tuple(Argument(**{**one, "shape": tuple(one["shape"])}) for one in content["arguments"]),
+            "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
+            "arguments": tuple(Argument(**{**entry, "shape": tuple(entry["shape"])}) for entry in content["arguments"]),
             "kernels": tuple(
-                Kernel(**{**one, "box": tuple(one["box"]), "options": tuple(one["options"])})
-                for one in content["kernels"]
+                Kernel(**{**entry, "box": tuple(entry["box"]), "options": tuple(entry["options"])})
+                for entry in content["kernels"]
             ),
         }
         return Family(**fields)
     except (ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{file} describes no family: {error}", "profile the kernel again") from error
+        raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error

@@ -1,6 +1,7 @@
-"""Which files a source includes: read from their text, as far as the ``#include`` lines say it plainly.
+"""Which files a source includes, as far as plain ``#include`` lines tell.
 
-What stands in a comment counts too: one file too many does no harm. What a macro names is not seen (`computed`).
+Includes in comments count too: one file too many does no harm. Includes that name a macro are not followed, see
+`has_computed_include`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _COMPUTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[^"<\s]', re.MULTILINE)
 
 
 def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield each source that is there, and everything that it includes and that lies beside it or in the folders.
+    """Yield each existing source and everything it includes from its own folder or from `folders`.
 
-    Paths are absolute and without ``..``. Headers of the toolkit and of the host's compiler are not among them.
+    Paths are absolute and without ``..``. Headers of the toolkit and of the host compiler are left out.
     """
     seen: set[Path] = set()
     waiting = [_plain(source) for source in sources]
@@ -28,28 +29,28 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         seen.add(file)
         text = file.read_text(encoding="utf-8", errors="replace")
         yield file, text
-        waiting += [found for name, beside in _named(text) if (found := _locate(name, beside, file, folders))]
+        waiting += [header for name, beside in _named(text) if (header := _locate(name, beside, file, folders))]
 
 
-def computed(text: str) -> bool:
-    """Return whether the text includes what a macro names."""
+def has_computed_include(text: str) -> bool:
+    """Return whether the text has an ``#include`` of a macro."""
     return _COMPUTED.search(text) is not None
 
 
 def folders(options: Sequence[str]) -> list[Path]:
-    """Return the folders of nvcc's options ``-Ifolder``."""
+    """Return the folders named by ``-Ifolder`` options."""
     return [Path(option[2:]) for option in options if option.startswith("-I") and len(option) > 2]
 
 
 def _named(text: str) -> Iterator[tuple[str, bool]]:
-    for found in _INCLUDE.finditer(text):
-        yield found["beside"] or found["system"], found["beside"] is not None
+    for match in _INCLUDE.finditer(text):
+        yield match["beside"] or match["system"], match["beside"] is not None
 
 
 def _locate(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
     places = [*([file.parent] if beside else []), *folders]
-    return next((_plain(place / name) for place in places if (place / name).is_file()), None)
+    return next((_plain(folder / name) for folder in places if (folder / name).is_file()), None)
 
 
 def _plain(path: Path) -> Path:
-    return Path(os.path.normpath(path.absolute()))  # links stay as they are: the compiler names files through them
+    return Path(os.path.normpath(path.absolute()))  # keep links: the compiler names files by them

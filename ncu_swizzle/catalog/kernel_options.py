@@ -1,4 +1,4 @@
-"""How the command line, or a call from Python, describes kernels beside the shipped ones."""
+"""The options that describe a user's kernel, on the command line and in calls from Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ncu_swizzle.texts import Texts, listed
 
 @dataclass(frozen=True)
 class KernelDescription:
-    """What the command line says of a .cu file's kernel, its options split and paths made whole."""
+    """A .cu file's kernel as the command line describes it, with options split and paths absolute."""
 
     entry: str = ""
     grid: str = ""
@@ -26,7 +26,7 @@ class KernelDescription:
 
     @property
     def typed(self) -> list[str]:
-        """The options that only a .cu file takes, of those that were given."""
+        """The given options that apply to a .cu file only."""
         named = {
             "--kernel": self.entry, "--grid": self.grid, "--block": self.block, "--shared": self.shared,
             "--arg": self.args, "-D, -I, --std or --nvcc-option": self.options,
@@ -37,20 +37,20 @@ class KernelDescription:
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """The options that describe a kernel of a .cu file, as they are typed; from Python also numbers and lists."""
+    """The options that describe a .cu file's kernel, as typed; from Python also numbers and lists."""
 
-    entry: str = option("", "Of a .cu: its kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
-    grid: str | Sequence[str | int] = option("", "Of a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
-    block: str | Sequence[str | int] = option("", "Of a .cu: threads of a block.", "X[,Y[,Z]]")
-    shared: str | int = option("", "Of a .cu: dynamic shared memory of a block.", "BYTES")
-    args: Texts = option((), "Of a .cu: one for each parameter, in order; see above.", "ARG", ("--arg",))
-    define: Texts = option((), "Of a .cu: a macro; repeat it.", "NAME[=VALUE]", ("-D", "--define"))
-    include: Texts = option((), "Of a .cu: where headers are; repeat it.", "FOLDER", ("-I", "--include"))
-    std: str = option("", "Of a .cu: c++17, c++20 …", "STANDARD")
-    nvcc_option: Texts = option((), "Of a .cu: goes to nvcc; repeat it.", "OPTION")
+    entry: str = option("", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
+    grid: str | Sequence[str | int] = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
+    block: str | Sequence[str | int] = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
+    shared: str | int = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
+    args: Texts = option((), "For a .cu: one per parameter, in order; see above.", "ARG", ("--arg",))
+    define: Texts = option((), "For a .cu: define a macro; repeatable.", "NAME[=VALUE]", ("-D", "--define"))
+    include: Texts = option((), "For a .cu: an include folder; repeatable.", "FOLDER", ("-I", "--include"))
+    std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
+    nvcc_option: Texts = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
 
     def described(self, problem: Mapping[str, int]) -> KernelDescription:
-        """Return the description that the options give, paths taken from the current folder. Raises UsageError."""
+        """Return the description, with paths relative to the current folder. Raises UsageError."""
         from ncu_swizzle.catalog import nvcc_options
 
         given = listed(self.define), listed(self.include), listed(self.nvcc_option)
@@ -67,13 +67,13 @@ class KernelOptions:
 
 @dataclass(frozen=True)
 class PairOptions(KernelOptions):
-    """The same, for a kernel that is compiled in two ways."""
+    """The same, for a kernel that is compiled twice with different options."""
 
-    before: Texts = option((), "Of a .cu: nvcc's options of the kernel before, as -DSWIZZLE=0.", "OPTIONS")
-    after: Texts = option((), "Of a .cu: those of the kernel after; both are profiled.", "OPTIONS")
+    before: Texts = option((), "For a .cu: nvcc options for the kernel before, such as -DSWIZZLE=0.", "OPTIONS")
+    after: Texts = option((), "For a .cu: nvcc options for the kernel after; both are profiled.", "OPTIONS")
 
     def described(self, problem: Mapping[str, int]) -> KernelDescription:
-        """Return the description that the options give, paths taken from the current folder. Raises UsageError."""
+        """Return the description, with paths relative to the current folder. Raises UsageError."""
         from ncu_swizzle.catalog import nvcc_options
 
         before, after = (nvcc_options.split(listed(texts), Path()) for texts in (self.before, self.after))
@@ -82,10 +82,10 @@ class PairOptions(KernelOptions):
 
 @dataclass(frozen=True)
 class CatalogOptions:
-    """Where kernels beside the shipped ones are described."""
+    """Where to find kernels other than the shipped ones."""
 
-    config: str = option("", "Kernels and families; default: the nearest ncu-swizzle.toml.", "FILE|none")
-    catalog: tuple[Path, ...] = option((), "Families of your own; repeat it.", "FOLDER")
+    config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
+    catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
 
 
 def _commas(sizes: str | Sequence[str | int]) -> str:

@@ -1,4 +1,4 @@
-"""A kernel of a ``.cu`` file as it was described, and the family that it makes."""
+"""A single kernel as its user describes it, on the command line or in ncu-swizzle.toml, and the family it becomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ncu_swizzle.files import read_bytes
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compile a kernel, by options of nvcc's that the others have not."""
+    """One way to compile a kernel: nvcc options that its other variants lack."""
 
     name: str
     options: tuple[str, ...] = ()
@@ -26,8 +26,8 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Spec:
-    """A kernel as it was described; nothing of it is checked yet. Expressions are over the problem's sizes."""
+class KernelSpec:
+    """A kernel as described, nothing checked yet. Expressions are over the problem's sizes."""
 
     name: str
     source: Path
@@ -49,28 +49,28 @@ class Spec:
     lesson: str = ""
 
 
-def family(spec: Spec) -> Family:
-    """Return the kernel's family, its variants the family's kernels. Raises UsageError, which says what is wrong."""
-    from ncu_swizzle.catalog import argument_syntax  # NumPy, which most commands can do without
+def family(spec: KernelSpec) -> Family:
+    """Return the kernel as a family whose kernels are its variants. Raises UsageError, which says what is wrong."""
+    from ncu_swizzle.catalog import argument_syntax  # needs NumPy, which most commands do not
 
     source = Path(os.path.normpath(spec.source.absolute()))
     if not source.is_file():
         raise BadFile(f"{spec.source} does not exist", "name the .cu file that holds the kernel")
     for name in (spec.name, *(variant.name for variant in spec.variants)):
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
-            raise UsageError(f"{name!r} is no name for a kernel", "begin it with a letter: [kernel.transpose]")
-    problem = {parameter.name: parameter.check(parameter.default) for parameter in spec.problem}
+            raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
+    problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
     for what, given in (("grid", spec.grid), ("block", spec.block)):
         if not given:
-            raise UsageError(f"{spec.name} has no {what}", f"--{what} 128,128, or {what} in ncu-swizzle.toml")
-        launch_limits.check(launch_limits.three(given, what), what, problem)
+            raise UsageError(f"{spec.name} has no {what}", f"add --{what} 128,128, or {what} in ncu-swizzle.toml")
+        launch_limits.refuse_bad_sizes(launch_limits.three(given, what), what, problem)
     if evaluate(spec.shared, problem) < 0:
-        raise UsageError(f"shared is {spec.shared}: no number of bytes", "--shared 49152")
-    entry = spec.entry or only(source, spec.options)
+        raise UsageError(f"shared is {spec.shared}, which is not a number of bytes", "--shared 49152")
+    entry = spec.entry or only_kernel(source, spec.options)
     variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
     return Family(
         name=spec.name,
-        title=spec.title or f"{spec.name} of {source.name}",
+        title=spec.title or f"{spec.name} in {source.name}",
         folder=source.parent,
         reference=spec.reference,
         flops=spec.flops,
@@ -81,14 +81,14 @@ def family(spec: Spec) -> Family:
         shared=spec.shared,
         compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
         headers=(),
-        arguments=argument_syntax.parse(spec.args, spec.args_folder, problem, spec.tolerance),
+        arguments=argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance),
         kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
         options=spec.options,
         standalone=True,
     )
 
 
-def _kernel(spec: Spec, entry: str, variant: Variant, first: Variant) -> Kernel:
+def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
     given = " ".join(variant.options)
     name = variant.name or spec.name
     return Kernel(
@@ -102,27 +102,31 @@ def _kernel(spec: Spec, entry: str, variant: Variant, first: Variant) -> Kernel:
     )
 
 
-def only(source: Path, given: Sequence[str]) -> str:
-    """Return the one kernel that a source declares, or else its headers; raise UsageError with all of them."""
+def only_kernel(source: Path, given: Sequence[str]) -> str:
+    """Return the only kernel that a source, or else its headers, declares; raise UsageError if there are several."""
     from ncu_swizzle.cubin import symbols
 
     if source.suffix in BINARIES:
         names = _compiled(source)
         if len(names) != 1:
-            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", "--kernel NAME says which")
+            raise UsageError(
+                f"{source.name} has {len(names)} kernels: {', '.join(names)}", "choose one with --kernel NAME"
+            )
         return names[0]
     texts = [text for _, text in includes.texts([source], includes.folders(given))]
-    own = symbols.declared(texts[0])
-    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared(text)))
+    own = symbols.declared_kernels(texts[0])
+    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
     if len(names) == 1:
         return names[0]
     if not names:
-        raise UsageError(f"{source.name} declares no __global__ function", "--kernel NAME, where a macro makes it")
+        raise UsageError(
+            f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
+        )
     raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", f"--kernel {names[0]}")
 
 
 def _compiled(source: Path) -> list[str]:
-    """Return the kernels of a cubin or of a PTX file, by their mangled names."""
+    """Return the mangled names of the kernels in a cubin or PTX file."""
     from ncu_swizzle.cubin.elf import Cubin
 
     data = read_bytes(source)

@@ -1,8 +1,8 @@
-"""What a project says of itself: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` of ``pyproject.toml``.
+"""A project's settings: ``ncu-swizzle.toml``, or ``[tool.ncu-swizzle]`` in ``pyproject.toml``.
 
-check                 the gate's limits, see gate/config.py
-catalog = ["kernels"] folders of families, beside the file
-[kernel.NAME]         a kernel of a .cu file, see userkernel.py
+check                 the gate's limits, see `gate.config`
+catalog = ["kernels"] folders of families, relative to the file
+[kernel.NAME]         a kernel in a .cu file, see `project_kernels`
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ from ncu_swizzle.files import read_toml
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
 KEYS = ("check", "catalog", "kernel")
 NONE = "none"
-HELP = "docs/ci.md describes [check], docs/your-kernels.md catalog and [kernel.NAME]"
+HELP = "docs/ci.md describes [check]; docs/your-kernels.md describes catalog and [kernel.NAME]"
 
 
 @dataclass(frozen=True)
 class Project:
-    """A file's content under its keys, and where they stand in it: "" or ``tool.ncu-swizzle.``."""
+    """A settings file: its content by key, and the prefix of the keys: "" or ``tool.ncu-swizzle.``."""
 
     file: Path
     content: Mapping[str, Any] = field(default_factory=dict)
     outer: str = ""
 
     def table(self, key: str) -> Mapping[str, Any]:
-        """Return the table under a key, empty where there is none; raise UsageError where it is no table."""
+        """Return the table under a key, empty if there is none; raise UsageError if it is not a table."""
         return table(self.content.get(key, {}), self.file, f"[{self.outer}{key}]")
 
     @property
     def catalog(self) -> tuple[Path, ...]:
-        """The folders of families; raises UsageError."""
+        """The folders of families. Raises UsageError."""
         folders = self.content.get("catalog", [])
         if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
             raise UsageError(
-                f"{self.file}: catalog is {folders!r}", 'give a list of folders beside the file: catalog = ["kernels"]'
+                f"{self.file}: catalog is {folders!r}",
+                'give a list of folders, relative to the file: catalog = ["kernels"]',
             )
         return tuple(self.file.parent / folder for folder in folders)
 
 
 def find(start: Path) -> Project | None:
-    """Return the nearest file that says something, in `start` or a folder above it."""
+    """Return the nearest settings file, in `start` or a folder above it."""
     for folder in (start, *start.parents):
         for name in (OWN, PROJECT):
-            if (folder / name).is_file() and (found := _read(folder / name, name == OWN)):
-                return found
+            if (folder / name).is_file() and (project := _read(folder / name, name == OWN)):
+                return project
     return None
 
 
 def read(file: Path) -> Project:
-    """Return what a file says that was asked for by name; raise BadFile where that is nothing."""
-    found = _read(file, file.name != PROJECT)
-    if found is None:
+    """Return the settings in a file; raise BadFile if it has none."""
+    project = _read(file, file.name != PROJECT)
+    if project is None:
         raise BadFile(f"{file} has no [tool.ncu-swizzle]", HELP)
-    return found
+    return project
 
 
-def asked(name: str, start: Path) -> Project | None:
-    """Return the file that an option names, none for "none", or the nearest one where it is empty."""
+def project_file(name: str, start: Path) -> Project | None:
+    """Return the settings file that --config names, None for "none", or the nearest one by default."""
     if name == NONE:
         return None
     return read(Path(name)) if name else find(start)
@@ -84,16 +85,16 @@ def _read(file: Path, own: bool) -> Project | None:
 
 
 def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:
-    """Return the content; raise UsageError where it is no table."""
+    """Return the content; raise UsageError if it is not a table."""
     if not isinstance(content, dict):
-        raise UsageError(f"{file}: {name} is no table", HELP)
+        raise UsageError(f"{file}: {name} is not a table", HELP)
     return content
 
 
-def refuse_others(content: Iterable[str], known: tuple[str, ...], origin: str) -> None:
-    """Raise UsageError where there are other keys than the known ones."""
+def refuse_others(content: Iterable[str], allowed: tuple[str, ...], origin: str) -> None:
+    """Raise UsageError for a key that is not allowed."""
     for name in content:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(known)}")
+            raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(allowed)}")

@@ -1,22 +1,22 @@
-"""The kernels that a project's ncu-swizzle.toml describes.
+"""The kernels described in a project's ncu-swizzle.toml.
 
 [kernel.transpose]
 source = "my.cu"
-entry = "transpose"                    # may be left away where the file has one kernel
+entry = "transpose"                    # optional if the file has one kernel
 problem = { n = 4096 }
 grid = "n//32, n//32"
 block = "32, 8"
 shared = 0                             # bytes of dynamic shared memory
-args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see arguments.py
+args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see `argument_syntax`
 defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
 nvcc = ["--use_fast_math"]
-reference = "reference.py:transpose"   # see expectation.py
+reference = "reference.py:transpose"   # see `launch.expected_output`
 tolerance = { y = 0.0 }
-bytes = "2 * 4 * n * n"                # or flops: what limits it, for ncu-swizzle run
+bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
 
-[kernel.transpose.variant.plain]       # called transpose-plain; the first is what the others are compared with
+[kernel.transpose.variant.plain]       # called transpose-plain; the first variant is the baseline of the others
 defines = { SWIZZLE = 0 }
 """
 
@@ -29,7 +29,7 @@ from typing import Any
 
 from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.catalog.kernel_spec import Spec, Variant
+from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
 from ncu_swizzle.errors import UsageError
 
@@ -40,48 +40,48 @@ KERNEL = (
 )  # fmt: skip
 
 
-def specs(found: Project) -> tuple[Spec, ...]:
-    """Return the kernels that a project describes; raise UsageError where an entry is wrong."""
-    return tuple(_spec(name, entry, found) for name, entry in found.table("kernel").items())
+def specs(project: Project) -> tuple[KernelSpec, ...]:
+    """Return the kernels that a project describes; raise UsageError for an invalid entry."""
+    return tuple(_spec(name, entry, project) for name, entry in project.table("kernel").items())
 
 
-def _spec(name: str, entry: Any, found: Project) -> Spec:
-    origin = f"{found.file.name} [{found.outer}kernel.{name}]"
-    folder = found.file.parent
-    own = table(entry, found.file, f"[{found.outer}kernel.{name}]")
-    refuse_others(own, KERNEL, origin)
-    if not isinstance(own.get("source"), str):
+def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
+    origin = f"{project.file.name} [{project.outer}kernel.{name}]"
+    folder = project.file.parent
+    fields = table(entry, project.file, f"[{project.outer}kernel.{name}]")
+    refuse_others(fields, KERNEL, origin)
+    if not isinstance(fields.get("source"), str):
         raise UsageError(f"{origin} names no source", 'add source = "my.cu"')
-    variants = table(own.get("variant", {}), found.file, f"[{found.outer}kernel.{name}.variant]")
-    return Spec(
+    variants = table(fields.get("variant", {}), project.file, f"[{project.outer}kernel.{name}.variant]")
+    return KernelSpec(
         name=name,
-        source=folder / own["source"],
-        entry=_text(own, "entry", origin),
-        problem=tuple(_parameter(size, value, origin) for size, value in _table(own, "problem", origin).items()),
-        grid=_sizes(own, "grid", origin),
-        block=_sizes(own, "block", origin),
-        shared=_text(own, "shared", origin) or "0",
-        args=_texts(own, "args", origin),
+        source=folder / fields["source"],
+        entry=_text(fields, "entry", origin),
+        problem=tuple(_parameter(size, value, origin) for size, value in _table(fields, "problem", origin).items()),
+        grid=_sizes(fields, "grid", origin),
+        block=_sizes(fields, "block", origin),
+        shared=_text(fields, "shared", origin) or "0",
+        args=_texts(fields, "args", origin),
         args_folder=folder,
-        options=_options(own, folder, origin),
-        reference=_reference(_text(own, "reference", origin), folder),
-        tolerance=_tolerances(own, origin),
-        flops=_text(own, "flops", origin) or "0",
-        bytes=_text(own, "bytes", origin) or "0",
-        compute_capability=_capability(_text(own, "compute_capability", origin), origin),
-        variants=tuple(_variant(name, which, one, found) for which, one in variants.items()),
-        title=_text(own, "title", origin),
-        lesson=_text(own, "lesson", origin),
+        options=_options(fields, folder, origin),
+        reference=_reference(_text(fields, "reference", origin), folder),
+        tolerance=_tolerances(fields, origin),
+        flops=_text(fields, "flops", origin) or "0",
+        bytes=_text(fields, "bytes", origin) or "0",
+        compute_capability=_capability(_text(fields, "compute_capability", origin), origin),
+        variants=tuple(_variant(name, which, variant, project) for which, variant in variants.items()),
+        title=_text(fields, "title", origin),
+        lesson=_text(fields, "lesson", origin),
     )
 
 
-def _variant(kernel: str, name: str, entry: Any, found: Project) -> Variant:
-    where = f"[{found.outer}kernel.{kernel}.variant.{name}]"
-    own = table(entry, found.file, where)
-    origin = f"{found.file.name} {where}"
-    refuse_others(own, VARIANT, origin)
-    title, lesson = _text(own, "title", origin), _text(own, "lesson", origin)
-    return Variant(f"{kernel}-{name}", _options(own, found.file.parent, origin), title, lesson)
+def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
+    header = f"[{project.outer}kernel.{kernel}.variant.{name}]"
+    fields = table(entry, project.file, header)
+    origin = f"{project.file.name} {header}"
+    refuse_others(fields, VARIANT, origin)
+    title, lesson = _text(fields, "title", origin), _text(fields, "lesson", origin)
+    return Variant(f"{kernel}-{name}", _options(fields, project.file.parent, origin), title, lesson)
 
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
@@ -93,23 +93,25 @@ def _parameter(name: str, value: Any, origin: str) -> Parameter:
         ) from error
 
 
-def _options(own: Mapping[str, Any], folder: Path, origin: str) -> tuple[str, ...]:
-    defined = [f"{name}={value}" for name, value in _table(own, "defines", origin).items()]
-    standard = _text(own, "std", origin)
-    return nvcc_options.options(defined, _texts(own, "include", origin), _texts(own, "nvcc", origin), standard, folder)
+def _options(fields: Mapping[str, Any], folder: Path, origin: str) -> tuple[str, ...]:
+    defined = [f"{name}={value}" for name, value in _table(fields, "defines", origin).items()]
+    standard = _text(fields, "std", origin)
+    return nvcc_options.options(
+        defined, _texts(fields, "include", origin), _texts(fields, "nvcc", origin), standard, folder
+    )
 
 
 def _reference(text: str, folder: Path) -> str:
-    """Return a reference with its file's whole path; one that is a module's name as it is."""
+    """Return a reference with its file's absolute path; a module's name is returned unchanged."""
     return str(folder.absolute() / text) if re.search(r"\.py(:\w+)?$", text) else text
 
 
-def _tolerances(own: Mapping[str, Any], origin: str) -> dict[str, float]:
-    found = _table(own, "tolerance", origin)
-    for name, value in found.items():
+def _tolerances(fields: Mapping[str, Any], origin: str) -> dict[str, float]:
+    tolerances = _table(fields, "tolerance", origin)
+    for name, value in tolerances.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise UsageError(f"{origin}: the tolerance of {name} is {value!r}", "tolerance = { y = 1e-5 }")
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in tolerances.items()}
 
 
 def _capability(text: str, origin: str) -> str:
@@ -118,26 +120,26 @@ def _capability(text: str, origin: str) -> str:
     return text or "0.0"
 
 
-def _text(own: Mapping[str, Any], key: str, origin: str) -> str:
-    value = own.get(key, "")
+def _text(fields: Mapping[str, Any], key: str, origin: str) -> str:
+    value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UsageError(f"{origin}: {key} is {value!r}", "write a text in quotes")
+        raise UsageError(f"{origin}: {key} is {value!r}", "write a string in quotes")
     return str(value)
 
 
-def _texts(own: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
-    value = own.get(key, [])
+def _texts(fields: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:
+    value = fields.get(key, [])
     if not isinstance(value, list) or not all(isinstance(part, str | int | float) for part in value):
-        raise UsageError(f"{origin}: {key} is {value!r}", 'write a list of texts: ["…", "…"]')
+        raise UsageError(f"{origin}: {key} is {value!r}", 'write a list of strings: ["…", "…"]')
     return tuple(map(str, value))
 
 
-def _table(own: Mapping[str, Any], key: str, origin: str) -> Mapping[str, Any]:
-    value = own.get(key, {})
+def _table(fields: Mapping[str, Any], key: str, origin: str) -> Mapping[str, Any]:
+    value = fields.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f"{origin}: {key} is {value!r}", f"write a table: {key} = {{ NAME = VALUE }}")
     return value
 
 
-def _sizes(own: Mapping[str, Any], key: str, origin: str) -> str | tuple[str, ...]:
-    return _texts(own, key, origin) if isinstance(own.get(key), list) else _text(own, key, origin)
+def _sizes(fields: Mapping[str, Any], key: str, origin: str) -> str | tuple[str, ...]:
+    return _texts(fields, key, origin) if isinstance(fields.get(key), list) else _text(fields, key, origin)

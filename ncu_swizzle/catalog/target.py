@@ -1,4 +1,4 @@
-"""What a name on the command line stands for, resolved once: a kernel, its family, and the whole problem."""
+"""What a name on the command line refers to, resolved once: a kernel, its family, and the complete problem."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Target:
 
     @property
     def compiled(self) -> bool:
-        """Whether it is a binary already: it can be emulated, not built and launched."""
+        """Whether it is a cubin or PTX file, which can be emulated but not built and launched."""
         return not self.kernel.library and self.source.suffix in BINARIES

@@ -1,6 +1,4 @@
-"""Kernels of users' own, beside those of the catalogue: a ``.cu`` file, described on the command line
-(`kernel_options`) or in ncu-swizzle.toml (`project_kernels`), and folders of families.
-"""
+"""The catalogue with the user's kernels in it: a ``.cu`` file, ncu-swizzle.toml, and folders of families."""
 
 from __future__ import annotations
 
@@ -13,22 +11,22 @@ from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernel
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import FILES, Family, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.catalog.kernel_spec import Spec
+from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import Project
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 
 
 def everything(folders: Sequence[Path] = (), config: str = "", start: Path | None = None) -> Catalog:
-    """Return the shipped catalogue, and beside it the families in the folders and those of the project.
+    """Return the shipped families, those in the folders, and those of the project.
 
-    `config` names the project's file, or none; by default it is the nearest one, from `start` (the current folder)
-    upwards. Raises BadCatalog, BadFile and UsageError.
+    `config` names the project's file, or "none"; the default is the nearest one, searching upwards from `start` (the
+    current folder). Raises BadCatalog, BadFile and UsageError.
     """
-    return _beside(folders, project.asked(config, start or Path.cwd()))
+    return _beside(folders, project.project_file(config, start or Path.cwd()))
 
 
 def _beside(folders: Sequence[Path], config: Project | None, without: Path | None = None) -> Catalog:
-    """Return the shipped and the user's kernels, but not the project's kernels of the file `without`."""
+    """Return the shipped and the user's kernels, except the project's kernels in the file `without`."""
     users = dict.fromkeys(folder.resolve() for folder in (*folders, *(config.catalog if config else ())))
     loaded = [family for folder in users for family in collection.load(folder).families if not family.shipped]
     own = []
@@ -38,7 +36,7 @@ def _beside(folders: Sequence[Path], config: Project | None, without: Path | Non
     return collection.merge([*collection.shipped().families, *loaded, *own])
 
 
-def _family(spec: Spec, config: Project) -> Family:
+def _family(spec: KernelSpec, config: Project) -> Family:
     try:
         return kernel_spec.family(spec)
     except NcuSwizzleError as error:
@@ -48,18 +46,17 @@ def _family(spec: Spec, config: Project) -> Family:
 def chosen(
     kernel: str, description: KernelDescription, folders: Sequence[Path] = (), config: str = ""
 ) -> tuple[Catalog, list[str]]:
-    """Return the catalogue and the names of the kernels that the command line means: one, or all of a .cu file's.
+    """Return the catalogue, and the names of the chosen kernels: one, or every variant of a .cu file's.
 
-    The file's own kernels win over others of their name. Raises UsageError if options are given that only a .cu file
-    takes.
+    The file's kernels win over others with the same name. Raises UsageError for options that only apply to a .cu file.
     """
     source = Path(kernel)
     if source.suffix not in FILES:
         if typed := description.typed:
             given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
-            raise UsageError(f"{given}, and {kernel} is none", f"ncu-swizzle profile my.cu {typed[0]} …")
+            raise UsageError(f"{given}, and {kernel} is not one", f"ncu-swizzle profile my.cu {typed[0]} …")
         return everything(folders, config), [kernel]
-    project_file = project.asked(config, source.absolute().parent)
+    project_file = project.project_file(config, source.absolute().parent)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
     catalog = Catalog((*_beside(folders, project_file, source).families, family))
     return catalog, [variant.name for variant in family.kernels]
@@ -68,16 +65,18 @@ def chosen(
 def chosen_together(
     kernels: Sequence[str], description: KernelDescription, folders: Sequence[Path] = (), config: str = ""
 ) -> tuple[Catalog, list[str]]:
-    """Return the catalogue and the names of several kernels, or of one .cu file's; see `chosen`."""
+    """Return the catalogue, and the names of several kernels or of one .cu file's; see `chosen`."""
     files = [kernel for kernel in kernels if kernel.endswith(FILES)]
     if files and len(kernels) > 1:
-        raise UsageError(f"{files[0]} is a file beside other kernels", "one .cu file, or kernels by their names")
+        raise UsageError(
+            f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
+        )
     catalog, names = chosen(kernels[0], description, folders, config)
     return catalog, names if files else list(kernels)
 
 
-def family_of(source: Path, description: KernelDescription, specs: Sequence[Spec]) -> Family:
-    """Return the family of a .cu file, as the command line describes it, and for the rest ncu-swizzle.toml.
+def family_of(source: Path, description: KernelDescription, specs: Sequence[KernelSpec]) -> Family:
+    """Return the family of a .cu file, described by the command line first and ncu-swizzle.toml second.
 
     `specs` are the project's kernels. Raises UsageError.
     """
@@ -85,15 +84,15 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Spec
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
     spec = _spec(source, description.entry, specs)
     if spec is None:
-        entry = description.entry or kernel_spec.only(source, description.options)
-        spec = Spec(entry, source, entry)
+        entry = description.entry or kernel_spec.only_kernel(source, description.options)
+        spec = KernelSpec(entry, source, entry)
     family = kernel_spec.family(_overridden(spec, description))
     compiled_twice = description.before or description.after
     return _before_and_after(family, description) if compiled_twice else family
 
 
-def _overridden(spec: Spec, description: KernelDescription) -> Spec:
-    """Return a spec with what the command line says instead."""
+def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
+    """Return the spec with the command line's values in place of its own."""
     sizes = {parameter.name: parameter for parameter in spec.problem}
     for name, size in description.problem.items():
         sizes[name] = replace(sizes[name], default=size) if name in sizes else Parameter(name, size)
@@ -111,7 +110,7 @@ def _overridden(spec: Spec, description: KernelDescription) -> Spec:
 
 
 def _before_and_after(family: Family, description: KernelDescription) -> Family:
-    """Return the family with two kernels alone: the same one, compiled in two ways."""
+    """Return the family with just two kernels: its first one, compiled in two ways."""
     ways = (("before", description.before), ("after", description.after))
     before, after = (
         replace(
@@ -125,11 +124,11 @@ def _before_and_after(family: Family, description: KernelDescription) -> Family:
         for way, given in ways
     )
     if before.options == after.options:
-        raise UsageError("before and after are compiled alike", "--before -DSWIZZLE=0 --after -DSWIZZLE=1")
+        raise UsageError("before and after are compiled identically", "--before -DSWIZZLE=0 --after -DSWIZZLE=1")
     return replace(family, kernels=(before, after))
 
 
-def _spec(source: Path, entry: str, specs: Sequence[Spec]) -> Spec | None:
+def _spec(source: Path, entry: str, specs: Sequence[KernelSpec]) -> KernelSpec | None:
     """Return the project's spec of the file's kernel; raise UsageError if it has several."""
     matching = [spec for spec in specs if _same(spec.source, source)]
     if entry:

@@ -1,4 +1,4 @@
-"""A command that takes a program after ``--``, beside its own arguments."""
+"""A command that takes a program after ``--``, in addition to its own arguments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ KEY = "ncu_swizzle.after_dashes"
 
 
 class WithProgram(TyperCommand):
-    """A command that keeps what follows the first ``--`` apart from its own arguments."""
+    """A command that separates what follows the first ``--`` from its own arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse what stands before ``--``; `after_dashes` returns the rest."""
+        """Parse what comes before ``--``; `after_dashes` returns the rest."""
         dashes = args.index("--") if "--" in args else len(args)
         ctx.meta[KEY] = tuple(args[dashes + 1 :])
         return super().parse_args(ctx, args[:dashes])

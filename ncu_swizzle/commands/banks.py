@@ -1,4 +1,4 @@
-"""``ncu-swizzle banks``: in which bank everything lies."""
+"""``ncu-swizzle banks``: draw which bank each element is in."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def banks(
     pad: options.PadOption = 0,
     access: options.AccessOption = None,
     show: Annotated[
-        Show, typer.Option(help="The banks; who is served together; addresses in binary; what lies where.")
+        Show, typer.Option(help="The banks; which lanes go together; addresses in bits; each element's place.")
     ] = Show.map,
-    row: Annotated[int | None, typer.Option(help="With --show bits: the cells of this row.")] = None,
-    request: Annotated[int | None, typer.Option(help="With --show phases: this request, not the worst.")] = None,
-    banks: Annotated[int, typer.Option(min=1, help="Other than 32: a toy memory of so many banks.")] = 32,
+    row: Annotated[int | None, typer.Option(help="With --show bits: only this row.")] = None,
+    request: Annotated[int | None, typer.Option(help="With --show phases: this request instead of the worst.")] = None,
+    banks: Annotated[int, typer.Option(min=1, help="Number of banks; other than 32 for a toy memory.")] = 32,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the maps as an HTML page.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the maps as an SVG picture.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the maps as data.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the maps as JSON.")] = False,
 ) -> None:
     """Draw the bank map of a layout, before and after a swizzle.
 
@@ -45,7 +45,7 @@ def banks(
     ncu-swizzle banks "(8,8):(8,1)" --swizzle bytes:3,2,3 --show bits
     ncu-swizzle banks transpose-plain
 
-    Counts are of wavefronts: ACTUAL/IDEAL, and * at the cells that conflict.
+    Counts are wavefronts, ACTUAL/IDEAL; * marks the cells that conflict.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import banks as maps

@@ -1,4 +1,4 @@
-"""``ncu-swizzle baseline``: what `check` holds later profiles against."""
+"""``ncu-swizzle baseline``: what `check` compares later profiles with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.ncu.options import Options
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
-FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The baseline; made to be committed.")]
+FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The baseline file, to be committed.")]
 
 
 @app.callback()
@@ -32,9 +32,9 @@ def save(
     request: Request,
     options: Options,
     file: FileOption = paths.BASELINE,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Drop what the file holds of other kernels.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Drop other kernels from the file.")] = False,
 ) -> None:
-    """Save profiles; several of one kernel tell how much its time varies."""
+    """Save profiles; several of one kernel show how much its time varies."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 

@@ -1,4 +1,4 @@
-"""``ncu-swizzle check``: the gate that stops a conflict from coming back."""
+"""``ncu-swizzle check``: the gate that keeps conflicts from coming back."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ def check(
     outputs: Outputs,
     request: Request,
     options: Options,
-    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal number.")] = [],  # noqa: B006 - typer takes a list as it is
-    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
+    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],
+    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],
     max_regression: Annotated[
-        list[str], typer.Option(metavar="[KERNEL:]PERCENT", help="Longer than the baseline, beyond noise.")
-    ] = [],  # noqa: B006
+        list[str], typer.Option(metavar="[KERNEL:]PERCENT", help="Slower than the baseline, beyond noise.")
+    ] = [],
     baseline: Annotated[
-        str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it is there.")
+        str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it exists.")
     ] = "",
     kernel_name: Annotated[
-        str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Judge only kernels of such a name.")
+        str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Check only kernels with this name.")
     ] = "",
     config: Annotated[
         str, typer.Option(metavar="FILE|none", help="Default: the nearest ncu-swizzle.toml or pyproject.toml.")
     ] = "",
     allow_recorded: Annotated[
-        bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Judge recorded figures too.")
+        bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Check recorded values too.")
     ] = None,
     catalog: Annotated[
-        list[Path], typer.Option("--catalog", metavar="FOLDER", help="Families of your own; repeat it.")
-    ] = [],  # noqa: B006
+        list[Path], typer.Option("--catalog", metavar="FOLDER", help="Your own families; repeatable.")
+    ] = [],
 ) -> None:
-    """Hold profiles against limits: exit code 0, 1 or 5.
+    """Check profiles against limits: exit code 0, 1 or 5.
 
     \b
     ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
     ncu-swizzle check mine.json --baseline ncu-swizzle-baseline.json --max-regression 5
 
-    KERNEL is a regular expression of the whole name, ACCESS one of LDS, LDSM, STS … or * for each.
-    Without it a limit is about all accesses together. The settings are in docs/ci.md.
+    KERNEL is a regular expression for the whole name; ACCESS is LDS, LDSM, STS …, or * for each.
+    Without ACCESS a limit applies to all accesses together. docs/ci.md describes the settings.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
-    asked = checking.CheckOptions(
+    query = checking.CheckOptions(
         tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog)
     )
     with output.progress() as progress:
-        verdict = checking.check(asked, with_options(request, options), progress)
+        verdict = checking.check(query, with_options(request, options), progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict)

@@ -21,22 +21,22 @@ from ncu_swizzle.ncu.options import Options
 def compare(
     profiles: Annotated[
         list[str],
-        typer.Argument(metavar="A [B …]", help="Kernels, .ncu-rep files, saved profiles or runs; before comes first."),
+        typer.Argument(metavar="A [B …]", help="Kernels, .ncu-rep files, saved profiles or runs; the baseline first."),
     ],
     selection: Selection,
     request: Request,
     formats: Formats,
     options: Options,
     sources: CatalogOptions,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML page there.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the HTML page to this file.")] = None,
 ) -> None:
     """Compare profiles, the first with the second.
 
-    Further ones stand beside them. The folder of a run stands for the kernel or
-    program that it was made for; alone, for everything in it.
+    Any others are shown alongside. A run's folder means the kernel or program
+    that it was made for; given alone, it means everything in it.
 
     Kernels of reports with several are paired by function, grid, block and order,
-    else by short name and order; --pair A=B says what belongs together.
+    else by short name and order; --pair A=B overrides that.
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.files import write_atomically

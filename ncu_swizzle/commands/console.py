@@ -1,4 +1,4 @@
-"""The console that commands print on. Apart because rich takes its time to load, and what is measured comes first."""
+"""The console that commands print to, in its own module because rich is slow to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rich.console import Console
 
 
 class Output(Console):
-    """A console that colours only what it is told to, and lets a reader that has gone (head, less) be no failure."""
+    """A console without automatic highlighting, which raises BrokenPipeError when the reader (head, less) exits."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False)

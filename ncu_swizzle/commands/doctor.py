@@ -1,4 +1,4 @@
-"""``ncu-swizzle doctor``: can this machine measure, and what to type where it cannot."""
+"""``ncu-swizzle doctor``: check whether this machine can measure, and say what to type if it cannot."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ncu_swizzle.commands import options
 
 def doctor(
     ncu: options.NcuOption = None,
-    trial: Annotated[bool, typer.Option(help="Profile a small kernel where nothing is in the way.")] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print the answers as data.")] = False,
+    trial: Annotated[bool, typer.Option(help="Profile a small kernel if all checks pass.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
-    """Say whether this machine can measure; exit code 3 if not.
+    """Check whether this machine can measure; exit code 3 if not.
 
-    Looks at the driver, the GPU, ncu, permissions, compilers, packages and the places that ncu writes to, and tries a
-    profile of one pass. Each answer says what to type.
+    Checks the driver, the GPU, ncu, permissions, compilers, packages and the folders that ncu writes to, and tries a
+    one-pass profile. Each answer says what to type.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.doctor import examination, page
     from ncu_swizzle.ncu.system import System
 
-    found = examination.examine(System(), ncu, examination.profile_once if trial else None)
+    diagnosis = examination.examine(System(), ncu, examination.profile_once if trial else None)
     if json:
-        sys.stdout.write(found.to_json())
+        sys.stdout.write(diagnosis.to_json())
     else:
-        page.show(found, Output())
-    if not found.able:
+        page.show(diagnosis, Output())
+    if not diagnosis.able:
         raise typer.Exit(3)

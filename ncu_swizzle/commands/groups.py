@@ -1,4 +1,4 @@
-"""Commands that take dataclasses: each field that is an `option` becomes one of the command line.
+"""Commands that take dataclasses: each field that is an `option` becomes a command-line option.
 
 @grouped
 def run(kernels: Kernels, request: Annotated[Request, Only("problem")], own: PairOptions) -> None: …
@@ -22,14 +22,14 @@ Command = Callable[..., None]
 
 
 class Only:
-    """The fields of a dataclass that a command takes, if it does not take all."""
+    """The fields of a dataclass that a command takes, if not all."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
 
 def grouped(command: Command) -> Command:
-    """Return the command as typer takes it, its parameters that are dataclasses spread into options."""
+    """Return the command for typer, with its dataclass parameters expanded into options."""
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[type, list[_Field]]] = {}
     parameters: list[inspect.Parameter] = []
@@ -54,7 +54,7 @@ def grouped(command: Command) -> Command:
 
 
 def sizes(texts: Sequence[str]) -> dict[str, int]:
-    """Return ``n=2048,m=64`` and repetitions as a dictionary."""
+    """Return texts such as ``n=2048,m=64`` as one dictionary."""
     values = {}
     for part in (part for text in texts for part in text.split(",") if part):
         name, equals, value = part.partition("=")
@@ -66,7 +66,7 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class _Field:
-    """A field that is an option: its default, and the type of one value."""
+    """A field that is an option: its default, and the type of a single value."""
 
     name: str
     described: Option
@@ -86,14 +86,14 @@ def _fields(kind: type, extras: Sequence[object]) -> list[_Field]:
         for field in dataclasses.fields(kind)
     }
     return [
-        _Field(name, described, defaults[name], _one(hints[name], described))
+        _Field(name, described, defaults[name], _value_type(hints[name], described))
         for name, described in options_of(kind).items()
         if name in only
     ]
 
 
-def _one(hint: Any, described: Option) -> type:
-    """Return the type of one value of a field; texts are what the command line has most of."""
+def _value_type(hint: Any, described: Option) -> type:
+    """Return the type of a single value of a field; str unless it is one of these."""
     if described.choices:
         return StrEnum("Choice", [(choice, choice) for choice in described.choices])  # type: ignore[return-value]
     plain = {bool: bool, int: int, float: float, Path | None: Path, tuple[Path, ...]: Path, tuple[int, ...]: int}
@@ -116,7 +116,7 @@ def _parameter(field: _Field) -> inspect.Parameter:
 
 
 def _parsed(field: _Field, value: Any) -> Any:
-    """Return what the field holds: the command line knows no tuples, dictionaries and empty choices."""
+    """Return a command-line value as the field's type: a tuple, a dictionary, or the default for no choice."""
     if isinstance(field.default, dict):
         return sizes(value)
     if field.several:

@@ -1,4 +1,4 @@
-"""``ncu-swizzle lint``: bank conflicts of sources, without a GPU."""
+"""``ncu-swizzle lint``: bank conflicts in sources, without a GPU."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     max_degree: Annotated[
-        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts of a line; default 1.")
-    ] = [],  # noqa: B006 - typer takes a list as it is
+        list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
+    ] = [],
 ) -> None:
-    """Name every line whose accesses conflict: exit code 0, 1 or 5.
+    """List every line whose accesses conflict: exit code 0, 1 or 5.
 
     \b
     ncu-swizzle lint kernels/attention
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
-    Kernels are compiled and emulated, one launch each; no GPU is needed.
+    Kernels are compiled and emulated, one launch each, without a GPU.
     """
     from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.commands.console import Output
@@ -45,9 +45,9 @@ def lint(
     from ncu_swizzle.gate.lint_inputs import LintOptions
 
     description = own.described(request.problem)
-    asked = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
+    query = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
     settings = EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
     with output.progress() as progress:
-        verdict = linting.lint(asked, settings, progress)
+        verdict = linting.lint(query, settings, progress)
     reporting.show(verdict, outputs, Output())
     reporting.conclude(verdict)

@@ -15,20 +15,20 @@ from ncu_swizzle.commands.groups import grouped
 @grouped
 def list_(
     sources: CatalogOptions,
-    json: Annotated[bool, typer.Option("--json", help="Print the catalogue as data.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as docs/catalog.md has it.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the catalogue as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print it as in docs/catalog.md.")] = False,
 ) -> None:
     """Show what can be profiled, and what was recorded."""
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import listing
 
-    found = user_kernels.everything(sources.catalog, sources.config)
+    kernels = user_kernels.everything(sources.catalog, sources.config)
     if json:
-        sys.stdout.write(json_.dumps(listing.data(found), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_.dumps(listing.data(kernels), indent=1, ensure_ascii=False) + "\n")
     elif markdown:
-        sys.stdout.write(listing.markdown(found))
+        sys.stdout.write(listing.markdown(kernels))
     else:
         console = Output()
-        for family in found.families:
+        for family in kernels.families:
             console.print(listing.table(family))

@@ -1,4 +1,4 @@
-"""Options that several commands share and that are no fields of a dataclass of theirs."""
+"""Options that several commands share and that are not fields of a dataclass."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def with_options(request: Request, options: Options, **more: Any) -> Request:
-    """Return the request with ncu's options; `more` are further fields of these."""
+    """Return the request with these ncu options; `more` overrides fields of theirs."""
     return replace(request, options=replace(options, **more))
 
 
 NcuOption = Annotated[Path | None, typer.Option("--ncu", metavar="PATH", help="The ncu to use.")]
 JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as data; - prints that alone.")
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as JSON; - prints only that.")
 ]
-DataOption = Annotated[bool, typer.Option("--json", help="Print everything as data.")]
+
 ProblemOption = Annotated[
-    list[str], typer.Option("--problem", metavar="NAME=SIZE", help="Problem size; repeat it or use commas.")
+    list[str], typer.Option("--problem", metavar="NAME=SIZE", help="Problem size; repeatable, or separate with commas.")
 ]
-ElementOption = Annotated[int, typer.Option("--elem", metavar="BYTES", help="Size of an element.")]
+ElementOption = Annotated[int, typer.Option("--elem", metavar="BYTES", help="Element size.")]
 SwizzleOption = Annotated[
     str | None,
     typer.Option(metavar="B,M,S", help="Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku."),
@@ -37,4 +37,4 @@ AccessOption = Annotated[
     str | None,
     typer.Option(metavar="ACCESS", help="row, row:16, rows:16, column, cp.async, ldmatrix, mma, OP@ROW,COLUMN, none."),
 ]
-ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressions in tid: threads of a block.")]
+ThreadsOption = Annotated[int, typer.Option(min=32, max=1024, help="For expressions in tid: threads per block.")]

@@ -1,4 +1,4 @@
-"""How the commands print: figures on stdout, everything else on stderr."""
+"""How commands print: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Bars:
-    """A bar per kernel, drawn from the first movement on: rich is loaded while ncu starts."""
+    """A bar per kernel, drawn on the first update, so that rich loads while ncu starts."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -52,7 +52,7 @@ class _Bars:
 
 @contextmanager
 def progress() -> Iterator[context.Progress]:
-    """Yield a function that moves a bar per kernel through ncu's replay passes, on stderr if it is a terminal."""
+    """Yield a callback that shows a progress bar per kernel on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda kernel, percent: None
         return
@@ -61,7 +61,7 @@ def progress() -> Iterator[context.Progress]:
 
 
 def show_sweep(sweep: Sweep, formats: Formats) -> None:
-    """Print a sweep's table, or the one format that was asked for on stdout; write the others."""
+    """Print a sweep's table, or the format requested on stdout; write the others."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.sweep import table, terminal
 
@@ -75,9 +75,9 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
 
 
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:
-    """Print the result as tables, or in the one format that was asked for on stdout; write the others.
+    """Print the result as tables, or in the format requested on stdout; write the others.
 
-    `written` are files that lie there already.
+    `written` are the files written before.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import csv_, json_, markdown, terminal
@@ -95,15 +95,15 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_findings(found: Sequence[findings.LaunchFindings], json: str | None) -> None:
-    """Print what the rules say, or write it as JSON; ``-`` for stdout and nothing else there."""
+def show_findings(shown: Sequence[findings.LaunchFindings], json: str | None) -> None:
+    """Print the findings of rules, or write them as JSON; ``-`` prints only that."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.pack import findings
     from ncu_swizzle.render import terminal_rules
 
     if json == "-":
-        sys.stdout.write(findings.to_json(found))
+        sys.stdout.write(findings.to_json(shown))
         return
     if json:
-        write_atomically(Path(json), findings.to_json(found).encode())
-    terminal_rules.show_findings(found, Output())
+        write_atomically(Path(json), findings.to_json(shown).encode())
+    terminal_rules.show_findings(shown, Output())

@@ -1,4 +1,4 @@
-"""``ncu-swizzle predict``: wavefronts without a GPU."""
+"""``ncu-swizzle predict``: compute wavefronts without a GPU."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def predict(
     request: Annotated[Request, Only("problem")],
     sources: CatalogOptions,
     op: Annotated[str | None, typer.Option(metavar="OP", help="For an expression or a CSV: ld.shared.b32 …")] = None,
-    active: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="Which lanes take part: lane < 8.")] = None,
+    active: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="The active lanes: lane < 8.")] = None,
     threads: options.ThreadsOption = 32,
-    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="With a layout: see suggest --help.")] = [],  # noqa: B006
-    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="The same; repeat them.")] = [],  # noqa: B006
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="With a layout: see suggest --help.")] = [],
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="The same, for reads; both repeatable.")] = [],
     elem: options.ElementOption = 4,
     swizzle: options.SwizzleOption = None,
     pad: options.PadOption = 0,
     profile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Compare with this report or saved profile, not the recording.")
+        str | None, typer.Option(metavar="FILE", help="Compare with this report or profile instead of the recording.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Compute the wavefronts of accesses, beside what ncu counted.
+    """Compute the wavefronts of accesses, next to ncu's counts.
 
     \b
     ncu-swizzle predict kernel1
@@ -38,7 +38,7 @@ def predict(
     ncu-swizzle predict "tid * 128" --op ld.shared.b32 --active "lane < 8"
     ncu-swizzle predict lanes.csv --op st.shared.v4.b32
 
-    A row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
+    Each row of a CSV file is a request: 32 byte addresses, empty for inactive lanes.
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output

@@ -1,4 +1,4 @@
-"""``ncu-swizzle profile``: what a kernel, or every kernel of a program, does to shared memory."""
+"""``ncu-swizzle profile``: measure the shared-memory accesses of a kernel, or of every kernel in a program."""
 
 from __future__ import annotations
 
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 
 KernelArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; none: the program after --."
-    ),
+    typer.Argument(metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; omit it for a program."),
 ]
 CountOption = Annotated[
-    int | None, typer.Option("--launch-count", "-c", min=1, help="As ncu's; of a program, 32 by default.")
+    int | None, typer.Option("--launch-count", "-c", min=1, help="As in ncu; default for a program: 32.")
 ]
 NcuArgsOption = Annotated[
-    list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other options of ncu's, as a shell would have them.")
+    list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other ncu options, quoted as for a shell.")
 ]
 
 
@@ -52,18 +50,18 @@ def profile(
     sources: CatalogOptions,
     kernel: KernelArgument = "",
     launch_count: CountOption = None,
-    ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
+    ncu_args: NcuArgsOption = [],
 ) -> None:
-    """Profile KERNEL beside its baseline, or a program; write data and an HTML page.
+    """Profile KERNEL and its baseline, or a program; write data and an HTML page.
 
     \b
     ncu-swizzle profile kernel2
-    ncu-swizzle profile kernel2 -- --sampling-interval 0    what follows goes to ncu
+    ncu-swizzle profile kernel2 -- --sampling-interval 0    after --: ncu options
     ncu-swizzle profile -- ./app --size 4096                a program's kernels
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
     ncu-swizzle profile --baseline swizzle-out/app -- ./app2
 
-    The options from --kernel-name to --pair are about programs. Kernels of two programs are paired by name, grid,
+    The options from --kernel-name to --pair apply to programs. Kernels of two programs are paired by name, grid,
     block and order.
 
     \b
@@ -75,7 +73,7 @@ def profile(
     \b
     ARG: x=float32[n,n]:FILL    a buffer; FILL is random, random%K, zeros, ones,
                                 arange, iota%K, a number, a .npy file, or out
-         h=int32[256]:zeros:out an output that is not poisoned with NaN before
+         h=int32[256]:zeros:out an output that starts as zeros, not NaN
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
     """
     if request.engine == AUTO:
@@ -96,8 +94,8 @@ def profile(
         result = _program(rest, measured, companions, destination, pairs)
     else:
         raise UsageError(
-            "there is nothing to profile: neither a kernel nor a program after --",
-            "ncu-swizzle profile kernel2, ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
+            "nothing to profile: give a kernel, or a program after --",
+            "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
     output.show(result, formats)
 
@@ -125,14 +123,14 @@ def _program(
 ) -> JobResult:
     from ncu_swizzle.jobs import profile_program
 
-    program = profile_program.Program(words, Path.cwd())
+    program = profile_program.UserProgram(words, Path.cwd())
     forced = pairs.forced()
     with output.progress() as progress:
         return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
 
 
 def _words(texts: list[str]) -> tuple[str, ...]:
-    """Return options that were given as a shell has them, as ncu gets them. Raises UsageError."""
+    """Return shell-quoted options split into words. Raises UsageError."""
     try:
         return tuple(word for text in texts for word in shlex.split(text))
     except ValueError as error:
@@ -140,30 +138,30 @@ def _words(texts: list[str]) -> tuple[str, ...]:
 
 
 def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
-    """Raise UsageError if filters for a program's launches came with a kernel, which has one launch.
+    """Raise UsageError if filters for a program's launches are given for a kernel, which has one launch.
 
-    A program without ``--`` before it is told from a kernel too.
+    Also catches a program without ``--`` before it.
     """
     from ncu_swizzle.catalog.family import FILES
 
     if Path(kernel).is_file() and Path(kernel).suffix not in FILES:
         raise UsageError(
-            f"{kernel} is a file and no kernel of the catalogue",
-            f"a program stands after --: ncu-swizzle profile -- {kernel}",
+            f"{kernel} is a file, not a kernel of the catalogue",
+            f"put -- before a program: ncu-swizzle profile -- {kernel}",
         )
     given = (*filters.given, *(["--pair"] if pairs.pair else []))
     if given:
         raise UsageError(
-            f"{', '.join(given)}: {kernel} is one kernel, there is nothing to choose",
-            "ncu-swizzle profile OPTIONS -- ./app is for programs; what follows -- after a kernel goes to ncu unchanged",
+            f"{', '.join(given)}: only for programs, and {kernel} is a single kernel",
+            "ncu-swizzle profile OPTIONS -- ./app profiles a program; after a kernel, -- passes options on to ncu",
         )
 
 
 def _refuse_companions(companions: Companions, request: Request) -> None:
-    """Raise UsageError if options about the catalogue came with a program."""
+    """Raise UsageError if options for catalogue kernels are given for a program."""
     given = {"--reference": companions.reference != AUTO, "--problem": bool(request.problem)}
-    if wrong := [option for option, is_given in given.items() if is_given]:
+    if misplaced := [option for option, is_given in given.items() if is_given]:
         raise UsageError(
-            f"{', '.join(wrong)}: a program is profiled unchanged, this is about kernels of the catalogue",
-            "the program's own arguments follow its name: ncu-swizzle profile -- ./app --size 4096",
+            f"{', '.join(misplaced)}: only for kernels of the catalogue, not for a program",
+            "put the program's own arguments after its name: ncu-swizzle profile -- ./app --size 4096",
         )

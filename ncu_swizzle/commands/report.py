@@ -1,4 +1,4 @@
-"""``ncu-swizzle report``: what was saved, shown again."""
+"""``ncu-swizzle report``: show saved profiles again."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from ncu_swizzle.commands.selection import Selection
 @grouped
 def report(
     saved: Annotated[
-        list[str], typer.Argument(metavar="SAVED…", help="Runs, saved profiles or .ncu-rep files; before comes first.")
+        list[str], typer.Argument(metavar="SAVED…", help="Runs, saved profiles or .ncu-rep files; the baseline first.")
     ],
     selection: Selection,
     formats: Formats,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The HTML page; default: in the run, or swizzle-out."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The HTML page; default: in the run's folder, or in swizzle-out."
+        ),
     ] = None,
 ) -> None:
     """Make a report of saved profiles; nothing is measured.
 
-    The same input gives the same bytes. One run's folder stands for all that is in it; of several, each stands for
-    the kernel that it was made for.
+    The same input gives the same bytes. A single run's folder means everything in it; of several, each means the
+    kernel that it was made for.
 
     \b
     ncu-swizzle report swizzle-out/kernel2

@@ -9,17 +9,17 @@ import typer
 
 from ncu_swizzle.commands import options
 
-app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: sections and rules of its own.")
+app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: its sections and rules.")
 
 DestOption = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Where; default: the user's Sections folder of each Nsight Compute found."),
+    typer.Option(metavar="FOLDER", help="Default: your Sections folder of each Nsight Compute installation."),
 ]
 
 
 @app.command("path")
 def path() -> None:
-    """Print the pack's folder: ncu --section-folder $(ncu-swizzle rules path)."""
+    """Print the pack's folder, for ncu --section-folder $(ncu-swizzle rules path)."""
     from ncu_swizzle import paths
 
     typer.echo(paths.rules())
@@ -37,23 +37,25 @@ def list_() -> None:
 
 @app.command("check")
 def check(ncu: options.NcuOption = None) -> None:
-    """Ask ncu whether it lists every section and rule of the pack."""
+    """Check that ncu lists every section and rule of the pack."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.errors import ProgramFailed
     from ncu_swizzle.ncu import installed
     from ncu_swizzle.pack import installation
     from ncu_swizzle.render import terminal_rules
 
-    found = installed.find(ncu)
-    listed = installation.check(found)
-    terminal_rules.show_listed(found, listed, Output())
-    if not all(item.found for item in listed):
-        raise ProgramFailed("ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: look there")
+    ncu_path = installed.find(ncu)
+    listed = installation.check(ncu_path)
+    terminal_rules.show_listed(ncu_path, listed, Output())
+    if not all(entry.found for entry in listed):
+        raise ProgramFailed(
+            "ncu does not list the whole pack", "ncu-swizzle rules path prints its folder: check the files there"
+        )
 
 
 @app.command("install")
 def install(dest: DestOption = None) -> None:
-    """Copy the pack to where ncu and ncu-ui look by themselves; never over a file of another origin."""
+    """Copy the pack to the folder that ncu and ncu-ui search; never overwrite other files."""
     from ncu_swizzle.pack import installation
 
     for folder in installation.destinations(dest):
@@ -63,7 +65,7 @@ def install(dest: DestOption = None) -> None:
 
 @app.command("uninstall")
 def uninstall(dest: DestOption = None) -> None:
-    """Remove what install wrote, and nothing else."""
+    """Remove only what install wrote."""
     from ncu_swizzle.errors import BadFile
     from ncu_swizzle.pack import installation
 
@@ -71,12 +73,12 @@ def uninstall(dest: DestOption = None) -> None:
         folder for folder in installation.destinations(dest) if dest or (folder / installation.MANIFEST).is_file()
     ]
     if not folders:
-        raise BadFile("the pack is not installed", "ncu-swizzle rules install installs it")
+        raise BadFile("the pack is not installed", "install it with ncu-swizzle rules install")
     for folder in folders:
         removed, kept = installation.uninstall(folder)
         typer.echo(f"{len(removed)} files removed from {folder}")
         for name in kept:
-            typer.echo(f"  kept, because it was changed: {name}")
+            typer.echo(f"  kept because it was changed: {name}")
 
 
 @app.command("apply")

@@ -1,4 +1,4 @@
-"""``ncu-swizzle run``: build, check and time, without ncu."""
+"""``ncu-swizzle run``: build, check and time kernels without ncu."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def run(
     request: Annotated[Request, Only("problem", "timeout_s")],
     own: PairOptions,
     sources: CatalogOptions,
-    reference: Annotated[bool, typer.Option(help="Time the library's kernel too, where PyTorch is installed.")] = True,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed samples of each kernel.")] = 15,
-    seed: Annotated[int | None, typer.Option(help="Of the random inputs; fresh ones by default.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as data.")] = False,
+    reference: Annotated[bool, typer.Option(help="Time the library's kernel too, if PyTorch is installed.")] = True,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed samples per kernel.")] = 15,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; default: a new one each time.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
 ) -> None:
-    """Build, check and time kernels, without ncu.
+    """Build, check and time kernels without ncu.
 
-    Outputs are checked against a reference in float64 before anything is timed; times are medians of CUDA events.
-    A .cu file is described as for ncu-swizzle profile; all its variants are timed.
+    Outputs are checked against a float64 reference before timing; times are medians, measured with CUDA events.
+    Describe a .cu file as for ncu-swizzle profile; all its variants are timed.
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output

@@ -1,4 +1,4 @@
-"""Which launches of reports with many kernels are looked at, and which belong together."""
+"""Select launches in reports with many kernels, and pair them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Launches that belong together whatever their names."""
+    """Launches to pair whatever their names."""
 
-    pair: tuple[str, ...] = option(
-        (), "Kernels that belong together: names, regex:EXPR or launch numbers.", "A=B", ("--pair",)
-    )
+    pair: tuple[str, ...] = option((), "Pair these kernels: names, regex:EXPR or launch numbers.", "A=B", ("--pair",))
 
     def forced(self) -> Sequence[Forced]:
         """Return the pairs; raise UsageError."""
@@ -29,15 +27,15 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Selection(Pairs):
-    """Of many launches, those of such names and numbers."""
+    """The launches with these names and numbers."""
 
     kernel_name: str = option(
-        "", "Of many kernels, only those of such a name.", "NAME|regex:EXPR", ("--kernel-name", "-k")
+        "", "Of many kernels, only those with this name.", "NAME|regex:EXPR", ("--kernel-name", "-k")
     )
     launch: tuple[int, ...] = option((), "Of many launches, only this number; repeatable.", "N", minimum=0)
 
     def choice(self) -> Choice:
-        """Return it as `pairing` takes it; raise UsageError."""
+        """Return the selection for `pairing`; raise UsageError."""
         from ncu_swizzle.profiles import pairing
 
         return pairing.Choice(self.kernel_name, self.launch, tuple(self.forced()))

@@ -1,4 +1,4 @@
-"""``ncu-swizzle suggest``: the cheapest mapping without conflicts."""
+"""``ncu-swizzle suggest``: find the cheapest mapping without conflicts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class CodeLanguage(StrEnum):
 
 def suggest(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, or a kernel of the catalogue.")],
-    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="What writes the tile; repeat it.")] = [],  # noqa: B006
-    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="What reads the tile; repeat it.")] = [],  # noqa: B006
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is read; repeatable.")] = [],
     elem: options.ElementOption = 4,
     threads: options.ThreadsOption = 32,
-    max_bytes: Annotated[int | None, typer.Option(min=0, help="At most so many more bytes per tile.")] = None,
-    tma: Annotated[bool, typer.Option("--tma", help="TMA has to be able to write it.")] = False,
-    copies: Annotated[int, typer.Option(min=1, help="How many such tiles a block has.")] = 1,
-    arch: Annotated[str, typer.Option(help="Whose shared memory: sm_80, sm_90 …")] = "sm_90",
-    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
+    max_bytes: Annotated[int | None, typer.Option(min=0, help="At most this many extra bytes per tile.")] = None,
+    tma: Annotated[bool, typer.Option("--tma", help="TMA must be able to write it.")] = False,
+    copies: Annotated[int, typer.Option(min=1, help="Number of such tiles per block.")] = 1,
+    arch: Annotated[str, typer.Option(help="The architecture: sm_80, sm_90 …")] = "sm_90",
+    problem: options.ProblemOption = [],
     code: Annotated[CodeLanguage, typer.Option(help="The code to print.")] = CodeLanguage.both,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as data.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Find the cheapest mapping that keeps all accesses free of conflicts.
 
@@ -40,12 +40,12 @@ def suggest(
     ncu-swizzle suggest transpose-plain
 
     \b
-    Accesses, writers and readers alike:
-      row, column       a request per row or column, one element a lane
-      row:16            16 bytes a lane; rows:16 goes on in the next row
-      cp.async          16 bytes a lane from global memory; cp.async:4
+    Accesses, for --write and --read:
+      row, column       a request per row or column, one element per lane
+      row:16            16 bytes per lane; rows:16 continues in the next row
+      cp.async          16 bytes per lane from global memory; cp.async:4
       ldmatrix, stmatrix, ldmatrix.x2.trans
-      mma               accumulators of mma.m16n8, two elements a lane
+      mma               accumulators of mma.m16n8, two elements per lane
       OP@ROW,COLUMN     such as ld.shared.b32@tid%32,tid/32 with --threads
     """
     from ncu_swizzle.commands.console import Output

@@ -1,4 +1,4 @@
-"""``ncu-swizzle sweep``: variants over sizes of their problem."""
+"""``ncu-swizzle sweep``: profile variants over problem sizes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def sweep(
     options: Options,
     sources: CatalogOptions,
     problem: Annotated[
-        list[str], typer.Option("--problem", metavar="NAME=SIZE,…", help="Sizes to try; several names: each with each.")
-    ] = [],  # noqa: B006 - typer takes a list as it is
+        list[str],
+        typer.Option("--problem", metavar="NAME=SIZE,…", help="Sizes to sweep; several names: all combinations."),
+    ] = [],
     variants: Annotated[
-        list[str], typer.Option(metavar="all|NAME,…", help="Of the family; all: all but the library's.")
-    ] = [],  # noqa: B006
+        list[str], typer.Option(metavar="all|NAME,…", help="Variants of the family; all: all but the library's.")
+    ] = [],
     resume: Annotated[
-        bool, typer.Option("--resume", help="Take over what an earlier start has finished, if nothing changed.")
+        bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,
 ) -> None:
     """Profile variants at several sizes: a table and charts.
@@ -40,8 +41,8 @@ def sweep(
     ncu-swizzle sweep gemm --problem n=1024,2048,4096 --variants all
     ncu-swizzle sweep kernel1 kernel2 --problem seq=1024,4096 --problem heads=8,16
 
-    Each finished point is kept at once; what fails is a row with its error, and the exit code is 4.
-    The speed-up is over the baseline variant at the same size.
+    Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
+    The speed-up is relative to the baseline variant at the same size.
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.sweep import plan, running

@@ -1,3 +1,3 @@
-"""What an ELF file of NVIDIA's says of its kernels: parameters, registers, symbols, line tables, constants.
-One reader opens the file; nothing here compiles or runs anything.
+"""Read cubins, NVIDIA's ELF files: kernels, their parameters, registers, symbols, line tables and constants.
+One function opens the file; nothing here compiles or runs anything.
 """

@@ -1,7 +1,7 @@
-"""Names of C++ functions as people read and write them: pure functions on texts, total on any text.
+"""C++ function names as people read and write them: pure functions that accept any string.
 
-A demangled name is ``RETURN NAMESPACE::FUNCTION<TEMPLATE ARGUMENTS>(PARAMETERS)``, as ncu and c++filt write it. A cubin
-has it mangled (Itanium C++ ABI); the C++ runtime translates it back.
+A demangled name is ``RETURN NAMESPACE::FUNCTION<TEMPLATE ARGUMENTS>(PARAMETERS)``, as ncu and c++filt print it. A cubin
+has mangled names (Itanium C++ ABI); the C++ runtime demangles them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPERATOR = re.compile(r"operator\s*(\(\)|\[\]|<<=?|>>=?|<=>|[-+*/%^&|~!=<>]=?|-
 
 
 def demangle(name: str) -> str:
-    """Return a C++ name as people write it, ``void ns::fn<32>(float*, int)``; any other name as it is."""
+    """Return a C++ name demangled, ``void ns::fn<32>(float*, int)``; any other name unchanged."""
     translate = _translator()
     return (translate(name) or name) if translate and name.startswith("_Z") else name
 
@@ -35,7 +35,7 @@ def demangle(name: str) -> str:
 def _translator() -> Callable[[str], str | None] | None:
     try:
         translate = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    except (OSError, AttributeError):  # then only plain names and mangled ones are found
+    except (OSError, AttributeError):  # then only plain and mangled names can be matched
         return None
     free = ctypes.CDLL(None).free
     free.argtypes, free.restype = [ctypes.c_void_p], None
@@ -52,28 +52,28 @@ def _translator() -> Callable[[str], str | None] | None:
     return call
 
 
-# ---------------------------------------------------------------------------------------------- for people to read
+# ---------------------------------------------------------------------------------------------- names to show
 
 
 def function(demangled: str) -> str:
-    """Return a function's own name: no namespace, template argument, parameter or return type.
+    """Return a function's bare name: no namespace, template arguments, parameters or return type.
 
-    A text without such a name is returned unchanged.
+    A string without such a name is returned unchanged.
     """
     return printable(_head(_last_part(demangled)).strip() or demangled.strip())
 
 
 def shorten(demangled: str, most: int = MOST) -> str:
-    """Return a function's name with its template arguments, without namespaces, in at most that many characters."""
+    """Return a function's name with its template arguments, without namespaces, in at most `most` characters."""
     plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(demangled)))).strip() or demangled.strip()
     short = printable(re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split())))
     return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
 
 
 def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
-    """Return a short name for each launched function, in their order; the launches of one function share it.
+    """Return a short name for each launched function, in order; launches of the same function share it.
 
-    Template arguments are only shown where instances of one template have to be told apart.
+    Template arguments are only shown if they are needed to tell instances of one template apart.
     """
     instances: dict[str, set[str]] = {}
     for name in demangled:
@@ -82,7 +82,7 @@ def distinct(demangled: Sequence[str], most: int = MOST) -> list[str]:
     taken: dict[str, list[str]] = {}
     for name, text in short.items():
         taken.setdefault(text, []).append(name)
-    for text, names in taken.items():  # still the same: cut at the same place, or overloads
+    for text, names in taken.items():  # still the same: truncated at the same place, or overloads
         for number, name in enumerate(names, start=1):
             short[name] = text if len(names) == 1 else f"{text} ({number})"
     return [short[name] for name in demangled]
@@ -92,16 +92,16 @@ def _among(name: str, instances: set[str], most: int) -> str:
     return shorten(name if len(instances) > 1 else function(name), most)
 
 
-# ---------------------------------------------------------------------------------------------- for kernels to be found
+# ---------------------------------------------------------------------------------------------- names to match
 
 
 def qualified(demangled: str) -> str:
-    """Return a name without what it returns and takes: ``ns::fn<32>``."""
+    """Return a name without return type and parameters: ``ns::fn<32>``."""
     return _signature(demangled)[0]
 
 
 def parameter_types(demangled: str) -> list[str] | None:
-    """Return the types of a function's parameters; None if the name does not tell, as that of a C function."""
+    """Return the types of a function's parameters; None if the name has none, like a C function's."""
     parameters = _signature(demangled)[1]
     if parameters is None:
         return None
@@ -109,15 +109,15 @@ def parameter_types(demangled: str) -> list[str] | None:
 
 
 def spaceless(name: str) -> str:
-    """Return a name for comparison: without spaces, and 32u as 32."""
+    """Return a name normalized for comparison: no spaces, and 32 for 32u."""
     return re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\s+", "", name))
 
 
-# ---------------------------------------------------------------------------------------------- reading a name
+# ---------------------------------------------------------------------------------------------- parsing a name
 
 
 def _signature(demangled: str) -> tuple[str, str | None]:
-    """Return the qualified name with its template arguments, and the text between the parameters' parentheses."""
+    """Return the qualified name with its template arguments, and the text of the parameter list."""
     text = re.sub(r"\s*\[clone [^]]*\]", "", demangled.strip())
     opening = next((index for index, letter in _top_level(text) if letter == "(" and index), len(text))
     spaces = [index for index, letter in _top_level(text[:opening].rstrip()) if letter == " "]
@@ -131,13 +131,13 @@ def _last_part(demangled: str) -> str:
 
 
 def _head(part: str) -> str:
-    """Return a part of a name without its brackets."""
+    """Return a part of a name up to its first bracket."""
     end = next((index for index, letter in _top_level(part) if letter in "<(" and index), len(part))
     return part[:end]
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """Split a text at a mark, but not within brackets."""
+    """Split a string at a mark, but not inside brackets."""
     parts, start = [], 0
     for index, _ in _top_level(text):
         if index >= start and text.startswith(mark, index):
@@ -147,10 +147,10 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def _top_level(text: str) -> Iterator[tuple[int, str]]:
-    """Yield index and letter of each character outside of all brackets, and of each outermost opening bracket.
+    """Yield index and letter of each character outside all brackets, and of each outermost opening bracket.
 
-    Brackets in an operator's name and around an unnamed namespace are letters. A bracket that is never closed counts
-    as opened, one that was never opened as a letter.
+    Brackets in operator names and around unnamed namespaces count as letters. An unclosed bracket stays open; a closing
+    bracket without an opening one is a letter.
     """
     letters = {index for match in _OPERATOR.finditer(text) for index in range(*match.span(1))}
     letters |= {index for match in _UNNAMED.finditer(text) for index in range(*match.span(1))}

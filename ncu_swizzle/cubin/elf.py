@@ -1,6 +1,6 @@
-"""What a cubin says of its kernels beside their code: parameters, registers, shared memory, constants, symbols.
+"""What a cubin holds about its kernels besides code: parameters, registers, shared memory, constants, symbols.
 
-The attributes are those that ``cuobjdump -elf`` prints from the sections ``.nv.info`` and ``.nv.info.<function>``.
+``cuobjdump -elf`` prints the attributes too, from the sections ``.nv.info`` and ``.nv.info.<function>``.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 MACHINE = "EM_CUDA"
 PARAMETER_BANK, MAX_THREADS, REQUIRED_THREADS, REGISTERS, CLUSTER = 0x0A, 0x05, 0x10, 0x2F, 0x3D
-RESERVED_FROM = 80  # ncu counts them for sm_80 and newer too
-FORMAT_SIZED = 4  # an attribute that is followed by its size in bytes; the others hold their value themselves
+RESERVED_FROM = 80  # ncu counts the reserved bytes from sm_80 on
+FORMAT_SIZED = 4  # an attribute followed by its size in bytes; the others hold their value in place
 PARAMETER = 0x17
-SIZE_SHIFT = 18  # of a parameter's size, in bytes, in its attribute's last word
+SIZE_SHIFT = 18  # of a parameter's size in bytes, in its attribute's last word
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
 @dataclass(frozen=True)
 class ParameterSlot:
-    """A parameter's place in the buffer of parameters, in bytes."""
+    """A parameter's offset and size in the parameter buffer, in bytes."""
 
     offset: int
     size: int
@@ -40,7 +40,7 @@ class ParameterSlot:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A name in a section: its offset there and its size, in bytes."""
+    """A symbol: its section, its offset in that section and its size, in bytes."""
 
     name: str
     section: str
@@ -50,7 +50,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Relocation:
-    """The address of `symbol` plus `addend` is to be written at `offset` of a section; `kind` is CUDA's number."""
+    """Write the address of `symbol` plus `addend` at `offset` in a section; `kind` is CUDA's relocation type."""
 
     offset: int
     symbol: str
@@ -60,32 +60,32 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Attributes:
-    """What is known of a kernel before it is launched; sizes in bytes."""
+    """A kernel's properties, known before launch; sizes in bytes."""
 
     parameters: tuple[ParameterSlot, ...]
-    parameter_offset: int  # of the buffer of parameters in constant bank 0
+    parameter_offset: int  # of the parameter buffer in constant bank 0
     parameter_bytes: int
     static_shared: int
     reserved_shared: int
     registers: int
-    max_threads: int  # of a block; 0 where there is no limit but the hardware's
-    required_block: tuple[int, ...]  # empty where any will do
-    cluster: tuple[int, ...]  # empty where there are none
+    max_threads: int  # per block; 0 if only the hardware limits them
+    required_block: tuple[int, ...]  # empty if any block is allowed
+    cluster: tuple[int, ...]  # empty without clusters
 
 
 def open_elf(data: bytes) -> ELFFile:
-    """Return an ELF file for reading; raise ELFError, or whatever a damaged one leads to. The only opener."""
+    """Open an ELF file; raise ELFError, or whatever else a damaged file causes. Nothing else opens one."""
     return ELFFile(io.BytesIO(data))
 
 
 class Cubin:
-    """A cubin, read once. `name` is what messages call it."""
+    """A cubin, read once. `name` is for messages."""
 
     def __init__(self, data: bytes, name: str) -> None:
-        """Raise BadFile where it is no cubin, DamagedFile where it cannot be read to its end."""
+        """Raise BadFile if it is not a cubin, DamagedFile if it is truncated or invalid."""
         self.data, self.name = data, name
         if data[:4] != b"\x7fELF":
-            raise BadFile(f"{name} is no cubin", AGAIN)
+            raise BadFile(f"{name} is not a cubin", AGAIN)
         try:
             self.elf = open_elf(data)
             if self.elf["e_machine"] != MACHINE:
@@ -96,14 +96,14 @@ class Cubin:
         except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
             raise self._damaged(error) from error
         if not self.kernels:
-            raise BadFile(f"{name} holds no kernel", "__global__ functions are what can be launched")
+            raise BadFile(f"{name} has no kernel", "only __global__ functions can be launched")
 
     def _damaged(self, error: Exception) -> DamagedFile:
         return DamagedFile(f"{self.name} is damaged: {error or type(error).__name__}", AGAIN)
 
     def _whole(self) -> None:
         end = max(s["sh_offset"] + s["sh_size"] for s in self.elf.iter_sections() if s["sh_type"] != "SHT_NOBITS")
-        for table in ("sh", "ph"):  # of sections and of segments
+        for table in ("sh", "ph"):  # section headers and program headers
             last = self.elf[f"e_{table}off"] + self.elf[f"e_{table}num"] * self.elf[f"e_{table}entsize"]
             end = max(end, last)
         if end > len(self.data):
@@ -112,7 +112,7 @@ class Cubin:
     def _table(self) -> SymbolTableSection:
         table = self.elf.get_section_by_name(".symtab")
         if not isinstance(table, SymbolTableSection):
-            raise ValueError("it has no table of symbols")
+            raise ValueError("it has no symbol table")
         return table
 
     def _symbols(self) -> Iterator[Symbol]:
@@ -122,32 +122,28 @@ class Cubin:
             yield Symbol(symbol.name, section, symbol["st_value"], symbol["st_size"])
 
     def _kernels(self) -> Iterator[str]:
-        # A kernel has a bank of constants of its own: its parameters lie there.
+        # Each kernel has its own constant bank, which holds its parameters.
         for symbol in self._table().iter_symbols():
             function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(symbol["st_shndx"], int)
             if function and self.section(f".nv.constant0.{symbol.name}") is not None:
                 yield symbol.name
 
     def section(self, name: str) -> bytes | None:
-        """Return a section's bytes, zeros where the file has none of them; None where there is no such section."""
-        found = self.elf.get_section_by_name(name)
-        if found is None:
+        """Return a section's bytes, zeros for one without file contents; None if there is no such section."""
+        section = self.elf.get_section_by_name(name)
+        if section is None:
             return None
-        return bytes(found["sh_size"]) if found["sh_type"] == "SHT_NOBITS" else bytes(found.data())
+        return bytes(section["sh_size"]) if section["sh_type"] == "SHT_NOBITS" else bytes(section.data())
 
     @cached_property
     def sm(self) -> int:
         """The architecture's number: 90 for sm_90."""
         flags: int = self.elf["e_flags"]
-        # Older files hold it in the lowest byte, those of ABI 8 in the one above it.
+        # Older files have it in the lowest byte, those of ABI 8 in the next one.
         return flags >> 8 & 0xFF if self.elf["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
 
-    @property
-    def arch(self) -> str:
-        return f"sm_{self.sm}"
-
     def attributes(self, kernel: str) -> Attributes:
-        """Return what is known of a kernel, by its symbol; raise DamagedFile."""
+        """Return the properties of the kernel with this symbol; raise DamagedFile."""
         try:
             return self._attributes(kernel)
         except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
@@ -158,7 +154,7 @@ class Cubin:
         values = dict(own)
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
         shared = len(self.section(f".nv.shared.{kernel}") or b"")
-        # From sm_90 on the section holds the driver's share, where it is there at all.
+        # From sm_90 on, the section, if there is one, includes the driver's share.
         reserved = RESERVED_BYTES if self.sm >= RESERVED_FROM else 0
         within = RESERVED_BYTES if self.sm >= 90 and shared else 0
         threads = _words(values.get(MAX_THREADS, b""))
@@ -175,33 +171,33 @@ class Cubin:
         )
 
     def _registers(self) -> dict[str, int]:
-        found = {}
+        counts = {}
         for attribute, value in _attribute_values(self.section(".nv.info") or b""):
             if attribute == REGISTERS:
                 index, count = struct.unpack("<II", value)
-                found[self.symbols[index].name] = count
-        return found
+                counts[self.symbols[index].name] = count
+        return counts
 
     def relocations(self, section: str) -> tuple[Relocation, ...]:
-        """Return the addresses that the loader would write into a section."""
-        found: list[Relocation] = []
+        """Return the relocations that the loader would apply to a section."""
+        relocations: list[Relocation] = []
         for prefix in (".rela", ".rel"):
             table: Any = self.elf.get_section_by_name(prefix + section)
             if isinstance(table, RelocationSection):
-                for one in table.iter_relocations():
-                    addend = one["r_addend"] if one.is_RELA() else 0
-                    name = self.symbols[one["r_info_sym"]].name
-                    found.append(Relocation(one["r_offset"], name, one["r_info_type"], addend))
-        return tuple(found)
+                for entry in table.iter_relocations():
+                    addend = entry["r_addend"] if entry.is_RELA() else 0
+                    name = self.symbols[entry["r_info_sym"]].name
+                    relocations.append(Relocation(entry["r_offset"], name, entry["r_info_type"], addend))
+        return tuple(relocations)
 
     def constants(self, kernel: str) -> Mapping[int, bytes]:
-        """Return the constant banks but for that of the parameters, which only a launch fills."""
-        found = {}
+        """Return the constant banks, except bank 0 with the parameters, which a launch fills."""
+        banks = {}
         for section in self.elf.iter_sections():
             match = re.fullmatch(rf"\.nv\.constant(\d+)(\.{re.escape(kernel)})?", section.name)
             if match and match[1] != "0":
-                found[int(match[1])] = bytes(section.data())
-        return found
+                banks[int(match[1])] = bytes(section.data())
+        return banks
 
 
 def _words(value: bytes) -> tuple[int, ...]:
@@ -216,7 +212,7 @@ def _product(numbers: tuple[int, ...]) -> int:
 
 
 def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the value of each attribute of a .nv.info section; raise struct.error if it is damaged."""
+    """Yield number and value of each attribute in a .nv.info section; raise struct.error if it is damaged."""
     at = 0
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
@@ -227,7 +223,7 @@ def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _slots(attributes: Sequence[tuple[int, bytes]]) -> tuple[ParameterSlot, ...]:
-    """Return the kernel's parameters in their order: one EIATTR_KPARAM_INFO each."""
+    """Return the kernel's parameters in order, from their EIATTR_KPARAM_INFO attributes."""
     slots = []
     for attribute, value in attributes:
         if attribute == PARAMETER:

@@ -1,9 +1,9 @@
-"""Where inlined code was called from, read from the cubin that a report carries.
+"""The call stack of inlined code, from the cubin's line table.
 
-``nvcc -lineinfo`` names for each instruction the line of the innermost inlined function: for an ``ldmatrix``, the
-helper that wraps the PTX, in every kernel the same. The call sites around it are in the cubin's line table too,
-as an extended opcode of NVIDIA's: it names, for the rows that follow, the row that they were inlined at.
-(Found by reading line tables beside ``nvdisasm --print-line-info-inline``; the tests hold the two together.)
+``nvcc -lineinfo`` maps each instruction to a line in the innermost inlined function: for an ``ldmatrix``, that is the
+helper around the PTX, the same in every kernel. The call sites are in the line table too, as an extended opcode of
+NVIDIA's: for the rows that follow, it names the row that they were inlined at. (Reverse-engineered from line tables
+and ``nvdisasm --print-line-info-inline``; tests compare the two.)
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row of a line table: from this offset into the function on, code comes from this location."""
+    """One row of a line table: code from this offset in the function on comes from this location."""
 
     offset: int
     location: Location
-    inlined_at: int  # number of the row of the call site, from 1; 0 for none
+    inlined_at: int  # row number of the call site, from 1; 0 for none
 
 
 @dataclass
 class LineTable:
-    """The rows of one function, in the order of their offsets."""
+    """The rows of one function, sorted by offset."""
 
     rows: list[TableRow] = field(default_factory=list)
-    numbered: list[TableRow] = field(default_factory=list)  # all rows of the unit, as `inlined_at` counts them
+    numbered: list[TableRow] = field(default_factory=list)  # all rows of the unit, numbered as in `inlined_at`
 
     def stack(self, offset: int) -> tuple[Location, ...]:
-        """Return the locations of the code at the offset, the innermost first; empty where there is none."""
+        """Return the locations of the code at the offset, innermost first; empty if there are none."""
         index = bisect_right(self.rows, offset, key=lambda row: row.offset) - 1
         stack: list[Location] = []
         row = self.rows[index] if index >= 0 else None
-        while row is not None and len(stack) <= len(self.numbered):  # a damaged table may go in circles
+        while row is not None and len(stack) <= len(self.numbered):  # a damaged table may have cycles
             stack.append(row.location)
             number = row.inlined_at
             row = self.numbered[number - 1] if 0 < number <= len(self.numbered) else None
@@ -54,7 +54,7 @@ class LineTable:
 
 
 def line_table(cubin: bytes, function: str) -> LineTable:
-    """Return the line table of the function (its mangled name); an empty one where the cubin has none."""
+    """Return the line table of the function (mangled name); empty if the cubin has none."""
     try:
         elf = open_elf(cubin)
         section = elf.get_section_by_name(".debug_line")
@@ -67,7 +67,7 @@ def line_table(cubin: bytes, function: str) -> LineTable:
 
 
 def _relocations(elf: ELFFile) -> dict[int, str]:
-    """Return which function's address goes where in .debug_line."""
+    """Return the function whose address is stored at each offset of .debug_line."""
     section = elf.get_section_by_name(".rela.debug_line") or elf.get_section_by_name(".rel.debug_line")
     if not isinstance(section, RelocationSection):
         return {}
@@ -90,13 +90,13 @@ class _Program:
         while self.position < len(self.data):
             self._unit()
         for table in self.tables.values():
-            table.rows.sort(key=lambda row: row.offset)  # stable: of equal offsets the last one holds
+            table.rows.sort(key=lambda row: row.offset)  # stable: the last row of equal offsets applies
         return self.tables
 
     def _unit(self) -> None:
         end = self._fixed(4) + self.position
         if self._fixed(2) > 4:
-            raise ValueError("a line table of DWARF 5")
+            raise ValueError("the line table is DWARF 5")
         program = self._fixed(4) + self.position
         self.minimum_length = self._fixed(1)
         self._fixed(1)  # default_is_stmt

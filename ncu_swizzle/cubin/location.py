@@ -1,4 +1,4 @@
-"""A line of a source."""
+"""A source line."""
 
 from __future__ import annotations
 

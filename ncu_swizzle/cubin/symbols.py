@@ -1,4 +1,4 @@
-"""The kernels in a cubin, by the names that people give them; and those that a source declares."""
+"""Find a kernel in a cubin by any spelling of its name, and the kernels that a source declares."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CALLED = re.compile(r"(\w+)\s*\(")
 
 
 def find(cubin: Cubin, wanted: str) -> str:
-    """Return the mangled name of the kernel called `wanted`; raise UnknownKernel, or UsageError if several are.
+    """Return the mangled name of the kernel called `wanted`; raise UnknownKernel, or UsageError if it is ambiguous.
 
-    `wanted` is mangled or demangled, with or without its parameters, namespace and template arguments; empty means
-    the only kernel.
+    `wanted` is mangled or demangled, with or without parameters, namespace and template arguments; empty means the
+    only kernel.
     """
     if not wanted:
-        return only(cubin)
+        return only_kernel(cubin)
     if wanted in cubin.kernels:
         return wanted
     named = {mangled: demangle(mangled) for mangled in cubin.kernels}
@@ -40,7 +40,7 @@ def find(cubin: Cubin, wanted: str) -> str:
             names = _listed(named[mangled] for mangled in matching)
             raise UsageError(
                 f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
-                f'name one of them whole: --kernel "{qualified(named[matching[0]])}"',
+                f'give the full name of one: --kernel "{qualified(named[matching[0]])}"',
             )
     raise UnknownKernel(
         f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}",
@@ -48,12 +48,12 @@ def find(cubin: Cubin, wanted: str) -> str:
     )
 
 
-def only(cubin: Cubin) -> str:
-    """Return the mangled name of the only kernel; raise UnknownKernel with the candidates if there are several."""
+def only_kernel(cubin: Cubin) -> str:
+    """Return the mangled name of the only kernel; raise UnknownKernel, with the candidates, if there are several."""
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
     names = ", ".join(qualified(demangle(kernel)) for kernel in cubin.kernels)
-    raise UnknownKernel(f"{cubin.name} holds {len(cubin.kernels)} kernels", f"--kernel with one of {names}")
+    raise UnknownKernel(f"{cubin.name} has {len(cubin.kernels)} kernels", f"--kernel with one of {names}")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -62,8 +62,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(shown[:MOST_LISTED]) + more
 
 
-def declared(text: str) -> list[str]:
-    """Return the names of the ``__global__`` functions that a source's text declares or defines, each once."""
+def declared_kernels(text: str) -> list[str]:
+    """Return the names of the ``__global__`` functions that a source text declares or defines, each once."""
     code = _COMMENT.sub(" ", text)
-    heads = (_CALLED.search(_ATTRIBUTE.sub(" ", found[1])) for found in _DECLARATION.finditer(code))
+    heads = (_CALLED.search(_ATTRIBUTE.sub(" ", match[1])) for match in _DECLARATION.finditer(code))
     return list(dict.fromkeys(head[1] for head in heads if head))

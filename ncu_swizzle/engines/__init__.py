@@ -1,3 +1,3 @@
-"""Where a Profile comes from: measured by ncu now, computed by the emulator, or recalled from a recording.
-One module per engine, and `obtain`, which goes to the right one.
+"""The sources of a Profile: measured by ncu now, computed by the emulator, or read from a recording.
+There is a module per engine, and `obtain` calls the right one.
 """

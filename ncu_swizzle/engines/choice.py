@@ -1,4 +1,4 @@
-"""Which engine a request means."""
+"""Choose the engine for a request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 
 
 def choose_engine(request: Request) -> Engine:
-    """Return the engine that was asked for, or for `auto` the best one here.
+    """Return the requested engine, or for `auto` the best one available.
 
-    That is ncu where there are a GPU, PyCUDA and ncu; else the emulated engine beside the recordings, if there is a
-    compiler; else the recordings alone.
+    That is ncu if there are a GPU, PyCUDA and ncu; else, if there is a compiler, the emulated engine with the
+    recordings; else the recordings alone.
     """
     if request.engine != "auto":
         return Engine(request.engine)
@@ -30,14 +30,14 @@ def choose_engine(request: Request) -> Engine:
 
 
 def engine_for(target: Target, request: Request) -> Engine:
-    """Return the engine for one kernel: a binary can be emulated, not built and launched."""
+    """Return the engine for one kernel: a cubin or PTX file can only be emulated."""
     if request.engine == "auto" and target.compiled:
-        return Engine(EMULATED, f"{target.kernel.file} is compiled already, only sources are built and launched")
+        return Engine(EMULATED, f"{target.kernel.file} is already compiled; only sources can be built and launched")
     return choose_engine(request)
 
 
 def _lacking(request: Request) -> str:
-    """Return why nothing can be measured here; empty where it can."""
+    """Return why ncu cannot measure here; empty if it can."""
     if reason := gpu.absent():
         return reason
     if importlib.util.find_spec("pycuda") is None:

@@ -1,4 +1,4 @@
-"""What every engine is handed along with its target: how profiles are made, where files go, who follows progress."""
+"""What every engine gets along with its target: the request, the output folder, and the progress callback."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ Percent = Callable[[float], None]
 
 
 def silent(name: str, percent: float) -> None:
-    """Follow no progress."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How profiles are to be made, as the command line says it."""
+    """How to make profiles, as given on the command line."""
 
     engine: str = option(
         "auto",
-        "Where numbers come from: ncu measures, emulated computes, recorded was measured; auto: the best.",
+        "Source of the numbers: measured by ncu, emulated, or recorded; auto: the best available.",
         choices=("auto", NCU, EMULATED, RECORDED),
     )
-    problem: Mapping[str, int] = option({}, "Problem size; repeat it or use commas.", "NAME=SIZE")
+    problem: Mapping[str, int] = option({}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE")
     options: Options = field(default_factory=Options)
     ncu: Path | None = option(None, "The ncu to use.", "PATH")
-    timeout_s: float = option(600.0, "Time limit of each program run.", "SECONDS", ("--timeout",), minimum=1)
-    nvcc: Path | None = option(None, "The compiler of --engine emulated to use.", "PATH")
-    exhaustive: bool = option(False, "Emulate every block, not one of each kind that can differ.")
+    timeout_s: float = option(600.0, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
+    nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
+    exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
 
 
 @dataclass(frozen=True)
 class Context:
-    """A request with its engine chosen, the folder that reports and facts go to, and who follows progress."""
+    """A request, the engine chosen for it, the folder for reports and facts, and the progress callback."""
 
     request: Request
     engine: Engine
@@ -45,5 +45,5 @@ class Context:
     progress: Progress = silent
 
     def percent_of(self, name: str) -> Percent:
-        """Return what takes the progress of one kernel or program, in percent."""
+        """Return the progress callback of one kernel or program, in percent."""
         return lambda percent: self.progress(name, percent)

@@ -1,7 +1,7 @@
-"""From a kernel and its problem to what the emulator runs: code with its constants, and a launch with its memory.
+"""From a kernel and its problem to the emulator's input: code with its constants, and a launch with its memory.
 
-Nothing is allocated: buffers get addresses such as cuMemAlloc would give, distinct and aligned to 512 bytes. What a
-buffer holds is known where the family says so (index arrays, lengths); random inputs are unknown.
+Nothing is allocated: buffers get addresses like those of cuMemAlloc, distinct and 512-byte aligned. A buffer's contents
+are known if the family defines them (index arrays, lengths); random inputs are unknown.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 
-HEAP = 0x7F00_0000_0000  # where buffers begin
-GLOBALS = 0x7E00_0000_0000  # where the module's own variables begin
-ALIGNMENT = 512  # bytes, of every buffer
-APART = 2 << 20  # bytes between the starts of two buffers at least: one is not taken for the other's end
+HEAP = 0x7F00_0000_0000  # address of the first buffer
+GLOBALS = 0x7E00_0000_0000  # address of the module's global variables
+ALIGNMENT = 512  # bytes, for every buffer
+APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
 GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 CONSTANT = "3"  # the bank of __constant__ variables
 POINTER = 8  # bytes
@@ -38,7 +38,7 @@ ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """One argument of a launch: a scalar's bytes, or a buffer of so many bytes, its content where it is known."""
+    """One argument of a launch: a scalar's bytes, or a buffer's size in bytes and its content, if known."""
 
     scalar: bytes = b""
     size: int = 0
@@ -53,47 +53,49 @@ class ArgumentValue:
 
 
 def code(cubin: Cubin, kernel: str, text: str) -> Code:
-    """Return a kernel's code, by its symbol, from the disassembler's text of its cubin."""
-    known = cubin.attributes(kernel)
+    """Return the code of a kernel, given its symbol and the disassembly of its cubin."""
+    attributes = cubin.attributes(kernel)
     return machine_code.from_disassembly(
         text,
         kernel,
         constants=_constants(cubin, kernel),
-        shared_bytes=_static_shared(cubin, known),
-        parameter_offset=known.parameter_offset,
-        parameter_bytes=known.parameter_bytes,
-        symbols={name: place for name, (place, _) in _globals(cubin).items()},
+        shared_bytes=_static_shared(cubin, attributes),
+        parameter_offset=attributes.parameter_offset,
+        parameter_bytes=attributes.parameter_bytes,
+        symbols={name: address for name, (address, _) in _globals(cubin).items()},
     )
 
 
-def _static_shared(cubin: Cubin, known: Attributes) -> int:
-    """Return the bytes of static shared memory, with what the system keeps for itself on sm_90 and newer."""
-    return known.static_shared + (capacity.RESERVED_BYTES if cubin.sm >= 90 else 0)
+def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
+    """Return the bytes of static shared memory, including those reserved by the system on sm_90 and newer."""
+    return attributes.static_shared + (capacity.RESERVED_BYTES if cubin.sm >= 90 else 0)
 
 
 def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
-    """Return the address and the size of each global variable of the module."""
-    found, start = {}, GLOBALS
+    """Return the address and size of each global variable in the module."""
+    variables, start = {}, GLOBALS
     for section in GLOBAL_SECTIONS:
         for symbol in cubin.symbols:
             if symbol.section == section and symbol.name:
-                found[symbol.name] = (start + symbol.offset, symbol.size)
+                variables[symbol.name] = (start + symbol.offset, symbol.size)
         start += APART + len(cubin.section(section) or b"")
-    return found
+    return variables
 
 
 def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
-    """Return the constant banks as the loader leaves them: with the addresses of what they point to."""
-    places = _globals(cubin)
-    found = {}
+    """Return the constant banks with relocations applied, as the loader leaves them."""
+    variables = _globals(cubin)
+    banks = {}
     for bank, content in cubin.constants(kernel).items():
         patched = bytearray(content)
         for section in (f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"):
-            for one in cubin.relocations(section):
-                if one.symbol in places:
-                    _write(patched, one.offset, places[one.symbol][0] + one.addend, one.kind)
-        found[bank] = bytes(patched)
-    return found
+            for relocation in cubin.relocations(section):
+                if relocation.symbol in variables:
+                    _write(
+                        patched, relocation.offset, variables[relocation.symbol][0] + relocation.addend, relocation.kind
+                    )
+        banks[bank] = bytes(patched)
+    return banks
 
 
 def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
@@ -103,11 +105,11 @@ def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
         word = address >> 32 if kind in HIGH_32 else address & 0xFFFFFFFF
         data[offset : offset + 4] = struct.pack("<I", word)
     else:
-        raise DamagedFile(f"a relocation of kind {kind} is not known", "compile the kernel with nvcc 12 or 13")
+        raise DamagedFile(f"unknown relocation type {kind}", "compile the kernel with nvcc 12 or 13")
 
 
 def initial(cubin: Cubin) -> dict[int, bytes]:
-    """Return the content of the module's initialised global variables, by address."""
+    """Return the content of the module's initialized global variables by address."""
     content = cubin.section(GLOBAL_SECTIONS[0])
     return {GLOBALS: content} if content else {}
 
@@ -122,24 +124,26 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     values = [_value(argument, problem) for argument in family.arguments]
     if not family.shipped:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.check(cubin, symbol, family.arguments, sizes)
+        argument_check.refuse_mismatch(cubin, symbol, family.arguments, sizes)
     return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
 
 
 def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
-    """Return the values of arguments as a caller has them: bytes of a scalar, or an array for a buffer."""
+    """Return the values of a caller's arguments: bytes for a scalar, an array for a buffer."""
     return [
-        ArgumentValue(scalar=one) if isinstance(one, bytes) else ArgumentValue(size=one.nbytes, content=one.tobytes())
-        for one in arguments
+        ArgumentValue(scalar=argument)
+        if isinstance(argument, bytes)
+        else ArgumentValue(size=argument.nbytes, content=argument.tobytes())
+        for argument in arguments
     ]
 
 
 def launch(
     cubin: Cubin, symbol: str, grid: Sequence[int], block: Sequence[int], shared: int, values: Sequence[ArgumentValue]
 ) -> Launch:
-    """Return a launch with its parameters laid out. Raises UsageError where CUDA would refuse it."""
-    known = cubin.attributes(symbol)
-    _check(known, symbol, grid, block, shared)
+    """Return a launch with its parameters laid out. Raises UsageError if CUDA would reject it."""
+    attributes = cubin.attributes(symbol)
+    _refuse_invalid(attributes, symbol, grid, block, shared)
     packed, memory = _packed(cubin, symbol, values)
     return Launch(
         grid=_three(grid),
@@ -147,7 +151,7 @@ def launch(
         shared_dynamic=shared,
         parameters=packed,
         memory={**initial(cubin), **memory},
-        cluster=_three(known.cluster) if any(known.cluster) else (1, 1, 1),
+        cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
     )
 
 
@@ -156,20 +160,20 @@ def _value(argument: Argument, problem: Problem) -> ArgumentValue:
         return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    # NumPy has no bfloat16 without another package; where only its size counts, none is needed.
+    # NumPy needs another package for bfloat16, but not for its size.
     itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
-    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.known(argument) else None
+    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.reproducible(argument) else None
     return ArgumentValue(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
-    """Return the parameters as the kernel finds them, and the memory whose content is known."""
-    sizes = [place.size for place in cubin.attributes(symbol).parameters]
+    """Return the parameter buffer, and the memory with known contents by address."""
+    sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
     given = [POINTER if value.buffer else len(value.scalar) for value in values]
     if sizes != given:
         raise UsageError(
-            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes, and was given {given}",
-            "name every parameter in the kernel's order; a pointer takes 8 bytes",
+            f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
+            "pass every parameter in the kernel's order; a pointer has 8 bytes",
         )
     memory: dict[int, bytes] = {}
     arguments = []
@@ -184,12 +188,12 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple
 
 
 def _addresses(values: Sequence[ArgumentValue]) -> Iterator[int]:
-    """Yield an address for each value; a scalar's means nothing."""
-    place = HEAP
+    """Yield an address for each value; a scalar's is meaningless."""
+    address = HEAP
     for value in values:
-        yield place
+        yield address
         if value.buffer:
-            place += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
+            address += -(-(value.size + APART) // ALIGNMENT) * ALIGNMENT
 
 
 def _three(sizes: Sequence[int]) -> Dim3:
@@ -197,38 +201,44 @@ def _three(sizes: Sequence[int]) -> Dim3:
     return int(x), int(y), int(z)
 
 
-def _check(known: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
+def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], block: Sequence[int], shared: int) -> None:
     limits: tuple[tuple[str, Sequence[int], Sequence[int]], ...] = (
         ("grid", grid, launch_limits.MOST_GRID),
         ("block", block, launch_limits.MOST_BLOCK),
     )
     for what, sizes, most in limits:
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
-            raise UsageError(f"a {what} of {_by(sizes)}", f"--{what} with one to three sizes, at most {_by(most)}")
-    if known.required_block and _three(block) != _three(known.required_block):
-        raise UsageError(f"{name} was compiled for blocks of {_by(known.required_block)}", "launch it so")
-    threads = known.max_threads or capacity.MOST_THREADS
-    launch_limits.refuse(name, block, shared, launch_limits.Limits(threads, MOST_SHARED, known.static_shared))
+            raise UsageError(
+                f"{what} {_by(sizes)} is not valid", f"give --{what} one to three sizes, at most {_by(most)}"
+            )
+    if attributes.required_block and _three(block) != _three(attributes.required_block):
+        raise UsageError(
+            f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it with that block"
+        )
+    threads = attributes.max_threads or capacity.MOST_THREADS
+    launch_limits.refuse_oversized(
+        name, block, shared, launch_limits.Limits(threads, MOST_SHARED, attributes.static_shared)
+    )
 
 
 def _by(sizes: Sequence[int]) -> str:
     return "x".join(map(str, sizes))
 
 
-def metrics(launch: Launch, known: Attributes) -> Mapping[str, tuple[int, str]]:
-    """Return what ncu says of a launch, under its names and in its units, as far as it can be computed."""
+def metrics(launch: Launch, attributes: Attributes) -> Mapping[str, tuple[int, str]]:
+    """Return ncu's launch metrics, with its names and units, as far as they can be computed."""
     sizes = {f"launch__{what}_dim_{axis}": size
              for what, dims in (("grid", launch.grid), ("block", launch.block))
              for axis, size in zip("xyz", dims, strict=True)}  # fmt: skip
     blocks, threads = math.prod(launch.grid), math.prod(launch.block)
-    found = {name: (size, "block" if "block_dim" in name else "") for name, size in sizes.items()}
+    dimensions = {name: (size, "block" if "block_dim" in name else "") for name, size in sizes.items()}
     return {
-        **found,
+        **dimensions,
         "launch__grid_size": (blocks, ""),
         "launch__block_size": (threads, ""),
         "launch__thread_count": (blocks * threads, "thread"),
-        "launch__registers_per_thread": (known.registers, "register/thread"),
-        "launch__shared_mem_per_block_static": (known.static_shared, "byte/block"),
+        "launch__registers_per_thread": (attributes.registers, "register/thread"),
+        "launch__shared_mem_per_block_static": (attributes.static_shared, "byte/block"),
         "launch__shared_mem_per_block_dynamic": (launch.shared_dynamic, "byte/block"),
-        "launch__shared_mem_per_block_driver": (known.reserved_shared, "byte/block"),
+        "launch__shared_mem_per_block_driver": (attributes.reserved_shared, "byte/block"),
     }

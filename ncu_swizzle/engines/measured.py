@@ -1,4 +1,4 @@
-"""Measured now: one launch under ncu, or kernels timed without it, in a process of its own (`launch`)."""
+"""Measured now: one launch under ncu, or kernels timed without it, in a separate process (`launch`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ncu_swizzle.profiles.model import Profile
 
 
 def measure(target: Target, context: Context) -> Profile:
-    """Profile one launch under ncu, after its output was checked in the same process; leave report and facts."""
+    """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
     program = launch_command(target.family, [target.kernel], target.problem, "profile", facts.name)
@@ -63,7 +63,7 @@ def time_together(
         raise error
     if outcome.status:
         raise ProgramFailed(
-            f"the program ended with status {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            f"the program exited with status {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
             "run it under compute-sanitizer",
         )
     content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
@@ -88,19 +88,19 @@ def _description(family: Family) -> str:
 
 
 def _describe(family: Family, folder: Path) -> None:
-    """Write a family that is in no catalogue into the folder that the child runs in."""
+    """Write a family that is in no catalogue to the folder that the child runs in."""
     if family.standalone:
         family_json.write(family, folder / _description(family))
 
 
 def _python() -> str:
-    # The short name if it means the same: the command line is kept in the report and shown.
+    # The short name if it is the same program: the report shows the command line.
     name = Path(sys.executable).name
     return name if shutil.which(name) == sys.executable else sys.executable
 
 
 def _reported(facts: Path) -> NcuSwizzleError | None:
-    """Return the error that the child wrote into its facts, which says more than what ncu makes of it."""
+    """Return the error in the child's facts, which says more than ncu's."""
     try:
         error = json.loads(facts.read_text(encoding="utf-8"))["error"]
     except (OSError, ValueError, KeyError):

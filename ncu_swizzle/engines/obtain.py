@@ -1,4 +1,4 @@
-"""From a target to its Profile, by the engine that the context names."""
+"""From a target to its Profile, by the context's engine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ncu_swizzle.profiles.model import Profile
 def obtain(target: Target, context: Context) -> Profile:
     """Return the kernel's profile and leave its report and facts, or its cubin, in the folder."""
     if context.engine.name == EMULATED:
-        from ncu_swizzle.engines.computed import compute  # NumPy's emulator, which the other engines do without
+        from ncu_swizzle.engines.computed import compute  # the NumPy emulator, which the other engines do not need
 
         return compute(target, context)
     if target.compiled:
-        raise UsageError(f"{target.kernel.file} is compiled already: it can only be emulated", "--engine emulated")
+        raise UsageError(f"{target.kernel.file} is already compiled: it can only be emulated", "--engine emulated")
     if context.engine.name == RECORDED:
         from ncu_swizzle.engines.recorded import recall
 

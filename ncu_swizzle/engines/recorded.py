@@ -1,4 +1,4 @@
-"""Recalled: what was recorded of a shipped kernel on another machine."""
+"""Recorded: the profile of a shipped kernel from another machine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ncu_swizzle.texts import in_words
 
 
 def recall(target: Target, folder: Path) -> Profile:
-    """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking if none fits."""
+    """Return the recorded profile and copy its files to the folder; raise EnvironmentLacking if none matches."""
     from ncu_swizzle.ncurep import reader
 
     report = _recording(target)
     if report is None:
         raise EnvironmentLacking(
-            f"{target.name} was not recorded, and there is nothing here to measure it with",
+            f"{target.name} was not recorded, and cannot be measured here",
             "ncu-swizzle list shows what was recorded",
         )
     profile = reader.read(report)[0]
     if dict(profile.problem) != target.problem:
         raise EnvironmentLacking(
             f"{target.name} was recorded at {in_words(profile.problem)}, not at {in_words(target.problem)}",
-            "leave --problem away, or measure on a machine with a GPU and ncu",
+            "leave out --problem, or measure on a machine with a GPU and ncu",
         )
     for file in (report, launch_facts.facts_path(report)):
         shutil.copy(file, folder)
@@ -35,11 +35,11 @@ def recall(target: Target, folder: Path) -> Profile:
 
 
 def is_recorded(target: Target) -> bool:
-    """Whether there is a recording of this kernel at this size."""
+    """Return whether there is a recording of this kernel at this size."""
     report = _recording(target)
     return report is not None and dict(launch_facts.Facts.beside(report).content.get("problem", {})) == target.problem
 
 
 def _recording(target: Target) -> Path | None:
-    """Return the recorded report of a shipped kernel; None for anybody else's, whatever it is called."""
+    """Return the recorded report of a shipped kernel; None for a user's, whatever its name."""
     return paths.recording(target.family.name, target.name) if target.family.shipped else None

@@ -1,4 +1,4 @@
-"""The rule pack on finished reports."""
+"""Apply the rule pack to finished reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside the kernel or program that is profiled."""
+"""The profiles shown next to that of a kernel or program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NONE, AUTO = "none", "auto"
 
 @dataclass(frozen=True)
 class Companions:
-    """A baseline before it and a reference after it: a kernel, a file, a run, "none", or "auto"."""
+    """A baseline and a reference, each a kernel, a file, a run, "none", or "auto"."""
 
-    baseline: str = option(AUTO, "What to compare with; auto: what the catalogue names.", "NAME|FILE|RUN|none")
-    reference: str = option(AUTO, "A third column; auto: the library's kernel, if it is there.", "NAME|FILE|none")
+    baseline: str = option(AUTO, "What to compare with; auto: the catalogue's baseline.", "NAME|FILE|RUN|none")
+    reference: str = option(AUTO, "A third column; auto: the library's kernel, if available.", "NAME|FILE|none")

@@ -1,4 +1,4 @@
-"""Compare anything with anything: kernels, reports, saved profiles, runs."""
+"""Compare kernels, reports, saved profiles and runs with each other."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def compare_all(
     progress: Progress = silent,
     choice: Choice = EVERYTHING,
 ) -> JobResult:
-    """Compare kernels, reports, saved profiles and runs, the one before first; nothing is kept.
+    """Compare kernels, reports, saved profiles and runs, the baseline first; nothing is saved.
 
-    If an entry has several launches, those that belong together are compared, see `pairing`.
+    If entries have several launches, matching ones are compared, see `pairing`.
     """
     engine = choose_engine(request)
     if _is_one_run(texts):
@@ -41,7 +41,7 @@ def compare_all(
 
 
 def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
-    """Lay out what was saved: runs, profiles, reports, the one before first. Raises BadFile for a mere name."""
+    """Compare saved runs, profiles and reports, the baseline first. Raises BadFile for a name that is not a file."""
     for text in texts:
         if not Path(text).exists():
             raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
@@ -49,19 +49,19 @@ def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
         result = _of_run(Path(texts[0]), Engine(""), choice)
     else:
         result = _result([saved_profiles(Path(text)) for text in texts], texts, Engine(""), choice)
-    engines = sorted({one.engine for comparison in result.comparisons for one in comparison.profiles})
+    engines = sorted({profile.engine for comparison in result.comparisons for profile in comparison.profiles})
     return replace(result, engine=Engine(" and ".join(engines)))
 
 
 def page_of(texts: Sequence[str]) -> Path:
-    """Return where the page of saved entries belongs: in the one run's folder, else in swizzle-out."""
+    """Return the default path for a page of saved entries: in the folder of a single run, else in swizzle-out."""
     return (Path(texts[0]) if _is_one_run(texts) else run_folder.DEFAULT) / run_folder.REPORT
 
 
 def arrange(
     reports: Sequence[Sequence[Profile]], texts: Sequence[str], pairs: Sequence[Forced] = ()
 ) -> tuple[Sequence[Row], tuple[str, ...]]:
-    """Return which launches belong together, and what to call the reports: nothing if each has one launch."""
+    """Return rows of matching launches, and the reports' names, empty if each report has just one launch."""
     if all(len(report) == 1 for report in reports):
         return [tuple(profile for report in reports for profile in report)], ()
     return pairing.rows(reports, pairs), many_launches.columns(texts)
@@ -77,7 +77,7 @@ def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: 
 
 
 def _of_run(folder: Path, engine: Engine, choice: Choice) -> JobResult:
-    """Return everything in a run: a catalogue kernel's profiles side by side, or a program's launches."""
+    """Return everything in a run: a kernel's profiles side by side, or a program's launches."""
     run = run_folder.load(folder)
     if not run.rows:
         return _laid_out([tuple(choice.chosen(run.profiles))], (), many_launches.columns([str(folder)]), engine)

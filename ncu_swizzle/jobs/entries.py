@@ -1,4 +1,4 @@
-"""What the entries of a command line stand for: kernels, reports, saved profiles, runs."""
+"""Resolve command-line entries: kernels, reports, saved profiles, runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Entry = Target | Path
 
 
 def find(catalog: Catalog, text: str, request: Request) -> Entry:
-    """Return what an entry means: a user's own kernel, a run's folder, a file, or else a kernel by its name.
+    """Return what an entry refers to: a user's kernel, a run's folder, a file, or else a kernel by name.
 
-    A user's kernel wins over a folder of its name, which ``./name`` means. Raises BadFile, UnknownKernel, BadProblem.
+    A user's kernel wins over a folder of the same name; ``./name`` is the folder. Raises BadFile, UnknownKernel,
+    BadProblem.
     """
     path = Path(text)
     if any(kernel.name == text and not family.shipped for family, kernel in catalog):
@@ -36,14 +37,14 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
 
 
 def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
-    """Return an entry's profiles; a run stands for the kernel that it was made for, or its program's launches."""
+    """Return an entry's profiles; a run gives those of the kernel it was made for, or of its program's launches."""
     if isinstance(entry, Target):
         return (obtain(entry, context),)
     return saved_profiles(entry)
 
 
 def saved_profiles(path: Path) -> Sequence[Profile]:
-    """Return what a run's folder, a saved profile or a report holds; raise BadFile or DamagedFile."""
+    """Return the profiles in a run's folder, a saved profile or a report; raise BadFile or DamagedFile."""
     if path.is_dir():
         return run_folder.load(path).subjects
     if path.suffix == ".json":
@@ -56,7 +57,7 @@ def saved_profiles(path: Path) -> Sequence[Profile]:
 def gather(
     catalog: Catalog, texts: Sequence[str], request: Request, engine: Engine, progress: Progress = silent
 ) -> list[Profile]:
-    """Return the profiles that all entries stand for; reports that are made on the way are not kept."""
+    """Return the profiles of all entries; reports made on the way are not kept."""
     entries = [find(catalog, text, request) for text in texts]
     with tempfile.TemporaryDirectory() as folder:
         context = Context(request, engine, Path(folder), progress)

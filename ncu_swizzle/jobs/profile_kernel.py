@@ -1,4 +1,4 @@
-"""The main job: profile a kernel beside its baseline and its reference, compare, and keep all of it."""
+"""The main job: profile a kernel with its baseline and its reference, compare them, and save everything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ncu_swizzle.profiles.result import JobResult
 
 @dataclass(frozen=True)
 class Lineup:
-    """What stands side by side, the one before first; `optional` is the one that nobody asked for by name."""
+    """The entries to compare, the baseline first; `optional` is one added automatically, which may fail."""
 
     entries: tuple[Entry, ...]
     optional: Entry | None = None
@@ -40,10 +40,10 @@ def profile(
     destination: Destination = Destination(),
     progress: Progress = silent,
 ) -> JobResult:
-    """Profile a kernel, its baseline before it and its reference after it, into one run's folder.
+    """Profile a baseline, a kernel and a reference, in this order, into the folder of one run.
 
-    A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": what the catalogue names, the
-    reference only if it can be had.
+    A companion is a kernel, a file (.ncu-rep or saved profile), "none", or "auto": the catalogue's baseline, and the
+    library's kernel if it is available.
     """
     run_folder.refuse_to_overwrite(destination)
     engine = engine_for(target, request)
@@ -75,7 +75,7 @@ def _companion(catalog: Catalog, given: str, usual: str, request: Request) -> li
 
 
 def _library(target: Target, engine: Engine) -> Target | None:
-    """Return the library's kernel for the same problem, if there is one and it can be had here."""
+    """Return the library's kernel for the same problem, if there is one and it is available here."""
     kernel = target.family.library()
     if kernel is None or kernel is target.kernel:
         return None
@@ -88,7 +88,7 @@ def _library(target: Target, engine: Engine) -> Target | None:
 
 
 def has_torch() -> bool:
-    """Whether PyTorch, which the libraries' kernels are called through, is installed."""
+    """Return whether PyTorch, which calls the libraries' kernels, is installed."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -99,7 +99,7 @@ def _warm(target: Target, engine: Engine) -> contextlib.AbstractContextManager[N
 
 
 def _profiles(lineup: Lineup, context: Context) -> tuple[list[Profile], list[str]]:
-    """Return the profiles of a lineup, and what to say of the reference that could not be had."""
+    """Return the profiles of a lineup, and a note if the optional one failed."""
     profiles: list[Profile] = []
     notes: list[str] = []
     for entry in lineup.entries:
@@ -113,7 +113,7 @@ def _profiles(lineup: Lineup, context: Context) -> tuple[list[Profile], list[str
 
 
 def _unchecked(lineup: Lineup) -> Sequence[str]:
-    """Name the kernels that have no reference: nobody checked what they compute."""
+    """Return a note that names the kernels without a reference, whose output was not checked."""
     kernels = [entry for entry in lineup.entries if isinstance(entry, Target)]
     names = [target.name for target in kernels if not target.family.reference]
-    return [f"{', '.join(names)}: output not checked, there is no reference."] if names else []
+    return [f"{', '.join(names)}: output not checked, as there is no reference."] if names else []

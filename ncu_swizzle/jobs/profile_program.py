@@ -1,4 +1,4 @@
-"""Any program under ncu: its kernels, one profile each, in one run's folder."""
+"""Profile any program under ncu: one profile per kernel launch, in the folder of one run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import Forced, Row
 from ncu_swizzle.profiles.result import JobResult
 
-MOST_LAUNCHES = 32  # are profiled where nobody says how many: a training loop has thousands
+MOST_LAUNCHES = 32  # the default limit: a training loop has thousands
 DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_source="yes")
 REPORT, LOG = "report.ncu-rep", "program.log"
 
@@ -38,15 +38,15 @@ _AVAILABLE = re.compile(r"^Available Kernels:\s*\n((?:\s*\d+\. .*(?:\n|$))+)", r
 
 
 @dataclass(frozen=True)
-class Program:
-    """What to run: the words of its command line, and the folder that it runs in."""
+class UserProgram:
+    """A program to run: its command line, and its working folder."""
 
     argv: tuple[str, ...]
     folder: Path
 
     @property
     def name(self) -> str:
-        """The file's name, or that of the script or module that Python is to run."""
+        """The name of the executable, or of the script or module that Python runs."""
         return program_name(self.argv)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Program:
 
 
 def program_name(argv: Sequence[str]) -> str:
-    """Return what a program is called: its file's name, or that of the script or module that Python is to run."""
+    """Return a program's name: that of the executable, or of the script or module that Python runs."""
     first = PurePosixPath(argv[0]).name if argv else ""
     if not _INTERPRETERS.match(first):
         return first or "program"
@@ -72,20 +72,20 @@ def program_name(argv: Sequence[str]) -> str:
 
 
 def profile(
-    program: Program,
+    program: UserProgram,
     request: Request,
     baseline: str = AUTO,
     pairs: Sequence[Forced] = (),
     destination: Destination = Destination(),
     progress: Progress = silent,
 ) -> JobResult:
-    """Profile a program's kernels into a run's folder, beside those of `baseline`: a run, a report or a saved profile.
+    """Profile a program's kernels into the folder of a run, compared with a baseline: a run, report or saved profile.
 
-    The program runs in its own folder with its own environment; what it prints is kept. Raises UsageError,
-    EnvironmentLacking, and ProgramFailed with the last lines that it printed.
+    The program runs in its own folder and environment; its output is saved. Raises UsageError, EnvironmentLacking, and
+    ProgramFailed with the program's last lines of output.
     """
     launches = replace(DEFAULTS, **request.options.launches.set)
-    request = replace(request, ncu=_ready(program, request), options=replace(request.options, launches=launches))
+    request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
     run_folder.refuse_to_overwrite(destination)
     name, engine = slug(program.name), Engine(NCU)
     before = _baseline(baseline)
@@ -108,20 +108,22 @@ def profile(
     return JobResult(comparisons, engine, folder, notes, title)
 
 
-def _ready(program: Program, request: Request) -> Path:
-    """Return the ncu to use; raise if something is missing, before anything takes long."""
+def _usable_ncu(program: UserProgram, request: Request) -> Path:
+    """Return the ncu to use; raise early if anything is missing."""
     if request.engine == RECORDED:
-        raise UsageError("a program of yours was not recorded", "ncu-swizzle report FILE.ncu-rep shows what you have")
+        raise UsageError(
+            "there are no recordings of your programs", "ncu-swizzle report FILE.ncu-rep shows a report you have"
+        )
     if not program.argv:
         raise UsageError("no program follows --", "ncu-swizzle profile -- ./app --size 4096")
     first = program.argv[0]
     executable = program.folder / first if "/" in first else shutil.which(first)
     if executable is None or not shutil.which(executable):
-        raise UsageError(f"{first} is not an executable program", f"try it: {program}")
+        raise UsageError(f"{first} is not an executable program", f"run it by itself first: {program}")
     if request.engine == "auto" and (reason := gpu.absent()):
         raise EnvironmentLacking(
-            f"nothing can be measured here: {reason}",
-            "profile it where there is a GPU, and look at the report here: ncu-swizzle report FILE.ncu-rep",
+            f"ncu cannot measure here: {reason}",
+            "profile on a machine with a GPU, then view the report here: ncu-swizzle report FILE.ncu-rep",
         )
     return installed.find(request.ncu)
 
@@ -130,14 +132,12 @@ def _baseline(baseline: str) -> Sequence[Profile]:
     if baseline in ("", AUTO, NONE):
         return ()
     if not Path(baseline).exists():
-        raise UsageError(
-            f"--baseline {baseline} does not exist", "a program's baseline is a run, a .ncu-rep or a saved profile"
-        )
+        raise UsageError(f"--baseline {baseline} does not exist", "give a run, a .ncu-rep or a saved profile")
     return saved_profiles(Path(baseline))
 
 
-def _measure(program: Program, context: Context) -> Sequence[Profile]:
-    """Run the program under ncu; leave its report and what it printed in the folder."""
+def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
+    """Run the program under ncu; leave the report and the program's output in the folder."""
     file, request = context.folder / REPORT, context.request
     printed: list[str] = []
     try:
@@ -162,47 +162,49 @@ def _measure(program: Program, context: Context) -> Sequence[Profile]:
 
 
 def own_words(log: str) -> str:
-    """Return what the program printed, without the lines of ncu's that stand among it."""
+    """Return the program's output without ncu's lines in it."""
     return _NCU_SAYS.sub("", log)
 
 
-def _explained(error: ProgramFailed, program: Program, log: str) -> NcuSwizzleError:
-    """Return the error with what the program launched, or said last."""
+def _explained(error: ProgramFailed, program: UserProgram, log: str) -> NcuSwizzleError:
+    """Return the error with the kernels that the program launched, or its last lines of output."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
-        launched = [line.split(". ", 1)[-1].strip() for found in _AVAILABLE.findall(log) for line in found.splitlines()]
+        launched = [
+            line.split(". ", 1)[-1].strip() for listing in _AVAILABLE.findall(log) for line in listing.splitlines()
+        ]
         if launched:
             return NothingProfiled(
                 f"{error}; {program.name} launches {', '.join(launched)}",
-                "look at the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
+                "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
             )
         return NothingProfiled(
             f"{error} of {program.name}",
-            "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include say where ncu looks",
+            "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
         )
-    said = child.last_lines(own_words(log))
-    more = f"; the last that {program.name} printed:\n{said}" if said and said not in str(error) else ""
+    last_lines = child.last_lines(own_words(log))
+    more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
     return type(error)(f"{error}{more}", hint)
 
 
 def _limited(launches: int, request: Request) -> list[str]:
-    """Return what to say where the limit that nobody asked for was reached."""
+    """Return a note if the default limit on launches was reached."""
     if launches < MOST_LAUNCHES or request.options.launch_count != MOST_LAUNCHES:
         return []
     return [
         f"Only the first {launches} launches were profiled; the program may have launched more. "
-        "-c N profiles more, -k NAME and -s N others."
+        "-c N profiles more, -k NAME and -s N select others."
     ]
 
 
 def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """Save every launch under its number and name, those of a baseline under its name too."""
+    """Save each launch under its number and name, a baseline's with the baseline's name in front."""
     files = []
     for row in rows:
-        for column, one in zip(columns, row, strict=True):
-            if one is not None:
-                of = f"{slug(column)}." if column != columns[-1] else ""
-                kernel = demangled.function(one.kernel.function) or one.kernel.name
-                files.append(f"{of}{one.launch.index:03d}-{slug(kernel)}.json")
-                one.save(staged / files[-1])
+        for column, launched in zip(columns, row, strict=True):
+            if launched is not None:
+                prefix = f"{slug(column)}." if column != columns[-1] else ""
+                kernel = demangled.function(launched.kernel.function) or launched.kernel.name
+                files.append(f"{prefix}{launched.launch.index:03d}-{slug(kernel)}.json")
+                launched.save(staged / files[-1])
     return files

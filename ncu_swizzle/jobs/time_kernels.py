@@ -16,9 +16,9 @@ from ncu_swizzle.profiles.result import Timing
 def time_kernels(
     catalog: Catalog, names: Sequence[str], request: Request, reference: bool, more: Sequence[str] = ()
 ) -> Timing:
-    """Time kernels of one family in turn, the library's beside them if PyTorch is installed.
+    """Time kernels of one family in turn, and the library's if PyTorch is installed.
 
-    `more` are options of `launch`. Raises UsageError if the kernels are not of one family.
+    `more` are options of the launching program. Raises UsageError if the kernels are not of one family.
     """
     family, kernels = catalog.find_together(names)
     library = family.library()

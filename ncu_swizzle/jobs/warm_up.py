@@ -1,4 +1,4 @@
-"""What comes after ncu, loaded while ncu measures."""
+"""Load what is needed after ncu while ncu measures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WARM_UP_AFTER_S = 0.5
 
 @contextlib.contextmanager
 def meanwhile(sources: Callable[[], Mapping[str, str]]) -> Iterator[None]:
-    """Prepare for what comes after measuring while ncu measures; not where it fails at once.
+    """Prepare rendering while ncu measures, after a short delay in case it fails at once.
 
-    `sources` returns the texts that the page will show, by path, as far as they are known.
+    `sources` returns the source texts that the page will show by path, as far as known.
     """
     warming = threading.Timer(WARM_UP_AFTER_S, _warm_up, (sources,))
     warming.start()
@@ -26,7 +26,7 @@ def meanwhile(sources: Callable[[], Mapping[str, str]]) -> Iterator[None]:
 
 def _warm_up(sources: Callable[[], Mapping[str, str]]) -> None:
     """Load the report reader, pandas, Jinja and the templates, which takes most of a second."""
-    with contextlib.suppress(Exception):  # whoever needs it will run into the same error
+    with contextlib.suppress(Exception):  # whatever needs it will raise the same error
         from ncu_swizzle.ncurep import reader  # noqa: F401
         from ncu_swizzle.render import page
 

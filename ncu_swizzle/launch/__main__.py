@@ -1,10 +1,10 @@
 """The program that ncu profiles: build a catalogue kernel, check its output, launch it once or time it.
 
     python -m ncu_swizzle.launch --action profile --facts FILE [--problem seq=1024] kernel2
-    python -m ncu_swizzle.launch --description FILE --facts FILE fn      a family of no catalogue: see `description`
+    python -m ncu_swizzle.launch --description FILE --facts FILE fn      a family in no catalogue, see `family_json`
 
-It runs in a process of its own. What it learns (the GPU, the check's result, times) goes to the facts file as JSON, an
-error too; nothing else of the project needs CUDA.
+It runs as a separate process. Its results (the GPU, output errors, times) go to the facts file as JSON, and so does any
+failure; nothing else in the project needs CUDA.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.build import commit, compiled, headers
+from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build.commit import commit_of
 from ncu_swizzle.catalog import collection, family_json, fills
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Kernel, Problem
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.launch import device, expected_output
-from ncu_swizzle.launch.device import Buffers
+from ncu_swizzle.launch import compiler, device, expected_output, ready_kernel, timing
+from ncu_swizzle.launch.buffers import Buffers
 
-COPY = "a copy of as many bytes"  # timed beside kernels that memory limits
+COPY = "a copy of as many bytes"  # timed next to memory-bound kernels
 
 
-def check(
+def output_errors(
     family: Family,
     kernel: Kernel,
     problem: Problem,
@@ -41,9 +42,9 @@ def check(
     buffers: Buffers,
     expected: Mapping[str, tuple[Any, np.ndarray]],
 ) -> dict[str, float]:
-    """Launch once over poisoned outputs and return the worst relative error of each; raise WrongOutput.
+    """Launch once with poisoned outputs and return the worst relative error of each; raise WrongOutput.
 
-    Without a reference nothing is expected: the launch only has to end well.
+    Without a reference `expected` is empty: the launch only has to succeed.
     """
     buffers.reset(family, problem)
     launch()
@@ -55,15 +56,15 @@ def check(
         if unwritten:
             raise WrongOutput(
                 f"{kernel.name}: {unwritten:,} of {out.size:,} elements of {argument.name} are NaN or infinite",
-                "elements that the kernel never wrote keep the NaN that they were poisoned with",
+                "outputs are poisoned with NaN before the launch: these elements were probably never written",
             )
         index, values = expected[argument.name]
         errors[argument.name] = worst = row_error(out[index].astype(np.float64), values)
         if not worst <= argument.tolerance:  # NaN is wrong too
             raise WrongOutput(
-                f"{kernel.name}: {argument.name} differs from the reference by {worst:.2g} of its size "
+                f"{kernel.name}: {argument.name} differs from the reference: relative error {worst:.2g} "
                 f"(allowed: {argument.tolerance:.2g})",
-                "a tile must be read through the layout that it was written through",
+                "read each tile with the same layout that it was written with",
             )
     return errors
 
@@ -71,73 +72,75 @@ def check(
 def row_error(out: np.ndarray, reference: np.ndarray) -> float:
     """Return the largest |out - reference| / |reference| (2-norms) of any row along the last axis.
 
-    A row that should be zeros counts 0 where it is, and infinity where it is not.
+    A row of zeros in the reference has error 0 if it matches, else infinity.
     """
     difference, size = (np.linalg.norm(np.atleast_1d(values), axis=-1) for values in (out - reference, reference))
-    unlike = np.where(difference == 0, 0.0, np.inf)  # of a row of zeros: as it should be, or not at all
+    unlike = np.where(difference == 0, 0.0, np.inf)  # for a row of zeros in the reference
     return float(np.max(np.where(size > 0, difference / np.where(size > 0, size, 1.0), unlike)))
 
 
 def prepare(
     family: Family, kernels: Sequence[Kernel], problem: Problem, gpu: Any, facts: dict[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """Build and check the kernels, add each one's errors to the facts, and return what launches it."""
+    """Build and check the kernels, add their errors to the facts, and return a launch function for each."""
     rng = np.random.default_rng(facts["seed"])
-    launches = {kernel.name: expected_output.module(family).library(problem) for kernel in kernels if kernel.library}
+    launches = {
+        kernel.name: expected_output.reference_module(family).library(problem) for kernel in kernels if kernel.library
+    }
     own = [kernel for kernel in kernels if not kernel.library]
     if own:
         inputs = fills.inputs(family, problem, rng)
-        expected = expected_output.of(family, problem, inputs, rng) if family.reference else {}
+        expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
         arch = "sm_{}{}".format(*gpu.compute_capability())
-        compiler = device.PyCudaCompiler()
+        nvcc = compiler.PyCudaCompiler()
     for kernel in own:
-        cubin = compiled.cubin(family, kernel, arch, compiler)
-        launches[kernel.name] = device.launcher(family, kernel, problem, cubin, buffers)
-        facts["errors"][kernel.name] = check(family, kernel, problem, launches[kernel.name], buffers, expected)
+        cubin = compiled.cubin(family, kernel, arch, nvcc)
+        launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
+        facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
 
 
 def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Do what the command line asks for; `facts` holds what was learned, however far it came."""
+    """Do what the command line asks for; fill `facts` on the way, so that they survive a failure."""
     if arguments.description:
-        found = Catalog((family_json.read(arguments.description),))
+        catalog = Catalog((family_json.read(arguments.description),))
     else:
-        found = collection.load(*arguments.catalog) if arguments.catalog else collection.shipped()
-    family, kernels = found.find_together(arguments.kernel)
+        catalog = collection.load(*arguments.catalog) if arguments.catalog else collection.shipped()
+    family, kernels = catalog.find_together(arguments.kernel)
     problem = family.problem(dict(arguments.problem))
     gpu = device.open_device()
     facts |= {
         **what_runs(family, kernels[0], problem),
         "seed": arguments.seed,
-        "machine": device.describe(gpu),
+        "machine": device.describe(gpu, compiler.nvcc_version()),
         "errors": {},
     }
     device.refuse_older(gpu, family)
     launches = prepare(family, kernels, problem, gpu, facts)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
-        copying = {COPY: device.copier(bytes_)} if bytes_ else {}
-        facts["times_ms"] = device.time_launches({**launches, **copying}, arguments.repeats)
+        copying = {COPY: timing.copier(bytes_)} if bytes_ else {}
+        facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
     elif arguments.action == "profile":
-        device.profile_once(launches[kernels[0].name], family, problem)
+        ready_kernel.profile_once(launches[kernels[0].name], family, problem)
 
 
 def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any]:
-    """Return what the facts say of a kernel before anything runs: its problem, and its sources."""
+    """Return the facts known before anything runs: the kernel, its problem, and its sources."""
     return {
         "kernel": kernel.name,
         "title": kernel.title,
         "family": family.name,
         "problem": problem,
-        "commit": commit.commit_of(family.folder),
+        "commit": commit_of(family.folder),
         "sources": {} if kernel.library else family.source_texts(),
         "source_roots": [str(root) for root in headers.source_roots(family)],
     }
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.launch", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
     parser.add_argument("--action", choices=("check", "profile", "time"), default="check")
@@ -145,7 +148,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="a folder of families")
     parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")
     parser.add_argument("--problem", type=_size, action="append", default=[], metavar="NAME=SIZE")
-    parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of the random inputs")
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="seed of the random inputs")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
     return parser.parse_args(argv)
 
@@ -156,35 +159,35 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parse(argv)
+    arguments = parse_command_line(argv)
     facts: dict[str, Any] = {}
     try:
         run(arguments, facts)
-    except Exception as error:  # whatever it is, the parent process has to hear of it
-        known = explain(error)
-        facts["error"] = {"type": type(known).__name__, "message": str(known), "hint": known.hint}
+    except Exception as error:  # whatever it is, report it to the parent process
+        reported = explain(error)
+        facts["error"] = {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}
         traceback.print_exception(error)
-        return known.exit_code
+        return reported.exit_code
     finally:
         write_atomically(arguments.facts, json.dumps(facts).encode())
     return 0
 
 
 def explain(error: Exception) -> NcuSwizzleError:
-    """Return the error as one of ours: CUDA's and PyTorch's failures are the program's."""
+    """Return the error as one of ours: CUDA and PyTorch errors become ProgramFailed."""
     if isinstance(error, NcuSwizzleError):
         return error
     if "out of memory" in str(error):
-        return ProgramFailed(f"the GPU's memory does not suffice: {error}", "a smaller --problem")
+        return ProgramFailed(f"the GPU is out of memory: {error}", "use a smaller --problem")
     if isinstance(error, device.CUDA_ERRORS):
         return ProgramFailed(
             f"the kernel failed: {error}",
-            "compute-sanitizer says which access it was: compute-sanitizer --target-processes all ncu-swizzle run …, "
-            "with what you typed after profile or run",
+            "compute-sanitizer finds the faulty access: compute-sanitizer --target-processes all ncu-swizzle run …, "
+            "with the arguments you gave to profile or run",
         )
     return ProgramFailed(
         f"the launching program failed: {type(error).__name__}: {error}",
-        "python -m ncu_swizzle.launch --facts facts.json KERNEL shows where",
+        "python -m ncu_swizzle.launch --facts facts.json KERNEL shows the traceback",
     )
 
 

@@ -1,14 +1,14 @@
-"""What a family's outputs should be: its reference, found, called and held against the shapes of the outputs.
+"""The expected outputs of a family: find its reference, call it, and check the shapes it returns.
 
-A reference is named in one of these ways; a file lies in the family's folder, or has its whole path.
+A reference is named in one of these ways; a file is relative to the family's folder, or has an absolute path.
 
-    ncu_swizzle.launch.references.gemm     the module's expected(inputs, problem, rng)
-    reference.py                    the file's
-    reference.py:transpose          its function, called with what its parameters are named after: a buffer, a scalar
-    package.module:transpose        of the kernel, a size of the problem, or inputs, problem, rng themselves
+    ncu_swizzle.launch.references.gemm   expected(inputs, problem, rng) of the module
+    reference.py                         the same function of a file
+    reference.py:transpose               a function of the file; its arguments are matched by name: buffers and scalars
+    package.module:transpose             of the kernel, sizes of the problem, or inputs, problem, rng
 
-It returns ``{output: values}`` or ``{output: (index, values)}`` (an index into the output: the elements that are
-checked), or the array alone where there is one output. Values are compared in float64.
+It returns ``{output: values}`` or ``{output: (index, values)}``, where the index selects the elements to check, or just
+the array if there is only one output. Values are compared in float64.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Expected = dict[str, tuple[Any, np.ndarray]]
 USUAL = "expected"
 
 
-def module(family: Family) -> ModuleType:
-    """Return the family's reference module; raise UsageError where it cannot be imported."""
+def reference_module(family: Family) -> ModuleType:
+    """Return the family's reference module; raise UsageError if it cannot be imported."""
     name, _ = _parts(family.reference)
     try:
         return _from_file(family.folder / name) if name.endswith(".py") else importlib.import_module(name)
@@ -43,43 +43,45 @@ def module(family: Family) -> ModuleType:
         raise UsageError(f"the reference {name} cannot be imported: {_said(error)}", f"python3 {name}") from error
 
 
-def of(family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: np.random.Generator) -> Expected:
-    """Return what each output should be, and which elements of it are meant; raise UsageError."""
+def expected_outputs(
+    family: Family, problem: Problem, inputs: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> Expected:
+    """Return the expected values of each output, and the elements that they are for; raise UsageError."""
     _, name = _parts(family.reference)
-    found = getattr(module(family), name or USUAL, None)
-    if not callable(found):
-        raise UsageError(f"the reference {family.reference} has no function {name or USUAL}", "define it there")
-    arguments = _arguments(found, family, problem, inputs, rng) if name else (inputs, problem, rng)
+    function = getattr(reference_module(family), name or USUAL, None)
+    if not callable(function):
+        raise UsageError(f"the reference {family.reference} has no function {name or USUAL}", "define it")
+    arguments = _arguments(function, family, problem, inputs, rng) if name else (inputs, problem, rng)
     try:
-        answer = found(*arguments)
+        answer = function(*arguments)
     except Exception as error:
         if family.shipped:
             raise
-        raise UsageError(f"the reference {family.reference} failed: {_said(error)}", "mend it") from error
+        raise UsageError(f"the reference {family.reference} failed: {_said(error)}", "fix it") from error
     return _checked(answer, family, problem)
 
 
 def _parts(reference: str) -> tuple[str, str]:
-    """Return the module or file, and the function where one is named."""
-    place, _, function = reference.rpartition(":")
-    return (place, function) if place and function.isidentifier() else (reference, "")
+    """Return the module or file, and the function if one is named."""
+    module_or_file, _, function = reference.rpartition(":")
+    return (module_or_file, function) if module_or_file and function.isidentifier() else (reference, "")
 
 
 def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise UsageError(f"the reference {file} does not exist", "name a Python file beside the kernels")
+        raise UsageError(f"the reference {file} does not exist", "name a Python file next to the kernels")
     name = f"ncu_swizzle_reference_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # dataclasses and pickles look their module up
-    sys.path.insert(0, str(file.parent))  # for what it imports from beside it
+    reference = importlib.util.module_from_spec(spec)
+    sys.modules[name] = reference  # dataclasses and pickles look their module up
+    sys.path.insert(0, str(file.parent))  # for imports of its neighbours
     try:
-        spec.loader.exec_module(found)
+        spec.loader.exec_module(reference)
     finally:
         sys.path.remove(str(file.parent))
-    return found
+    return reference
 
 
 def _arguments(
@@ -89,24 +91,24 @@ def _arguments(
     inputs: Mapping[str, np.ndarray],
     rng: np.random.Generator,
 ) -> list[Any]:
-    scalars = {one.name: fills.scalar(one, problem) for one in family.arguments if not one.shape}
-    known = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
-    wanted = [
-        one.name
-        for one in inspect.signature(function).parameters.values()
-        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    scalars = {argument.name: fills.scalar(argument, problem) for argument in family.arguments if not argument.shape}
+    available = {"inputs": inputs, "problem": problem, "rng": rng, **problem, **scalars, **inputs}
+    parameter_names = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
-    for name in wanted:
-        if name not in known:
+    for name in parameter_names:
+        if name not in available:
             raise UsageError(
-                f"the reference {family.reference} takes {name!r}, which the kernel has no input or size of",
-                f"its parameters can be {', '.join(known)}",
+                f"the reference {family.reference} takes {name!r}, which is not an input or a size of the kernel",
+                f"its parameters can be {', '.join(available)}",
             )
-    return [known[name] for name in wanted]
+    return [available[name] for name in parameter_names]
 
 
 def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
-    outputs = {one.name: one for one in family.arguments if one.output}
+    outputs = {argument.name: argument for argument in family.arguments if argument.output}
     if not isinstance(answer, Mapping):
         if len(outputs) != 1:
             raise UsageError(
@@ -116,23 +118,23 @@ def _checked(answer: Any, family: Family, problem: Problem) -> Expected:
         answer = {next(iter(outputs)): answer}
     if answer.keys() != outputs.keys():
         raise UsageError(
-            f"the reference {family.reference} returns {', '.join(map(str, answer)) or 'nothing'}, the outputs are "
+            f"the reference {family.reference} returns {', '.join(map(str, answer)) or 'nothing'}, but the outputs are "
             f"{', '.join(outputs) or 'none'}",
-            "return a dictionary with every output: y=float32[n]:out is one",
+            "return a dictionary with every output; y=float32[n]:out is one",
         )
-    found = {}
+    expected = {}
     for name, given in answer.items():
         index, values = given if isinstance(given, tuple) else (..., given)
         whole = np.broadcast_to(np.empty((), bool), fills.shape(outputs[name], problem))
         array = np.asarray(values).astype(np.float64)
         if whole[index].shape != array.shape:
             raise UsageError(
-                f"the reference {family.reference} returns {name} of shape {list(array.shape)}, the kernel's is "
+                f"the reference {family.reference} returns {name} with shape {list(array.shape)}, but the kernel's is "
                 f"{list(whole[index].shape)}",
-                "return as many elements as the kernel writes",
+                "return exactly the elements that the kernel writes",
             )
-        found[name] = (index, array)
-    return found
+        expected[name] = (index, array)
+    return expected
 
 
 def _said(error: Exception) -> str:

@@ -1,3 +1,3 @@
-"""From the bytes of a .ncu-rep to Profiles.
-NVIDIA's own module is asked only for units and SASS, in a process of its own, and its answers are cached.
+"""Read a .ncu-rep, byte by byte, into Profiles.
+NVIDIA's own module is only used for units and SASS, in a separate process, and its answers are cached.
 """

@@ -1,8 +1,8 @@
-"""The container of a .ncu-rep file: is it whole, and what does it hold?
+"""The container of a .ncu-rep file: check that it is complete, and return its results.
 
-NVIDIA's reader loads damaged files without a word, with fewer kernels or none. So the container is walked here, to
-the last byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is described in
-the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
+NVIDIA's reader silently loads damaged files, with fewer kernels or none. So this module walks the container to the
+last byte: a magic number, a header, and blocks of length-prefixed protobuf messages. The layout is documented by the
+``.proto`` files that Nsight Compute installs under ``extras/FileFormat``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ncu_swizzle.ncurep.results import ModuleSource, ReportResult
 
 MAGIC = b"NVR\0"
 
-# Field numbers of BlockHeader: how many messages of each type its payload holds, and what the session was.
+# Field numbers of BlockHeader: the number of messages of each type in the payload, and the session.
 _SOURCES, _KERNELS, _SESSION, _STRINGS, _PAYLOAD_SIZE = 1, 2, 3, 4, 5
 _PAYLOAD_ORDER = (_SOURCES, _KERNELS, *results.OTHERS)
 # ReportSessionDetails; VersionInfo
@@ -32,7 +32,7 @@ _VERSION_NAMES = {"Nsight Compute Target": "ncu", "CUDA Version": "cuda"}
 
 @dataclass(frozen=True)
 class Container:
-    """The results, and what is told of the session."""
+    """The results, and the session that they come from."""
 
     results: tuple[ReportResult, ...]
     created: str = ""  # ISO 8601, UTC
@@ -42,14 +42,14 @@ class Container:
 
 
 def inspect(path: Path) -> Container:
-    """Walk the whole file; raise BadFile where it is no report, DamagedFile where it is not whole."""
-    return parse(read_bytes(path), str(path))
+    """Walk a whole file; raise BadFile if it is not a report, DamagedFile if it is incomplete."""
+    return container_of(read_bytes(path), str(path))
 
 
-def parse(data: bytes, name: str) -> Container:
-    """Walk what a file of that name holds; see `inspect`."""
+def container_of(data: bytes, name: str) -> Container:
+    """Walk the contents of the file of that name; see `inspect`."""
     if not data.startswith(MAGIC):
-        raise BadFile(f"{name} is not an Nsight Compute report", "give a file that ncu -o wrote")
+        raise BadFile(f"{name} is not an Nsight Compute report", "give a file written by ncu -o")
     try:
         return _walk(memoryview(data))
     except (ValueError, IndexError, OverflowError, OSError, struct.error) as error:
@@ -57,7 +57,7 @@ def parse(data: bytes, name: str) -> Container:
 
 
 def _walk(data: memoryview) -> Container:
-    found: list[ReportResult] = []
+    found_results: list[ReportResult] = []
     sources: dict[int, ModuleSource] = {}
     session: dict[str, str] = {}
     blocks = list(_blocks(data))
@@ -69,14 +69,14 @@ def _walk(data: memoryview) -> Container:
                 reference, source = results.source(content)
                 sources[reference] = sources.get(reference, ModuleSource()).updated(source)
             elif kind == _KERNELS:
-                found.append(results.kernel(content, strings, sources))
+                found_results.append(results.kernel(content, strings, sources))
             else:
-                found.append(results.other(kind, content, strings))
-    return Container(results=tuple(found), **session)
+                found_results.append(results.other(kind, content, strings))
+    return Container(results=tuple(found_results), **session)
 
 
 def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, memoryview]]]]:
-    """Yield each block's header, and the messages of its payload by type."""
+    """Yield each block's header, and the type and content of each message in its payload."""
     _, position = _sized(data, len(MAGIC))
     while position < len(data):
         content, position = _sized(data, position)
@@ -93,20 +93,20 @@ def _blocks(data: memoryview) -> Iterator[tuple[Message, list[tuple[int, memoryv
 
 
 def _session(details: Message) -> dict[str, str]:
-    found: dict[str, str] = {}
+    session: dict[str, str] = {}
     if _CREATED in details:
-        found["created"] = datetime.fromtimestamp(details.number(_CREATED), UTC).isoformat()
+        session["created"] = datetime.fromtimestamp(details.number(_CREATED), UTC).isoformat()
     if _COMMAND in details:
-        found["command"] = details.text(_COMMAND).strip()
+        session["command"] = details.text(_COMMAND).strip()
     for version in details.messages(_VERSIONS):
         name = _VERSION_NAMES.get(version.text(_PROVIDER))
         if name:
-            found[name] = version.text(_VERSION).split(" ")[0]
-    return found
+            session[name] = version.text(_VERSION).split(" ")[0]
+    return session
 
 
 def _sized(data: memoryview, position: int) -> tuple[memoryview, int]:
-    """Return the message at the position, its length in four bytes before it, and where it ends."""
+    """Return the message at the position, which starts with its four-byte length, and the position after it."""
     (size,) = struct.unpack_from("<I", data, position)
     start, end = position + 4, position + 4 + size
     if end > len(data):

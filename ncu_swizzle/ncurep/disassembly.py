@@ -1,6 +1,6 @@
-"""What a .ncu-rep does not say and NVIDIA's reader knows: units, and each instruction's text and source line.
+"""What only NVIDIA's reader knows about a .ncu-rep: units, and each instruction's text and source line.
 
-It is asked in a process of its own, with limits (see `reader`), and only for what is not `kept` from an earlier time.
+It runs in a separate process with limits, see `ncu_report_process`, and only for what `disassembly_cache` lacks.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ncu_swizzle.paths import child_environment
 from ncu_swizzle.profiles.model import STALLED
 
 TIMEOUT_S = 120.0
-MEMORY = (6 << 30, 64)  # bytes of address space: so many, and so many for each byte of the report
+MEMORY = (6 << 30, 64)  # bytes of address space: fixed, and per byte of the report
 ANSWER = 1 << 30  # bytes
 READER = Path(__file__).with_name("ncu_report_process.py")
-UNITS = b"units"  # under which they are kept, all together
-SAMPLED = "warp"  # of stalls: for those the reader guesses from the names, for one of them not always the same
+UNITS = b"units"  # the cache key of all units together
+SAMPLED = "warp"  # the unit of stalls: the reader guesses it from the name, and not always consistently
 
-# Before 2026 the reader wrote the operands of LDGSTS the other way round: from where, to where.
+# Before 2026 the reader printed the operands of LDGSTS the other way round: source, destination.
 _TURNED = re.compile(r"(LDGSTS\S*) (desc\[\w+\]\[[^\]]*\]|\[R\d+\.64[^\]]*\]), (\[[^\]]*\])")
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")  # immediates of SASS have 32 bits at most
 _OFFSET = re.compile(r"\{([0-9a-f]+)\}")
@@ -41,57 +41,57 @@ Line = tuple[str, Location | None]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of one result: the code at these addresses."""
+    """A request for the code of one result at these addresses."""
 
     result: ReportResult
     pcs: Sequence[int]
 
 
-def ask(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], list[list[Line]]]:
-    """Return the unit of every metric, and each result's code; `questions` are of all results, in their order.
+def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[str, str], list[list[Line]]]:
+    """Return the unit of every metric, and each result's code; `questions` cover all results, in order.
 
-    Raises DamagedFile or BadFile where the reader fails, EnvironmentLacking where there is none.
+    Raises DamagedFile or BadFile if the reader fails, EnvironmentLacking if it is not installed.
     """
     names = {name for question in questions for name in question.result.metrics}
-    known: dict[str, str] = disassembly_cache.load(UNITS) or {}
-    units = known | {name: SAMPLED for name in names if name.startswith(STALLED)}
+    cached_units: dict[str, str] = disassembly_cache.load(UNITS) or {}
+    units = cached_units | {name: SAMPLED for name in names if name.startswith(STALLED)}
     codes = [_recall(question) for question in questions]
     unknown = {number: questions[number].pcs for number, code in enumerate(codes) if code is None}
-    asked = sorted(names - units.keys())
-    if asked or unknown:
-        order = {"units": asked, "code": list(unknown.items()), "results": len(questions)}
-        told = _told(report, order)
-        units |= told["units"]
-        for number, lines in zip(unknown, told["code"], strict=True):
+    missing_units = sorted(names - units.keys())
+    if missing_units or unknown:
+        order = {"units": missing_units, "code": list(unknown.items()), "results": len(questions)}
+        answer = _answer(report, order)
+        units |= answer["units"]
+        for number, lines in zip(unknown, answer["code"], strict=True):
             code = [(_in_order(text), tuple(at) if at else None) for text, at in lines]
             codes[number] = code
             _keep(questions[number], code)
-        if asked:
-            disassembly_cache.save(known | dict.fromkeys(asked, "") | told["units"], UNITS)
+        if missing_units:
+            disassembly_cache.save(cached_units | dict.fromkeys(missing_units, "") | answer["units"], UNITS)
     return units, [code or [] for code in codes]
 
 
-# ------------------------------------------------------------------------------------------------ kept code
+# ------------------------------------------------------------------------------------------------ cached code
 
 
 def _recall(question: Question) -> list[Line] | None:
-    """Return the code where it is kept; addresses in it are kept as offsets, a function lies elsewhere in every run."""
+    """Return the cached code, or None. Addresses are cached as offsets: a function's address changes with every run."""
     if not question.pcs:
         return []
-    start, known = question.result.address, None
+    start, cached = question.result.address, None
     if start and question.result.cubin:
-        known = disassembly_cache.load(*_named(question.result))
-    if known is None:
+        cached = disassembly_cache.load(*_named(question.result))
+    if cached is None:
         return None
     try:
-        lines = [known[f"{pc - start:x}"] for pc in question.pcs]
+        lines = [cached[f"{pc - start:x}"] for pc in question.pcs]
     except KeyError:
         return None
     return [(_OFFSET.sub(lambda m: hex(start + int(m[1], 16)), text), tuple(at) if at else None) for text, at in lines]
 
 
 def _keep(question: Question, code: Sequence[Line]) -> None:
-    """Keep the code, if it begins where the function does and has every text: of a damaged report it may not."""
+    """Cache the code if it starts at the function's start and is complete; a damaged report's may not be."""
     start = question.result.address
     if not question.result.cubin or question.pcs[0] != start or not all(text for text, _ in code):
         return
@@ -109,12 +109,12 @@ def _named(result: ReportResult) -> tuple[bytes, ...]:
 
 
 def _in_order(text: str) -> str:
-    """Return a text as every version of the reader and nvdisasm write it: the operand that is written to first."""
+    """Return the text with the operands in the order of nvdisasm and of newer readers: destination first."""
     return _TURNED.sub(r"\1 \3, \2", text)
 
 
 def _offsets(text: str, start: int, end: int) -> str | None:
-    """Return a text with addresses of the function as ``{offset}``; None where it names others."""
+    """Return a text with the function's addresses as ``{offset}``; None if it has any other address."""
     named = [int(address, 16) for address in _ADDRESS.findall(text)]
     if "{" in text or any(not start <= address <= end for address in named):
         return None
@@ -124,40 +124,40 @@ def _offsets(text: str, start: int, end: int) -> str | None:
 # ------------------------------------------------------------------------------------------------ the process
 
 
-def _told(report: Path, order: dict[str, Any]) -> dict[str, Any]:
-    """Return the reader's answer, from a process of its own with limits on time, memory and what it writes."""
+def _answer(report: Path, order: dict[str, Any]) -> dict[str, Any]:
+    """Return the reader's answer, from a separate process with limits on time, memory and output."""
     limits = {"memory_bytes": MEMORY[0] + MEMORY[1] * report.stat().st_size, "answer_bytes": ANSWER}
     with os.fdopen(os.memfd_create("reader"), "r+", encoding="utf-8") as both_ways:
         json.dump({**order, **limits, "report": str(report)}, both_ways)
         both_ways.seek(0)
         _run(report, both_ways.fileno())
         both_ways.seek(0)
-        told: dict[str, Any] = parse_json(both_ways.read(), f"what NVIDIA's reader made of {report}")
-    if told["results"] != order["results"]:
+        answer: dict[str, Any] = parse_json(both_ways.read(), f"the output of NVIDIA's reader for {report}")
+    if answer["results"] != order["results"]:
         raise DamagedFile(
-            f"{report} is damaged: {told['results']} of its {order['results']} results can be read", AGAIN
+            f"{report} is damaged: {answer['results']} of its {order['results']} results can be read", AGAIN
         )
-    return told
+    return answer
 
 
 def _run(report: Path, both_ways: int) -> None:
-    # Without site and runpy it starts in half the time; where its modules lie it is told.
+    # Without site and runpy it starts in half the time; PYTHONPATH tells it where its modules are.
     command = [sys.executable, "-S", "-P", str(READER), str(both_ways)]
     try:
         outcome = child.run(command, TIMEOUT_S, environment=_environment(), pass_fds=(both_ways,))
     except TimeLimit as error:
         raise DamagedFile(
-            f"{report} could not be read within {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
+            f"reading {report} took more than {TIMEOUT_S:g} s", "profile fewer kernels: -c, -k"
         ) from error
-    said = outcome.log.strip().rsplit("\n", 1)[-1]
-    if "No module named 'ncu_report'" in said:
+    last_line = outcome.log.strip().rsplit("\n", 1)[-1]
+    if "No module named 'ncu_report'" in last_line:
         raise EnvironmentLacking("the package ncu-report is not installed", "pip install ncu-report")
     if outcome.status < 0:
         raise DamagedFile(f"{report} makes NVIDIA's reader crash (signal {-outcome.status})", AGAIN)
-    if "MemoryError" in said or "bad_alloc" in outcome.log:
+    if "MemoryError" in last_line or "bad_alloc" in outcome.log:
         raise DamagedFile(f"{report} makes NVIDIA's reader run out of memory", AGAIN)
     if outcome.status:
-        raise BadFile(f"{report} cannot be read: {said}", "pip install --upgrade ncu-report")
+        raise BadFile(f"{report} cannot be read: {last_line}", "pip install --upgrade ncu-report")
 
 
 def _environment() -> dict[str, str]:

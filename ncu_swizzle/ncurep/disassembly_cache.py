@@ -1,7 +1,6 @@
-"""What NVIDIA's module said before: asking it again would take half a second and more.
+"""Cached answers of NVIDIA's module, which needs half a second or more for each.
 
-An entry is JSON, named after the question and after the module's own size and date: another version may answer
-otherwise.
+An entry is JSON, keyed by the question and by the module's size and date: another version may answer differently.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ KIND = "disassembly"
 
 
 def load(*question: bytes) -> Any:
-    """Return the answer; None if none is kept."""
+    """Return the cached answer, or None."""
     key = _key(question)
     content = cache.load(KIND, key) if key else None
     try:
@@ -29,13 +28,13 @@ def load(*question: bytes) -> Any:
 
 
 def save(answer: Any, *question: bytes) -> None:
-    """Keep an answer, plain JSON."""
+    """Cache an answer, plain JSON."""
     if key := _key(question):
         cache.save(KIND, key, json.dumps(answer).encode())
 
 
 def _key(question: tuple[bytes, ...]) -> str:
-    """Return the entry's name; empty without NVIDIA's module."""
+    """Return the entry's key; empty if NVIDIA's module is not installed."""
     module = _module_version()
     if not module:
         return ""
@@ -47,7 +46,7 @@ def _key(question: tuple[bytes, ...]) -> str:
 
 @functools.cache
 def _module_version() -> str:
-    """Return what tells one ncu_report from another; empty if there is none."""
+    """Return a fingerprint of the installed ncu_report; empty if there is none."""
     spec = importlib.util.find_spec("ncu_report")
     if spec is None or spec.origin is None:
         return ""

@@ -1,6 +1,6 @@
-"""The facts file beside a report of ours (``kernel2.facts.json``): what was launched, on what, from which sources.
+"""The facts file next to one of our reports (``kernel2.facts.json``): what was launched, on what, from which sources.
 
-The program that launches a kernel writes it, see `launch`; the report's size and SHA-256 are added once ncu is done.
+The launching program writes it, see `launch.__main__`; the report's size and SHA-256 are added when ncu is done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ncu_swizzle.files import AGAIN, read_json, write_json
 
 @dataclass(frozen=True)
 class Facts:
-    """What the program that launched the kernel wrote down; all empty for a report of another origin."""
+    """What the launching program recorded; empty for a report that is not ours."""
 
     content: dict[str, Any] = field(default_factory=dict)
 
@@ -27,26 +27,26 @@ class Facts:
         if not path.exists():
             return cls()
         content = read_json(path)
-        wrong = _wrong_facts(content)
-        if wrong:
-            raise DamagedFile(f"{path} is not whole: {wrong}", "profile the kernel again")
+        problem = _wrong_facts(content)
+        if problem:
+            raise DamagedFile(f"{path} is damaged: {problem}", "profile the kernel again")
         return cls(content)
 
     def verify(self, report: Path, sha256: str) -> None:
-        """Raise DamagedFile where the report, of this SHA-256, is not to the byte the one that was made."""
-        made = self.content.get("report", {}).get("sha256")
-        if made and made != sha256:
+        """Raise DamagedFile if the report's SHA-256, `sha256`, is not the recorded one."""
+        sealed = self.content.get("report", {}).get("sha256")
+        if sealed and sealed != sha256:
             raise DamagedFile(
-                f"{report} is not the report that was made: its SHA-256 differs from {facts_path(report).name}",
+                f"{report} was changed: its SHA-256 differs from the one in {facts_path(report).name}",
                 AGAIN,
             )
 
     def relative(self, file: str) -> str:
-        """Return a source's path below the folder that it was compiled from; a foreign path as it is."""
+        """Return a source's path relative to the folder it was compiled from; any other path unchanged."""
         return paths.below(file, self.content.get("source_roots", ()))
 
 
-# What is read of a facts file, by its type.
+# The types of the entries that are read.
 _FACTS = {
     **dict.fromkeys(("engine", "kernel", "title", "family", "commit", "digest"), str),
     **dict.fromkeys(("machine", "report"), Mapping[str, str | int]),
@@ -58,27 +58,27 @@ _FACTS = {
 
 
 def _wrong_facts(content: Any) -> str:
-    """Say what is wrong with the content of a facts file; empty where nothing is."""
+    """Return what is wrong with the content of a facts file; empty if nothing is."""
     if not isinstance(content, dict):
         return "it holds no facts"
     for name, hint in _FACTS.items():
-        if name in content and (wrong := validate.check(hint)(content[name])):
-            return f"{name}{wrong}"
+        if name in content and (mismatch := validate.check(hint)(content[name])):
+            return f"{name}{mismatch}"
     if content.get("kernel") and not isinstance(content.get("report", {}).get("sha256"), str):
-        return "it does not tell the report's SHA-256"
+        return "it lacks the report's SHA-256"
     if "digest" in content and content["digest"] != facts_digest(content):
         return "it was altered after it was written"
     return ""
 
 
 def facts_digest(content: Mapping[str, Any]) -> str:
-    """Return the digest of everything in a facts file but the digest itself."""
-    covered = {name: value for name, value in content.items() if name != "digest"}
-    return digest.sha256_of_json(covered, ascii_only=True)
+    """Return the digest of everything in a facts file except the digest itself."""
+    digested = {name: value for name, value in content.items() if name != "digest"}
+    return digest.sha256_of_json(digested, ascii_only=True)
 
 
 def seal(report: Path, notes: Sequence[str] = ()) -> None:
-    """Add to the facts beside a new report: its size and SHA-256, what ncu warned of, and a digest of all."""
+    """Complete the facts of a new report with its size and SHA-256, ncu's warnings, and a digest of everything."""
     path = facts_path(report)
     content = read_json(path)
     content["report"] = {"sha256": digest.sha256(report.read_bytes()), "bytes": report.stat().st_size}

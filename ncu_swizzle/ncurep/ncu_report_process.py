@@ -1,13 +1,13 @@
-"""The program that asks NVIDIA's ncu_report, of which it is the only importer, what a report does not say itself.
+"""The program that runs NVIDIA's ncu_report to look up what cannot be read from a report's bytes. Its only importer.
 
-    python reader.py FD
+    python ncu_report_process.py FD
 
-FD is an open file: it holds the order, a JSON object, and takes the answer in its place. The order names the report,
-the metrics whose units are wanted, the results whose code is wanted with the addresses of its instructions, and the
-limits on memory and on the answer; see `read` for the answer.
+FD is an open file that holds the order, a JSON object, which the answer then replaces. The order has the report, the
+metrics whose units are wanted, the results whose code is wanted with the addresses of its instructions, and the limits
+on memory and on the answer; see `read` for the answer.
 
-It runs in a process of its own because the module is C++: it can crash on a damaged file, and the one of Nsight
-Compute 2025.3 does beside pandas. It imports nothing of the project and little else.
+It is a separate process because the module is C++: it can crash on a damaged file, and that of Nsight Compute 2025.3
+crashes next to pandas. It imports nothing from the project and little else.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ENCODER = json.JSONEncoder(ensure_ascii=True)
 
 
 def read(order: dict[str, Any]) -> dict[str, Any]:
-    """Return how many results can be read, the units by metric, and the code of each result asked for.
+    """Return the number of readable results, the units by metric, and the code of each requested result.
 
-    Of each instruction that is the text of its SASS, and file and line, or null.
+    Code is, for each instruction, its SASS, and its file and line or null.
     """
     import ncu_report
 
@@ -41,11 +41,11 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _units(actions: list[Any], wanted: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    units: dict[str, str] = {}
     for action in actions:
-        for name in wanted.intersection(action.metric_names()) - found.keys():
-            found[name] = action.metric_by_name(name).unit() or ""
-    return found
+        for name in wanted.intersection(action.metric_names()) - units.keys():
+            units[name] = action.metric_by_name(name).unit() or ""
+    return units
 
 
 def _line(action: Any, pc: int) -> tuple[str, tuple[str, int] | None]:
@@ -54,7 +54,7 @@ def _line(action: Any, pc: int) -> tuple[str, tuple[str, int] | None]:
 
 
 def _limit(memory: int, answer: int) -> None:
-    """Cap what a hostile report can make the module take: memory, what is written, and no core file of it."""
+    """Limit what a hostile report can make the module use: memory and output; disable core files."""
     import resource
 
     for what, most in (
@@ -79,4 +79,4 @@ def main() -> None:
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)  # the module takes a tenth of a second to tidy up, for nothing
+    os._exit(0)  # skip the module's cleanup, which takes a tenth of a second

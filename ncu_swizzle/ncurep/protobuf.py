@@ -1,6 +1,6 @@
-"""The wire format of protobuf messages, which a .ncu-rep is made of; numbers of fields come from its ``.proto`` files.
+"""The wire format of protobuf messages, which make up a .ncu-rep; field numbers come from its ``.proto`` files.
 
-Everything raises ValueError, IndexError or struct.error where the bytes are no such message.
+Everything raises ValueError, IndexError or struct.error if the bytes are not a valid message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Value = int | memoryview
 
 
 class Message:
-    """The fields of one message by number; an absent one reads as 0 or as empty, of several the last one holds."""
+    """The fields of one message by number; a missing one reads as 0 or empty, a repeated one as its last value."""
 
     def __init__(self, data: memoryview) -> None:
         self._fields: dict[int, list[Value]] = {}
@@ -28,7 +28,7 @@ class Message:
     def number(self, field: int) -> int:
         value = self._fields.get(field, [0])[-1]
         if not isinstance(value, int):
-            raise ValueError(f"field {field} is no number")
+            raise ValueError(f"field {field} is not a number")
         return value
 
     def bytes(self, field: int) -> memoryview:
@@ -36,12 +36,12 @@ class Message:
 
     def all_bytes(self, field: int) -> list[memoryview]:
         """Return every value of a repeated field."""
-        found = []
+        values = []
         for value in self._fields.get(field, []):
             if isinstance(value, int):
                 raise ValueError(f"field {field} is a number")
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
     def text(self, field: int) -> str:
         return text(self.bytes(field))
@@ -63,13 +63,13 @@ class Message:
 
 
 def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value, int]]:
-    """Yield number, value and start of each field of a message, from a field's start on; raise ValueError."""
+    """Yield number, value and start of each field in a message, from a field's start on; raise ValueError."""
     while position < len(message):
         start = position
         tag, position = varint(message, position)
         number, wire = tag >> 3, tag & 7
         if number == 0:
-            raise ValueError("a message has a field number 0")
+            raise ValueError("a message has field number 0")
         if wire == 0:
             value, position = varint(message, position)
             yield number, value, start
@@ -79,7 +79,7 @@ def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value,
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
         else:
-            raise ValueError(f"a message has a field of the unknown wire type {wire}")
+            raise ValueError(f"a message has a field of unknown wire type {wire}")
         if position + size > len(message):
             raise ValueError("a field is longer than its message")
         yield number, message[position : position + size], start
@@ -87,7 +87,7 @@ def fields(message: memoryview, position: int = 0) -> Iterator[tuple[int, Value,
 
 
 def varint(data: memoryview | bytes, position: int) -> tuple[int, int]:
-    """Return the number at the position, and where it ends."""
+    """Return the number at the position, and the position after it."""
     value = shift = 0
     while shift < 70:
         byte = data[position]

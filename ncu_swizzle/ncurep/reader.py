@@ -1,4 +1,4 @@
-"""From a .ncu-rep, and the facts beside it where it is one of ours, to a Profile per result."""
+"""Read a .ncu-rep, and the facts file next to it if it is one of ours, into one Profile per result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,12 @@ from ncu_swizzle.profiles.model import (
     stall_reason,
 )
 
-SHOWN = 5  # names that a note lists
+SHOWN = 5  # metrics that a note lists
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a report's results come from, all of them."""
+    """The origin that all results of a report share."""
 
     report: str
     sha256: str
@@ -50,26 +50,28 @@ class Origin:
 
 
 def read(report: Path) -> list[Profile]:
-    """Return one Profile per result in the report; its engine is ncu unless its facts say that it was recorded.
+    """Return one Profile per result in the report; the engine is ncu unless the facts name another.
 
     Raises BadFile (missing, not a report, without results) and DamagedFile.
     """
     data = read_bytes(report)
-    held = container.parse(data, str(report))
-    origin = Origin(report.name, digest.sha256(data), held, Facts.beside(report))
+    session = container.container_of(data, str(report))
+    origin = Origin(report.name, digest.sha256(data), session, Facts.beside(report))
     origin.facts.verify(report, origin.sha256)
-    if not held.results:
+    if not session.results:
         raise BadFile(
-            f"{report} holds no kernel: ncu profiled none, or the file was cut short",
-            "look at the filters that it was made with: -k, -s, -c, --nvtx-include",
+            f"{report} has no kernel: ncu profiled none, or the file was truncated",
+            "check the filters it was made with: -k, -s, -c, --nvtx-include",
         )
     try:
-        tables = [_Table.of(result) for result in held.results]
-        asked = [Question(result, table.pcs) for result, table in zip(held.results, tables, strict=True)]
-        units, codes = disassembly.ask(report, asked)
+        tables = [_InstructionTable.counted_in(result) for result in session.results]
+        questions = [Question(result, table.pcs) for result, table in zip(session.results, tables, strict=True)]
+        units, codes = disassembly.units_and_code(report, questions)
         return [
             _profile(result, launch, units, tuple(_instructions(result, table, code, origin.facts)), origin)
-            for result, launch, table, code in zip(held.results, _launches(held.results), tables, codes, strict=True)
+            for result, launch, table, code in zip(
+                session.results, _launches(session.results), tables, codes, strict=True
+            )
         ]
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
@@ -89,47 +91,47 @@ def _profile(
     instructions: tuple[Instruction, ...],
     origin: Origin,
 ) -> Profile:
-    known = origin.facts.content
+    facts = origin.facts.content
     metrics = {
         name: Metric(value, units.get(name, ""))
         for name, value in result.metrics.items()
-        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for what it could not measure
+        if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for anything it could not measure
     }
-    name = known.get("kernel") or result.name
+    name = facts.get("kernel") or result.name
     return Profile(
-        engine=known.get("engine", "ncu"),
+        engine=facts.get("engine", "ncu"),
         kernel=KernelId(
             name=name,
             function=result.demangled,
-            family=known.get("family", ""),
-            title=known.get("title", ""),
+            family=facts.get("family", ""),
+            title=facts.get("title", ""),
             mangled=result.function,
         ),
-        problem=known.get("problem", {}),
+        problem=facts.get("problem", {}),
         machine=_machine(metrics, origin, result),
         when=origin.session.created,
         command=origin.session.command,
         report=origin.report,
         report_sha256=origin.sha256,
-        errors=known.get("errors", {}).get(name, {}),
+        errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
         instructions=instructions,
-        findings=(
-            *result.findings,
-            *(Finding(sanity.NOTE, "warning", sanity.TITLE, note) for note in known.get("notes", ())),
-            *_not_measured(result),
-        ),
-        sources=known.get("sources") or result.source.files,
-        commit=known.get("commit", ""),
+        findings=(*result.findings, *_warnings(facts.get("notes", ())), *_warnings(_not_measured(result))),
+        sources=facts.get("sources") or result.source.files,
+        commit=facts.get("commit", ""),
         launch=launch,
     )
 
 
-def _not_measured(result: ReportResult) -> Iterator[Finding]:
+def _warnings(notes: Iterable[str]) -> Iterator[Finding]:
+    return (Finding(sanity.NOTE, "warning", sanity.TITLE, note) for note in notes)
+
+
+def _not_measured(result: ReportResult) -> Iterator[str]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-        yield Finding(sanity.NOTE, "warning", sanity.TITLE, f"ncu wrote NaN for {listed}.")
+        yield f"ncu wrote NaN for {listed}."
 
 
 def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:
@@ -137,14 +139,14 @@ def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult
         metric = metrics.get(f"device__attribute_{name}")
         return metric.value if metric else ""
 
-    told, session = origin.facts.content.get("machine", {}), origin.session
+    machine, session = origin.facts.content.get("machine", {}), origin.session
     major, minor = attribute("compute_capability_major"), attribute("compute_capability_minor")
     return MachineInfo(
         gpu=str(attribute("display_name")),
         compute_capability=f"{major}.{minor}" if major != "" else "",
         sm_count=int(attribute("multiprocessor_count") or 0),
-        driver=told.get("driver", ""),
-        cuda=told.get("cuda") or session.cuda,
+        driver=machine.get("driver", ""),
+        cuda=machine.get("cuda") or session.cuda,
         ncu=session.ncu,
         clock_control=_clock_control(session.command, result.clocks_locked),
     )
@@ -156,15 +158,15 @@ def _clock_control(command: str, locked: bool | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """What a result counts per instruction: for each metric a count by address."""
+class _InstructionTable:
+    """A result's counts per instruction: for each metric, a count by address."""
 
     counts: Mapping[str, Mapping[int, int]]
     stalls: Mapping[str, Mapping[int, int]]
     pcs: Sequence[int]
 
     @classmethod
-    def of(cls, result: ReportResult) -> _Table:
+    def counted_in(cls, result: ReportResult) -> _InstructionTable:
         counts = {name: result.per_instruction(name) for name in (EXECUTED, WAVEFRONTS, IDEAL)}
         stalls = {reason: result.per_instruction(name) for name in result.lists if (reason := stall_reason(name))}
         return cls(counts, stalls, sorted(set().union(*counts.values(), *stalls.values())))
@@ -173,8 +175,10 @@ class _Table:
         return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
 
 
-def _instructions(result: ReportResult, table: _Table, code: Sequence[Line], facts: Facts) -> Iterator[Instruction]:
-    known = bridge.pack("facts")  # what an access is, the rules inside ncu say too
+def _instructions(
+    result: ReportResult, table: _InstructionTable, code: Sequence[Line], facts: Facts
+) -> Iterator[Instruction]:
+    pack_facts = bridge.pack("facts")  # shared with the rules that run inside ncu
     lines = line_table(result.cubin, result.function)
     start = result.address or min(table.pcs, default=0)
     executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
@@ -184,8 +188,8 @@ def _instructions(result: ReportResult, table: _Table, code: Sequence[Line], fac
         yield Instruction(
             pc=pc,
             sass=sass,
-            opcode=known.opcode(sass),
-            access=known.access(sass, wavefronts.get(pc)),
+            opcode=pack_facts.opcode(sass),
+            access=pack_facts.access(sass, wavefronts.get(pc)),
             stack=tuple((facts.relative(file), line) for file, line in stack),
             executed=executed.get(pc),
             wavefronts=wavefronts.get(pc),

@@ -1,8 +1,8 @@
-"""What a .ncu-rep says of one result: names, sizes, metrics, counts per instruction, sources, findings of rules.
+"""One result of a .ncu-rep: names, sizes, metrics, counts per instruction, sources, findings of rules.
 
-Read from its messages ``ProfileResult``, ``RangeResult``, ``GraphResult`` and ``CmdlistResult`` as the ``.proto``
-files that Nsight Compute installs under ``extras/FileFormat`` describe them. Three things are not in the file: the
-metrics' units, the texts of instructions and the lines that ncu names for them; see `nvreader`.
+Decoded from the messages ``ProfileResult``, ``RangeResult``, ``GraphResult`` and ``CmdlistResult``, as documented by
+the ``.proto`` files that Nsight Compute installs under ``extras/FileFormat``. Three things are not in the file: the
+units of metrics, the text of instructions and the lines that ncu shows for them; see `disassembly`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Number = int | float
 _MANGLED, _FUNCTION, _DEMANGLED, _GRID, _BLOCK, _METRICS, _SOURCE, _RULES, _CLOCKS = 5, 6, 7, 10, 11, 13, 15, 19, 25
 _AXES = (1, 2, 3)  # Uint64x3
 _LOCKED = 2  # ProfilerClockStatusMessage
-# The other results: what it is, and the numbers of its metrics and of its rules' results
+# The other results: the workload, and the field numbers of metrics and rule results
 OTHERS = {7: ("range", 4, 20), 8: ("command list", 4, 21), 9: ("graph", 4, 22)}
 # SourceData; SourceFile; RelocationSymbolEntry
 _REFERENCE, _BINARY, _TARGET, _FILES, _RELOCATIONS = 1, 4, (5, 6, 7), 8, 9
@@ -35,7 +35,7 @@ _RULE, _BODY, _ITEMS, _MESSAGE = 1, 3, 1, 1
 _SAID, _TYPE, _TITLE = 1, 2, 4
 KINDS = ("none", "ok", "warning", "error", "optimization")  # RuleResultMessageType
 
-# ProfileMetricListElement; as bytes: both are messages with one whole number
+# ProfileMetricListElement; as bytes: both are messages with one integer
 _ADDRESS, _COUNT = 1, 2
 _WHOLE = rb"([\x00-\x7f])[\x20\x28]([\x80-\xff]*+[\x00-\x7f])"
 _ELEMENT = re.compile(rb"\x1a([\x00-\x7f])\x0a" + _WHOLE + rb"\x12" + _WHOLE, re.DOTALL)
@@ -44,15 +44,15 @@ _ELEMENTS = re.compile(rb"(?:" + _ELEMENT.pattern + rb")*+", re.DOTALL)
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """What a report carries of a module: its cubin, the files that were imported, and where its functions lay."""
+    """A module in a report: its cubin, the imported source files, and the addresses of its functions."""
 
     cubin: bytes = b""
-    target: tuple[int, ...] = ()  # what else tells a disassembler what the cubin is made of
+    target: tuple[int, ...] = ()  # identifies the cubin's architecture for a disassembler
     files: Mapping[str, str] = field(default_factory=dict)  # texts by path
     functions: Mapping[str, int] = field(default_factory=dict)  # addresses by mangled name
 
     def updated(self, newer: ModuleSource) -> ModuleSource:
-        """Return both together: for a later result of the same code, ncu writes only what is new."""
+        """Return both merged: for a later result of the same code, ncu writes only what is new."""
         return ModuleSource(
             newer.cubin or self.cubin,
             newer.target if newer.cubin else self.target,
@@ -63,9 +63,9 @@ class ModuleSource:
 
 @dataclass(frozen=True)
 class ReportResult:
-    """One result. `function` is its mangled name; a range, a graph or a command list is called what it is.
+    """One result. `function` is the mangled name; for a range, graph or command list, that word.
 
-    `lists` are the undecoded elements of the metrics that have any; see `per_instruction`.
+    `lists` holds the undecoded elements of the metrics that have any; see `per_instruction`.
     """
 
     workload: str = "kernel"
@@ -86,22 +86,22 @@ class ReportResult:
 
     @property
     def address(self) -> int:
-        """Where the function's code began; 0 where the report does not tell."""
+        """The address of the function's code; 0 if unknown."""
         return self.source.functions.get(self.function, 0)
 
     def per_instruction(self, name: str) -> dict[int, int]:
-        """Return a metric's counts by the instructions' addresses; empty where it has none."""
+        """Return a metric's counts by instruction address; empty if it has none."""
         return _by_address(self.lists[name]) if name in self.lists else {}
 
 
 def source(content: memoryview) -> tuple[int, ModuleSource]:
-    """Return a SourceData, and the number by which results refer to it."""
+    """Return a SourceData, and the number that results refer to it by."""
     message = Message(content)
     files = {file.text(_FILE_NAME): file.text(_FILE_TEXT) for file in message.message(_FILES).messages(1)}
-    told = {name: content for name, content in files.items() if content}
-    functions = {one.text(_SYMBOL): one.number(_PLACE) for one in message.message(_RELOCATIONS).messages(1)}
+    texts = {name: content for name, content in files.items() if content}
+    functions = {symbol.text(_SYMBOL): symbol.number(_PLACE) for symbol in message.message(_RELOCATIONS).messages(1)}
     target = tuple(message.number(part) for part in _TARGET)
-    return message.number(_REFERENCE), ModuleSource(bytes(message.bytes(_BINARY)), target, told, functions)
+    return message.number(_REFERENCE), ModuleSource(bytes(message.bytes(_BINARY)), target, texts, functions)
 
 
 def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, ModuleSource]) -> ReportResult:
@@ -124,7 +124,7 @@ def kernel(content: memoryview, strings: Sequence[str], sources: Mapping[int, Mo
 
 
 def other(kind: int, content: memoryview, strings: Sequence[str]) -> ReportResult:
-    """Return a result that is no kernel; `kind` is its number in OTHERS."""
+    """Return a result that is not a kernel; `kind` is its number in OTHERS."""
     message = Message(content)
     workload, metrics_field, rules_field = OTHERS[kind]
     metrics, lists = _metrics(message.all_bytes(metrics_field), strings)
@@ -147,7 +147,7 @@ def _sizes(message: Message, number: int) -> tuple[int, ...]:
 def _metrics(
     contents: Sequence[memoryview], strings: Sequence[str]
 ) -> tuple[dict[str, Number | str], dict[str, memoryview]]:
-    """Return the metrics' values, and the elements of those that have several, not decoded yet."""
+    """Return the metrics' values, and the undecoded elements of those that have several."""
     values: dict[str, Number | str] = {}
     lists = {}
     for content in contents:
@@ -160,15 +160,15 @@ def _metrics(
 
 
 def _metric(content: memoryview) -> tuple[int, Number | str | None, memoryview]:
-    """Return a ProfileMetricResult: its name's number, its value, and all from its first element on."""
+    """Return a ProfileMetricResult: the number of its name, its value, and everything from its first element on."""
     name, value = 0, None
-    for number, found, start in fields(content):
+    for number, field_value, start in fields(content):
         if number == _LIST:
             return name, value, content[start:]
-        if number == _NAME and isinstance(found, int):
-            name = found
-        elif number == _VALUE and isinstance(found, memoryview):
-            value = _value(Message(found))
+        if number == _NAME and isinstance(field_value, int):
+            name = field_value
+        elif number == _VALUE and isinstance(field_value, memoryview):
+            value = _value(Message(field_value))
     return name, value, content[:0]
 
 
@@ -184,16 +184,16 @@ def _value(message: Message) -> Number | str | None:
 
 
 def _by_address(elements: memoryview) -> dict[int, int]:
-    """Return the counts of a metric by address; empty where its elements belong to no addresses.
+    """Return a metric's counts by address; empty if its elements have no addresses.
 
-    A launch has tens of thousands of elements, nearly all of one form: those are read by a regular expression.
+    A launch has tens of thousands of elements, nearly all of the same form: a regular expression reads those.
     """
     whole = _ELEMENTS.match(elements)
     end = whole.end() if whole else 0
     counts = {}
     for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements, 0, end):
         if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
-            raise ValueError("an element of a metric is not as long as it says")
+            raise ValueError("an element of a metric has the wrong length")
         counts[_number(pc)] = _number(count)
     for number, element, _ in fields(elements, end):
         if number == _LIST and isinstance(element, memoryview):
@@ -201,25 +201,25 @@ def _by_address(elements: memoryview) -> dict[int, int]:
             if not isinstance(address, int):
                 return {}
             if not isinstance(count, int | float):
-                raise ValueError("a count of a metric is no number")
+                raise ValueError("a count of a metric is not a number")
             counts[address] = int(count)
     return counts
 
 
 @lru_cache(1 << 16)
 def _number(written: bytes) -> int:
-    """Return a number by how it is written: addresses and small counts come again and again."""
+    """Return a decoded number; cached because addresses and small counts repeat."""
     return varint(written, 0)[0]
 
 
 def _findings(rules: Sequence[Message]) -> tuple[Finding, ...]:
     """Return the messages of RuleResults."""
     return tuple(
-        Finding(rule.text(_RULE), _kind(said.number(_TYPE)), said.text(_TITLE), said.text(_SAID))
+        Finding(rule.text(_RULE), _kind(message.number(_TYPE)), message.text(_TITLE), message.text(_SAID))
         for rule in rules
         for item in rule.message(_BODY).messages(_ITEMS)
-        for said in item.messages(_MESSAGE)
-        if _SAID in said
+        for message in item.messages(_MESSAGE)
+        if _SAID in message
     )
 
 

@@ -1,6 +1,6 @@
-"""Several profiles side by side: the tables, and what they say in one sentence.
+"""Several profiles side by side: their tables, and a verdict in one sentence.
 
-The first profile is the one before, the second the one after; further ones stand beside them.
+The first profile is the one before, the second the one after; any others are shown alongside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ncu_swizzle.profiles.remarks import Named, speedup, verdict, warnings_of
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
 
-# The rows of the metric table: title, unit, and where a profile has it.
+# The rows of the metric table: title, unit, and how to get the value from a profile.
 METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
     ("Duration", "ms", lambda p: _scaled(p.duration_ns, 1e-6)),
     ("Shared wavefronts", "", lambda p: p.total.wavefronts),
@@ -50,17 +50,17 @@ METRICS: tuple[tuple[str, str, Callable[[Profile], float | None]], ...] = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Profiles and their tables. Unknown values are NaN.
+    """Profiles and their tables. Unknown values are NA.
 
     labels      one per profile, distinct
     metrics     index: title; columns: "unit", then one per label
     accesses    one row per access kind and profile: access, label, executed, wavefronts, ideal, excessive,
                 degree
-    stalls      index: reason, by how much it changed from first to second, most first; one column per label, in
+    stalls      index: reason, sorted by the change from first to second, largest first; one column per label, in
                 percent of that profile's samples, NaN for a profile without samples
     lines       one row per source line and profile that has samples or wavefronts: label, file, line, executed,
                 wavefronts, ideal, excessive, degree, samples
-    title       what it is about, where it is one of several: a kernel's short name; empty where it stands alone
+    title       the kernel's short name if this is one of several comparisons; else empty
     """
 
     profiles: tuple[Profile, ...]
@@ -75,20 +75,20 @@ class Comparison:
 
     @property
     def speedup(self) -> float | None:
-        """Duration before over duration after; None where either is unknown or there is no second."""
+        """Duration before over duration after; None if either is unknown or there is no second profile."""
         return speedup(self.profiles)
 
 
 def compare(
     profiles: Sequence[Profile], notes: Sequence[str] = (), labels: Sequence[str] = (), title: str = ""
 ) -> Comparison:
-    """Lay the profiles side by side; raise NotComparable where there is nothing to compare.
+    """Put the profiles side by side; raise NotComparable if there are none.
 
-    `notes` are warnings that the caller has, such as a reference that could not be had; `labels` what the profiles
-    are to be called, their kernels' names by default.
+    `notes` are the caller's warnings, such as a missing reference; `labels` name the profiles, by default by their
+    kernels.
     """
     if not profiles:
-        raise NotComparable("there is no profile to show", "ncu-swizzle list shows what can be profiled")
+        raise NotComparable("there are no profiles to compare", "ncu-swizzle list shows what can be profiled")
     labels = tuple(labels) or distinct([profile.kernel.name for profile in profiles])
     named = list(zip(labels, profiles, strict=True))
     return Comparison(
@@ -105,7 +105,7 @@ def compare(
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, those that there are several of with a number each."""
+    """Return the names, repeated ones with a number."""
     return tuple(
         name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         for index, name in enumerate(names)
@@ -135,7 +135,7 @@ def _row(total: Total) -> dict[str, float | None]:
 
 
 def _countable(count: int | None) -> int | None:
-    """Return a count that a table can hold; None for what `doubts` calls absurd."""
+    """Return a count that fits in 64 bits, else None; `sanity` reports those."""
     return count if count is None or abs(count) < 1 << 63 else None
 
 

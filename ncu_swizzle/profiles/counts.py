@@ -1,4 +1,4 @@
-"""Instructions and their counts, alone and together: counts are stored, ratios are properties."""
+"""Instructions, their counts and totals: counts are stored, ratios are properties."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeVar
 from ncu_swizzle.cubin.location import Location
 
 Key = TypeVar("Key", bound=Hashable)
-UNKNOWN = "unknown"  # the kind of an access of which the report has no text
-NEVER = "@!PT"  # the guard of instructions that are never carried out, such as the LDS around LDGSTS
-# What moves when an instruction of this kind accesses shared memory.
+UNKNOWN = "unknown"  # the kind of an access whose SASS the report lacks
+NEVER = "@!PT"  # the guard of instructions that are never executed, such as the LDS around LDGSTS
+# The transfer that each kind of shared-memory access makes.
 TRANSFERS = {
     "LDS": "SMEM→RF",
     "LDSM": "SMEM→RF",
@@ -24,7 +24,7 @@ TRANSFERS = {
 
 
 class Ratios:
-    """The ratios of anything that has wavefronts, ideal wavefronts and executions."""
+    """The ratios of anything with wavefronts, ideal wavefronts and executions."""
 
     executed: int | None
     wavefronts: int | None
@@ -32,21 +32,21 @@ class Ratios:
 
     @property
     def excessive(self) -> int | None:
-        """Wavefronts beyond the ideal number; None where ncu did not say."""
+        """Wavefronts beyond the ideal; None if unknown."""
         return None if self.wavefronts is None or self.ideal is None else self.wavefronts - self.ideal
 
     @property
     def degree(self) -> float | None:
-        """Actual over ideal wavefronts, 1 for an access without conflicts; None where there are none."""
+        """Actual over ideal wavefronts, 1 without conflicts; None if there are none or they are unknown."""
         return self.wavefronts / self.ideal if self.wavefronts is not None and self.ideal else None
 
 
 @dataclass(frozen=True)
 class Instruction(Ratios):
-    """One SASS instruction. `executed` counts warps, `samples` the warp samples per stall reason.
+    """One SASS instruction. `executed` counts warps, `samples` warp samples per stall reason.
 
-    `stack` is where its source stands: the innermost inlined function's file and line first, then its callers'.
-    `at` is the number, in the stack, of the one place that ncu itself names.
+    `stack` is its source location: the innermost inlined function's file and line first, then its callers'. `at` is
+    the index in the stack of the location that ncu shows.
     """
 
     pc: int
@@ -62,12 +62,12 @@ class Instruction(Ratios):
 
     @property
     def named(self) -> Location | None:
-        """The place that ncu's own pages show for it; None where it knows none."""
+        """The location that ncu shows for it; None if there is none."""
         return self.stack[min(self.at, len(self.stack) - 1)] if self.stack else None
 
     @property
     def never(self) -> bool:
-        """Whether it is never carried out: its guard is always false."""
+        """Whether it is never executed because its guard is always false."""
         return self.sass.startswith(NEVER)
 
     @property
@@ -81,7 +81,7 @@ class Instruction(Ratios):
 
 @dataclass(frozen=True)
 class Total(Ratios):
-    """Several instructions together: all of one access kind, or of one source line."""
+    """The sums over several instructions, such as all of one access kind or one source line."""
 
     executed: int | None
     wavefronts: int | None
@@ -100,9 +100,9 @@ def added(parts: Iterable[Instruction]) -> Total:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """Return the sum; None where there is nothing to add, or anything unknown."""
-    found = list(counts)
-    return None if None in found or not found else sum(count for count in found if count is not None)
+    """Return the sum; None if there is nothing to add, or anything is unknown."""
+    values = list(counts)
+    return None if None in values or not values else sum(count for count in values if count is not None)
 
 
 def grouped(instructions: Iterable[Instruction], keys: Callable[[Instruction], Iterable[Key]]) -> dict[Key, Total]:

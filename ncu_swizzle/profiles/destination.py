@@ -1,4 +1,4 @@
-"""Where a run is kept."""
+"""Where a run is saved."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from ncu_swizzle.option import option
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a run goes: a folder, or by default one in swizzle-out."""
+    """The folder of a run, by default one in swizzle-out."""
 
     export: Path | None = option(
-        None, "Where to write; default: a folder of that name in swizzle-out.", "FOLDER", ("--export", "-o")
+        None, "Where to write; default: a folder in swizzle-out.", "FOLDER", ("--export", "-o")
     )
-    force_overwrite: bool = option(
-        False, "Replace what an earlier run wrote to FOLDER.", flags=("--force-overwrite", "-f")
-    )
+    force_overwrite: bool = option(False, "Overwrite an earlier run in FOLDER.", flags=("--force-overwrite", "-f"))

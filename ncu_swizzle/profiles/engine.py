@@ -1,4 +1,4 @@
-"""Where numbers come from."""
+"""The source of the numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ NCU, RECORDED, EMULATED = "ncu", "recorded", "emulated"  # measured now, measure
 class Engine:
     """ncu, emulated or recorded; `reason` says why `auto` did not choose ncu.
 
-    With `beside`, metrics that the emulator cannot compute are taken from a recording, and so are kernels that it
-    cannot run.
+    With `beside`, metrics that the emulator cannot compute come from a recording, and so do kernels that it cannot run.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What one launch of one kernel was seen to do: plain data, saved as JSON and loaded back equal.
+"""The profile of one kernel launch: plain data, saved as JSON and loaded back equal.
 
 Counts are stored, ratios are properties. ``docs/profile.md`` describes the file.
 """
@@ -22,7 +22,7 @@ from ncu_swizzle.profiles.counts import Instruction, Total, added, grouped
 from ncu_swizzle.profiles.engine import EMULATED
 
 SCHEMA = 2
-READABLE = (1, SCHEMA)  # a file of schema 1 does not tell `launch` and `kernel.mangled`
+READABLE = (1, SCHEMA)  # schema 1 lacks `launch` and `kernel.mangled`
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -34,7 +34,7 @@ NEEDED = (WAVEFRONTS, IDEAL, EXECUTED, DURATION, STALLED + "selected")
 
 @dataclass(frozen=True)
 class KernelId:
-    """Which kernel it was: its name in the catalogue, or the function's own name where it has none."""
+    """The kernel: its name in the catalogue, or else the function's own name."""
 
     name: str
     function: str
@@ -45,10 +45,10 @@ class KernelId:
 
 @dataclass(frozen=True)
 class LaunchId:
-    """Which result of its report it is: its place there from 0 (ncu's ID), what was profiled, in what size.
+    """The launch: its index in the report from 0 (ncu's ID), what was profiled, and the launch size.
 
-    `occurrence` counts, from 0, the results before it that are of the same function. `workload` is "kernel", or
-    "range", "graph" or "command list", whose results have no instructions. Sizes are empty where unknown.
+    `occurrence` is the number of earlier results of the same function. `workload` is "kernel", or "range", "graph" or
+    "command list", whose results have no instructions. Sizes are empty if unknown.
     """
 
     index: int = 0
@@ -60,7 +60,7 @@ class LaunchId:
 
 @dataclass(frozen=True)
 class MachineInfo:
-    """Where it ran. A field that the source of the profile does not tell is empty (or 0)."""
+    """The machine it ran on. Unknown fields are empty (or 0)."""
 
     gpu: str = ""
     compute_capability: str = ""
@@ -73,21 +73,21 @@ class MachineInfo:
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of ncu's (or a text), under ncu's name and in ncu's unit."""
+    """One of ncu's values, a number or a string, in ncu's unit."""
 
     value: float | int | str
     unit: str = ""
 
 
 def stall_reason(metric: str) -> str:
-    """Return the stall reason that a metric counts the warp samples of; empty for any other metric."""
+    """Return the stall reason whose warp samples a metric counts; empty for any other metric."""
     counts = metric.startswith(STALLED) and not metric.endswith("_not_issued")
     return metric.removeprefix(STALLED) if counts else ""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one of ncu's rules said of the launch."""
+    """The message of one of ncu's rules about the launch."""
 
     rule: str
     kind: str
@@ -99,26 +99,26 @@ class Finding:
 class Profile:
     """One profiled launch."""
 
-    engine: str  # where the figures come from: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
+    engine: str  # source of the values: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
     kernel: KernelId
     problem: Mapping[str, int]
     machine: MachineInfo
     when: str  # ISO 8601, UTC
     command: str  # ncu's command line
-    report: str  # the .ncu-rep's name
+    report: str  # name of the .ncu-rep
     report_sha256: str
-    errors: Mapping[str, float]  # relative error of each output that was checked before profiling
+    errors: Mapping[str, float]  # relative error of each output checked before profiling
     metrics: Mapping[str, Metric]
     instructions: tuple[Instruction, ...]
     findings: tuple[Finding, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
-    commit: str = ""  # that the kernel's sources are of, with -dirty where they differ from it
+    commit: str = ""  # of the kernel's sources, with -dirty if they were changed
     launch: LaunchId = LaunchId()
-    notes: tuple[str, ...] = ()  # what has to be known of the figures, such as why some are unknown
-    beside: str = ""  # of an emulated profile: where its times, stalls and other metrics were recorded, if they were
+    notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
+    beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
 
     def number(self, name: str) -> float | None:
-        """Return a metric's value; None where the report lacks it or it is no finite number."""
+        """Return a metric's value; None if the report lacks it or it is not a finite number."""
         metric = self.metrics.get(name)
         if metric is None or not isinstance(metric.value, int | float) or not math.isfinite(metric.value):
             return None
@@ -130,19 +130,19 @@ class Profile:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The metrics that every figure here rests on and that the report lacks; `notes` say what was not computed."""
+        """The required metrics that the report lacks. An emulated profile's `notes` say what could not be computed."""
         if self.engine == EMULATED:
             return ()
         return tuple(name for name in NEEDED if name not in self.metrics)
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Blocks in x, y, z; zeros where the report does not tell."""
+        """Blocks in x, y, z; zeros if unknown."""
         return self._dimensions("grid") or self.launch.grid or (0, 0, 0)
 
     @property
     def block(self) -> tuple[int, ...]:
-        """Threads in x, y, z; zeros where the report does not tell."""
+        """Threads in x, y, z; zeros if unknown."""
         return self._dimensions("block") or self.launch.block or (0, 0, 0)
 
     def _dimensions(self, what: str) -> tuple[int, ...]:
@@ -156,37 +156,37 @@ class Profile:
 
     @property
     def accesses(self) -> dict[str, Total]:
-        """The totals of each access kind, the one with most wavefronts first."""
+        """The totals per access kind, most wavefronts first."""
         totals = grouped(self.shared(), lambda instruction: [instruction.access])
         return dict(sorted(totals.items(), key=lambda item: -(item[1].wavefronts or 0)))
 
     @property
     def lines(self) -> dict[Location, Total]:
-        """The totals of each source line, with all that was inlined there: a call counts what it calls."""
+        """The totals per source line, including everything inlined there."""
         return grouped(self.instructions, lambda instruction: dict.fromkeys(instruction.stack))
 
     @property
     def stalls(self) -> dict[str, int]:
-        """Warp samples per stall reason, most first. "selected" is no stall: the warp issued."""
+        """Warp samples per stall reason, most first. "selected" is not a stall: the warp issued."""
         reasons = {reason: int(self.number(name) or 0) for name in self.metrics if (reason := stall_reason(name))}
         return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
     def shared(self) -> Iterator[Instruction]:
-        """Yield the instructions that access shared memory and that ncu counted wavefronts of.
+        """Yield the instructions that access shared memory and that ncu counted wavefronts for.
 
-        Of an emulated profile that is every access: one whose wavefronts could not be computed makes totals unknown.
+        In an emulated profile that is every access: one with unknown wavefronts makes the totals unknown.
         """
         return (i for i in self.instructions if i.access and (i.wavefronts is not None or self.engine == EMULATED))
 
     # ------------------------------------------------------------------------------------------ JSON
 
     def to_json(self) -> str:
-        """Return the profile as JSON, with its schema's number and a digest of everything else."""
+        """Return the profile as JSON, with the schema number and a digest of everything else."""
         return self._json
 
     @cached_property
-    def _json(self) -> str:  # it is saved, and the page holds it too
-        bare = dataclasses.replace(self, instructions=())  # they go into a table: as dictionaries they take their time
+    def _json(self) -> str:  # cached: it is saved, and also embedded in the page
+        bare = dataclasses.replace(self, instructions=())  # written as a table: dictionaries are slow
         content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)
         return json.dumps({**content, "digest": digest.sha256_of_json(content)}, ensure_ascii=False) + "\n"
@@ -197,16 +197,16 @@ class Profile:
         try:
             content = json.loads(text)
         except ValueError as error:
-            raise DamagedFile(f"{name} is not whole: {error}", "profile the kernel again") from error
+            raise DamagedFile(f"{name} is damaged: {error}", "profile the kernel again") from error
         if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
-            raise BadFile(f"{name} is not a saved profile", "give a file that ncu-swizzle profile wrote")
+            raise BadFile(f"{name} is not a saved profile", "give a file written by ncu-swizzle profile")
         if content["schema"] not in READABLE:
             raise BadFile(
-                f"{name} has schema {content['schema']}, this ncu-swizzle reads {SCHEMA} and before",
+                f"{name} has schema {content['schema']}; this ncu-swizzle reads up to {SCHEMA}",
                 "read its .ncu-rep instead, or profile the kernel again",
             )
         if content.pop("digest") != digest.sha256_of_json(content):
-            raise DamagedFile(f"{name} was altered after it was written", "read its .ncu-rep instead")
+            raise DamagedFile(f"{name} was changed after it was written", "read its .ncu-rep instead")
         del content["schema"]
         return cls(
             **{
@@ -231,7 +231,7 @@ def _launch(content: Mapping[str, Any]) -> LaunchId:
 
 
 def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
-    """Return columns and rows; a row names its stack by its number, many instructions share one."""
+    """Return columns and rows; rows refer to stacks by number, as many instructions share one."""
     columns = [column.name for column in dataclasses.fields(Instruction)]
     stacks: dict[tuple[Location, ...], int] = {}
     rows = []

@@ -1,4 +1,4 @@
-"""What a job returns: comparisons or times, and where their numbers come from."""
+"""The results of jobs: comparisons or times, and the source of their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # pandas, which takes half a second to import
 
 @dataclass(frozen=True)
 class JobResult:
-    """One comparison per kernel, or per pair of kernels; `notes` are about all of them, `title` names the page."""
+    """One comparison per kernel or pair of kernels; `notes` apply to all of them, `title` is the page's."""
 
     comparisons: tuple[Comparison, ...]
     engine: Engine
@@ -35,7 +35,7 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Timing:
-    """Kernels of one family, timed in turn in one process; `facts` is what `launch` wrote."""
+    """Kernels of one family, timed in turn in one process; `facts` are those of the launching program."""
 
     family: Family
     kernels: tuple[Kernel, ...]

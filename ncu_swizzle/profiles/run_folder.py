@@ -1,6 +1,6 @@
-"""The folder of one run: reports, profiles, the HTML page, and ``run.json`` that says what belongs to it.
+"""The folder of one run: reports, profiles, the HTML page, and the manifest ``run.json``.
 
-A run is built in a hidden folder beside its place and moved there when it is whole, so that an interrupted one
+A run is built in a hidden folder next to its destination and moved there when complete, so that an interrupted one
 leaves nothing behind.
 """
 
@@ -29,9 +29,9 @@ AGAIN = "profile the kernel again"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: the kernel or program that was asked for, and all profiles, the one before first.
+    """A finished run: the kernel or program it was made for, and all profiles, the baseline first.
 
-    Of a program, `rows` says which launches belong together, and `columns` whose they are, the program's own last.
+    For a program, `rows` holds the matching launches, and `columns` says whose they are, the program's own last.
     """
 
     kernel: str
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def subjects(self) -> tuple[Profile, ...]:
-        """The profiles of what was asked for: a kernel's one, or the program's launches."""
+        """The profiles of what the run was made for: one kernel's, or the program's launches."""
         if self.rows:
             return tuple(row[-1] for row in self.rows if row[-1] is not None)
         return tuple(profile for profile in self.profiles if profile.kernel.name == self.kernel)[:1]
@@ -49,11 +49,11 @@ class Run:
 
 @contextlib.contextmanager
 def staging(near: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk as `near`; remove it at the end, whatever happened.
+    """Yield an empty folder on the same disk as `near`; remove it at the end in any case.
 
-    Folders above it that had to be made go too if nothing came to lie in them.
+    Parent folders created for it are removed too if they are still empty.
     """
-    made = [parent for parent in near.parents if not parent.exists()]
+    created = [parent for parent in near.parents if not parent.exists()]
     try:
         near.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
@@ -63,24 +63,24 @@ def staging(near: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for parent in made:
+        for parent in created:
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
 
 def refuse_to_overwrite(destination: Destination) -> None:
-    """Raise NotWritable, before any work is done, where an earlier run lies in the way."""
+    """Raise NotWritable, before any work is done, if the destination already holds a run."""
     folder = destination.export
     if folder is not None and not destination.force_overwrite and (folder / MANIFEST).exists():
         raise _taken(folder, MANIFEST)
 
 
-def _taken(place: Path, files: str) -> NotWritable:
-    return NotWritable(f"{place} already holds {files}", "add -f to replace it, or name another place with -o")
+def _taken(folder: Path, files: str) -> NotWritable:
+    return NotWritable(f"{folder} already holds {files}", "replace it with -f, or choose another folder with -o")
 
 
 def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile]) -> list[str]:
-    """Save the profiles under these names and return their files' names."""
+    """Save the profiles under these names and return the file names."""
     files = [f"{slug(name)}.json" for name in names]
     for file, profile in zip(files, profiles, strict=True):
         profile.save(staged / file)
@@ -90,14 +90,14 @@ def save_profiles(staged: Path, names: Sequence[str], profiles: Sequence[Profile
 def finish(
     staged: Path, kernel: str, profiles: Sequence[str], columns: Sequence[str] = (), rows: Sequence[Row] = ()
 ) -> None:
-    """Write the manifest; `profiles` are the names of the saved profiles, the one before first.
+    """Write the manifest; `profiles` are the file names of the saved profiles, the baseline first.
 
-    Of a program, the profiles are those in `rows`, from left to right and from top to bottom.
+    For a program, they are those in `rows`, left to right and top to bottom.
     """
     content: dict[str, Any] = {"kernel": kernel, "profiles": list(profiles)}
     if rows:
         names = iter(profiles)
-        named = [[None if one is None else next(names) for one in row] for row in rows]
+        named = [[None if profile is None else next(names) for profile in row] for row in rows]
         content |= {"columns": list(columns), "rows": named}
     write_json(staged / MANIFEST, content)
 
@@ -105,55 +105,55 @@ def finish(
 def publish(staged: Path, kernel: str, destination: Destination) -> Path:
     """Move a finished run to its destination and return it.
 
-    By default that is swizzle-out/KERNEL, or the first free of KERNEL-2, KERNEL-3, …: nothing is lost. In a folder
-    that was named, existing files are replaced only with `force_overwrite`; raises NotWritable otherwise.
+    By default that is swizzle-out/KERNEL, or the first free one of KERNEL-2, KERNEL-3, …, so that nothing is lost. In
+    a named folder, existing files are only replaced with `force_overwrite`; otherwise raises NotWritable.
     """
     if destination.export is not None:
         return _move_into(staged, destination.export, destination.force_overwrite)
     number = 1
     while True:
-        place = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+        folder = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
         try:
-            # A rename onto a folder that is not there or is empty either happens or does not.
+            # Renaming to a missing or empty folder is atomic.
             staged.chmod(0o755)
-            staged.rename(place)
-            return place
+            staged.rename(folder)
+            return folder
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                raise not_writable(place, error) from error
+                raise not_writable(folder, error) from error
             number += 1
 
 
-def _move_into(staged: Path, place: Path, overwrite: bool) -> Path:
-    files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # the manifest last
+def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
+    files = sorted(staged.iterdir(), key=lambda file: file.name == MANIFEST)  # manifest last
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with locked(place):  # of two runs at once all files are the later one's
-            taken = [file.name for file in files if (place / file.name).exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):  # of two concurrent runs, one wins completely
+            taken = [file.name for file in files if (folder / file.name).exists()]
             if taken and not overwrite:
-                raise _taken(place, ", ".join(taken))
+                raise _taken(folder, ", ".join(taken))
             for file in files:
-                file.replace(place / file.name)
+                file.replace(folder / file.name)
     except OSError as error:
-        raise not_writable(f"to {place}", error) from error
-    return place
+        raise not_writable(f"to {folder}", error) from error
+    return folder
 
 
 def load(folder: Path) -> Run:
     """Read a run back; raise BadFile or DamagedFile."""
     manifest = folder / MANIFEST
     if not manifest.is_file():
-        raise BadFile(f"{folder} is not the folder of a run: it has no {MANIFEST}", "ls swizzle-out shows the runs")
+        raise BadFile(f"{folder} is not a run's folder: it has no {MANIFEST}", "ls swizzle-out shows the runs")
     content = read_json(manifest)
     if not isinstance(content, dict) or not isinstance(content.get("kernel"), str):
-        raise DamagedFile(f"{manifest} is not whole: it names no kernel", AGAIN)
+        raise DamagedFile(f"{manifest} is damaged: it names no kernel", AGAIN)
     names = content.get("profiles")
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and _plain(name) for name in names):
-        raise DamagedFile(f"{manifest} is not whole: it lists no profiles", AGAIN)
+        raise DamagedFile(f"{manifest} is damaged: it lists no profiles", AGAIN)
     columns, rows = _table(content, names, manifest)
     profiles = {name: load_profile(folder / name) for name in names}
     if not rows and all(profile.kernel.name != content["kernel"] for profile in profiles.values()):
-        raise DamagedFile(f"{manifest} is not whole: none of its profiles is of {content['kernel']!r}", AGAIN)
+        raise DamagedFile(f"{manifest} is damaged: none of its profiles is of {content['kernel']!r}", AGAIN)
     launches = tuple(tuple(profiles[name] if name else None for name in row) for row in rows)
     return Run(content["kernel"], tuple(profiles.values()), launches, columns)
 
@@ -161,7 +161,7 @@ def load(folder: Path) -> Run:
 def _table(
     content: dict[str, Any], names: Sequence[str], manifest: Path
 ) -> tuple[tuple[str, ...], list[list[str | None]]]:
-    """Return which launches of a program belong together; nothing for a kernel's run."""
+    """Return the rows of matching launches of a program, and their columns; both empty for a kernel's run."""
     columns, rows = content.get("columns", []), content.get("rows", [])
     well_formed = (
         isinstance(columns, list)
@@ -170,12 +170,12 @@ def _table(
         and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     )
     if not well_formed or any(name is not None and name not in names for row in rows for name in row):
-        raise DamagedFile(f"{manifest} is not whole: its rows do not fit its profiles", AGAIN)
+        raise DamagedFile(f"{manifest} is damaged: its rows do not match its profiles", AGAIN)
     return tuple(columns), rows
 
 
 def _plain(name: str) -> bool:
-    """Say whether it is the name of a file in the folder itself: a manifest points nowhere else."""
+    """Return whether it names a file in the folder itself: a manifest may not point elsewhere."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
@@ -185,12 +185,12 @@ def load_profile(file: Path) -> Profile:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise BadFile(f"{file} cannot be read: {error}", "give a file that ncu-swizzle profile wrote") from error
+        raise BadFile(f"{file} cannot be read: {error}", "give a file written by ncu-swizzle profile") from error
     try:
         profile = Profile.from_json(text, str(file))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
-    wrong = validate.mismatch(profile)
-    if wrong:
-        raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
+    mismatch = validate.mismatch(profile)
+    if mismatch:
+        raise DamagedFile(f"{file} is damaged: {mismatch}", AGAIN)
     return profile

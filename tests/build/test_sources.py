@@ -42,7 +42,7 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     assert compiled.cache_key(family, kernel, "sm_90", "13.0") != before
     other.write_text("#include NAMED\n", encoding="utf-8")
     assert not recipe.cacheable(family, kernel)
-    assert includes.computed("#include NAMED") is True
+    assert includes.has_computed_include("#include NAMED") is True
 
 
 @needs_nvcc

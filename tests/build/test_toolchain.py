@@ -145,7 +145,7 @@ def test_a_source_that_is_wrong_is_reported_with_the_compilers_own_words(
 @NEEDS_PTXAS
 def test_ptx_is_assembled_for_the_architecture_that_it_names() -> None:
     cubin = Cubin(Toolchain().assemble(PTX, "nothing.ptx"), "nothing.ptx")
-    assert (cubin.arch, cubin.kernels) == ("sm_90", ("nothing",))
+    assert (cubin.sm, cubin.kernels) == (90, ("nothing",))
 
 
 @NEEDS_PTXAS

@@ -20,7 +20,7 @@ HERE = Path()
 
 
 def one(text: str, problem: dict[str, int] | None = None) -> Argument:
-    (found,) = argument_syntax.parse([text], HERE, problem or N)
+    (found,) = argument_syntax.parse_arguments([text], HERE, problem or N)
     return found
 
 
@@ -105,10 +105,10 @@ def test_a_buffer_holds_what_was_asked_for(dtype: str, shape: list[int], fill: s
     count = np.arange(flat.size)
     exact = {"zeros": 0 * count, "ones": 0 * count + 1, "arange%7": count % 7, "iota%2": count % 2, "5": 0 * count + 5}
     if fill in exact:
-        assert fills.known(argument)
+        assert fills.reproducible(argument)
         assert flat.tolist() == exact[fill].tolist()
     else:
-        assert not fills.known(argument)
+        assert not fills.reproducible(argument)
         again = fills.array(argument, N, np.random.default_rng(seed))
         assert array.tobytes() == again.tobytes()
         assert fill == "random" or set(flat) <= {0, 1, 2}
@@ -123,26 +123,26 @@ def test_random_integers_take_all_values() -> None:
 def test_a_file_is_taken_as_it_is_or_refused(tmp_path: Path) -> None:
     saved = np.arange(6, dtype=np.int16).reshape(2, 3)
     np.save(tmp_path / "a b.npy", saved)
-    (short,) = argument_syntax.parse(["x=a b.npy"], tmp_path, {})
-    (long,) = argument_syntax.parse(["x=int16[2,n]:a b.npy:out"], tmp_path, {"n": 3})
+    (short,) = argument_syntax.parse_arguments(["x=a b.npy"], tmp_path, {})
+    (long,) = argument_syntax.parse_arguments(["x=int16[2,n]:a b.npy:out"], tmp_path, {"n": 3})
     assert (short.dtype, short.shape, short.output) == ("int16", ("2", "3"), False)
     assert long.output
     for argument in (short, long):
         assert fills.array(argument, {"n": 3}).tolist() == saved.tolist()
     with pytest.raises(UsageError, match=r"holds int16\[2, 3\], not int16\[3, 2\]"):
-        argument_syntax.parse(["x=int16[3,2]:a b.npy"], tmp_path, {})
+        argument_syntax.parse_arguments(["x=int16[3,2]:a b.npy"], tmp_path, {})
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(UsageError, match="cannot be read"):
-        argument_syntax.parse(["x=objects.npy"], tmp_path, {})
+        argument_syntax.parse_arguments(["x=objects.npy"], tmp_path, {})
 
 
 def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:
     with pytest.raises(UsageError, match="two arguments are called 'x'"):
-        argument_syntax.parse(["x=1", "x=2"], HERE, N)
-    (found,) = argument_syntax.parse(["y=float32[n]:out"], HERE, N, {"y": 0.25})
+        argument_syntax.parse_arguments(["x=1", "x=2"], HERE, N)
+    (found,) = argument_syntax.parse_arguments(["y=float32[n]:out"], HERE, N, {"y": 0.25})
     assert found.tolerance == 0.25
     with pytest.raises(UsageError, match="'x' is no output"):
-        argument_syntax.parse(["y=float32[n]:out"], HERE, N, {"x": 0.25})
+        argument_syntax.parse_arguments(["y=float32[n]:out"], HERE, N, {"x": 0.25})
 
 
 # ---------------------------------------------------------------------------------------------- grid and block
@@ -171,14 +171,14 @@ def test_too_few_or_many_sizes_are_told(text: str) -> None:
 )
 def test_sizes_that_no_gpu_takes_are_told(sizes: tuple[str, ...], what: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as wrong:
-        launch_limits.check(sizes, what, N)
+        launch_limits.refuse_bad_sizes(sizes, what, N)
     assert f"--{what}" in wrong.value.hint or "--problem" in wrong.value.hint
 
 
 def test_a_launch_beyond_the_limits_is_told() -> None:
     limits = Limits(threads=512, shared=101376, static=4096)
-    launch_limits.refuse("fn", (32, 16, 1), 97280, limits)
+    launch_limits.refuse_oversized("fn", (32, 16, 1), 97280, limits)
     with pytest.raises(UsageError, match=r"32 x 32 x 1 is 1,024 threads; the kernel can be launched with 512"):
-        launch_limits.refuse("fn", (32, 32, 1), 0, limits)
+        launch_limits.refuse_oversized("fn", (32, 32, 1), 0, limits)
     with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory beside its 4,096 bytes of static"):
-        launch_limits.refuse("fn", (32, 1, 1), 97281, limits)
+        launch_limits.refuse_oversized("fn", (32, 1, 1), 97281, limits)

@@ -151,4 +151,4 @@ def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
                 continue
             whole = f"x=float32[n]{written}" if written.startswith(":") and "%" not in written else written
             whole = f"x=int32[n]{written}" if written.startswith(":iota") else whole
-            argument_syntax.parse([whole.replace("%K", "%4")], tmp_path, {"n": 8})
+            argument_syntax.parse_arguments([whole.replace("%K", "%4")], tmp_path, {"n": 8})

@@ -22,8 +22,8 @@ Recorded = type(lambda name: Profile)
 @pytest.mark.parametrize("name", ["kernel2", "gemm-wide", "transpose-sudoku", "tma-128", "cute-8x8-plain"])
 def test_registers_and_shared_memory_are_those_of_the_launch(name: str, recorded: Recorded) -> None:
     cubin, profile = embedded(name), recorded(name)
-    known = cubin.attributes(symbols.only(cubin))
-    assert cubin.arch == "sm_90"
+    known = cubin.attributes(symbols.only_kernel(cubin))
+    assert cubin.sm == 90
     assert known.registers == profile.number("launch__registers_per_thread")
     assert known.static_shared == profile.number("launch__shared_mem_per_block_static")
     assert known.reserved_shared == profile.number("launch__shared_mem_per_block_driver")
@@ -51,9 +51,9 @@ def test_an_address_in_constant_memory_has_its_relocation() -> None:
 
 def test_of_several_kernels_one_has_to_be_named() -> None:
     with pytest.raises(UnknownKernel, match=r"holds \d+ kernels") as caught:
-        symbols.only(embedded("reference-attention"))
+        symbols.only_kernel(embedded("reference-attention"))
     assert "flash_fwd_kernel" in caught.value.hint
-    assert symbols.only(embedded("kernel2")) == "kernel2"
+    assert symbols.only_kernel(embedded("kernel2")) == "kernel2"
 
 
 def test_what_is_no_cubin_is_a_bad_file() -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_cubin_is_a_bad_file() -> None:
 def test_damage_is_noticed_or_harmless() -> None:
     """Of truncated and altered copies each one is refused, or still tells what it told before."""
     whole = embedded("transpose-plain")
-    before = whole.attributes(symbols.only(whole))
+    before = whole.attributes(symbols.only_kernel(whole))
     random.seed(0)
     refused = 0
     for cut in range(0, len(whole.data) - 1, 371):

@@ -55,8 +55,8 @@ def test_several_kernels_of_a_name_are_told_apart(cubin: Cubin) -> None:
 
 
 def test_declarations_are_read_from_the_source() -> None:
-    assert symbols.declared(NAMED) == ["fn", "hidden", "plain", "structure", "none"]
-    assert symbols.declared(
+    assert symbols.declared_kernels(NAMED) == ["fn", "hidden", "plain", "structure", "none"]
+    assert symbols.declared_kernels(
         '// __global__ void commented(int);\n/* __global__ void also() */ const char* s = "__global__ void text()";\n'
         "template <typename T>\n__global__ void __launch_bounds__(256, f(2)) __cluster_dims__(2, 1, 1)\nbounded(T x);\n"
         "static __global__ __launch_bounds__(32) void behind(int (*table)[4]) { }"
@@ -65,7 +65,7 @@ def test_declarations_are_read_from_the_source() -> None:
 
 @given(st.text(alphabet='_global_ void fn(<>){};/*"\\\n', max_size=200))
 def test_any_source_is_read(text: str) -> None:
-    assert all(name.isidentifier() or name[0].isdigit() for name in symbols.declared(text))
+    assert all(name.isidentifier() or name[0].isdigit() for name in symbols.declared_kernels(text))
 
 
 # ---------------------------------------------------------------------------------------------- arguments
@@ -73,10 +73,10 @@ def test_any_source_is_read(text: str) -> None:
 
 def fit(cubin: Cubin, kernel: str, *texts: str) -> None:
     """Hold the arguments against the kernel as the launching program does."""
-    found = argument_syntax.parse(texts, Path(), {"n": 8})
+    found = argument_syntax.parse_arguments(texts, Path(), {"n": 8})
     sizes = [8 if one.shape else {"b": 1, "i": 4, "f": 4, "u": 4}[one.dtype[0]] for one in found]
     sizes = [8 if "64" in one.dtype else size for one, size in zip(found, sizes, strict=True)]
-    argument_check.check(cubin, symbols.find(cubin, kernel), found, sizes)
+    argument_check.refuse_mismatch(cubin, symbols.find(cubin, kernel), found, sizes)
 
 
 def test_right_arguments_pass(cubin: Cubin) -> None:

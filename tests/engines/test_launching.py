@@ -23,7 +23,7 @@ from tests.support.recordings import embedded
 def prepared(name: str) -> tuple[Cubin, Launch]:
     family, kernel = collection.shipped().find(name)
     cubin = embedded(name)
-    return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbols.only(cubin))
+    return cubin, emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, symbols.only_kernel(cubin))
 
 
 def test_a_catalogue_kernel_is_launched_as_it_was_recorded() -> None:

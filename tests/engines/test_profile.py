@@ -12,6 +12,7 @@ from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.with_recording import with_recording
 from ncu_swizzle.errors import EnvironmentLacking
 from ncu_swizzle.gate import baseline
 from ncu_swizzle.gate.judge import judge
@@ -100,7 +101,7 @@ def test_the_page_says_computed_and_unknown(recorded: Recorded) -> None:
 
 
 def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
-    pair = [emulation.beside(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
+    pair = [with_recording(emulated(recorded(name)), recorded(name)) for name in ("kernel1", "kernel2")]
     for one, name in zip(pair, ("kernel1", "kernel2"), strict=True):
         assert one.engine == EMULATED
         assert one.beside == "recorded on NVIDIA H100 80GB HBM3, 2026-11-22"
@@ -116,7 +117,7 @@ def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
 
 
 def test_counts_are_never_taken_from_the_recording(recorded: Recorded) -> None:
-    one = emulation.beside(without(emulated(recorded("kernel1")), "LDSM"), recorded("kernel1"))
+    one = with_recording(without(emulated(recorded("kernel1")), "LDSM"), recorded("kernel1"))
     assert one.total.wavefronts is None
     assert not {WAVEFRONTS, IDEAL} & one.metrics.keys()
     assert DURATION in one.metrics
@@ -125,11 +126,11 @@ def test_counts_are_never_taken_from_the_recording(recorded: Recorded) -> None:
 
 def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Recorded) -> None:
     other = emulated(recorded("transpose-xor"))
-    one = emulation.beside(other, recorded("transpose-plain"))
+    one = with_recording(other, recorded("transpose-plain"))
     assert not any(i.samples for i in one.instructions)
     assert any("other code than was recorded" in note for note in one.notes)
     older = dataclasses.replace(other, machine=dataclasses.replace(other.machine, cuda="12.8 (V12.8.93)"))
-    assert any("compiled by CUDA 12.8" in note for note in emulation.beside(older, recorded("transpose-xor")).notes)
+    assert any("compiled by CUDA 12.8" in note for note in with_recording(older, recorded("transpose-xor")).notes)
 
 
 def test_the_mix_is_unknown_where_some_count_is(recorded: Recorded) -> None:

@@ -42,7 +42,7 @@ def test_there_are_enough_of_them_and_each_has_a_reference() -> None:
     for family, kernel in KERNELS.values():
         problem, rng = family.problem(), np.random.default_rng(0)
         assert family.source(kernel).is_file()
-        expected = expected_output.of(family, problem, fills.inputs(family, problem, rng), rng)
+        expected = expected_output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
         assert expected.keys() == {argument.name for argument in family.arguments if argument.output}
 
 

@@ -22,7 +22,7 @@ TIMEOUT_S = 300
 ARCHITECTURE = "sm_90"
 
 sys.path.insert(0, str(ROOT))
-from ncu_swizzle import paths  # noqa: E402
+from ncu_swizzle import paths
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncu import options as options_
 

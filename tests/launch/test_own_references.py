@@ -27,7 +27,7 @@ def described(folder: Path, code: str, reference: str = "reference.py:fn") -> Fa
 def expected(family: Family) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
     problem = family.problem()
-    found = expected_output.of(family, problem, fills.inputs(family, problem, rng), rng)
+    found = expected_output.expected_outputs(family, problem, fills.inputs(family, problem, rng), rng)
     return {name: values for name, (_, values) in found.items()}
 
 
@@ -53,7 +53,7 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
     inputs = fills.inputs(family, family.problem(), np.random.default_rng(1))
     shipped = replace(family, reference="ncu_swizzle.references.transpose")
     with pytest.raises(UsageError, match=r"reference ncu_swizzle\.references\.transpose failed: KeyError: 'in'"):
-        expected_output.of(shipped, family.problem(), inputs, np.random.default_rng(1))
+        expected_output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_a_second_reading_says_the_same_and_asks_nothing(
 ) -> None:
     first = reader.read(recorded_file(name))
     asked: list[dict[str, Any]] = []
-    told = disassembly._told
+    told = disassembly._answer
     monkeypatch.setattr(disassembly, "_told", lambda report, order: asked.append(order) or told(report, order))
     assert reader.read(recorded_file(name)) == first
     assert not asked

@@ -171,7 +171,7 @@ def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_pa
 def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
     report_file: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = disassembly.ask
+    ask = disassembly.units_and_code
 
     def wordless(report: Path, questions: Any) -> Any:
         units, codes = ask(report, questions)

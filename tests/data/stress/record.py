@@ -30,18 +30,20 @@ SEED = 1
 TIMEOUT_S = 570
 
 sys.path.insert(0, str(ROOT))
-import numpy as np  # noqa: E402
+import numpy as np
 
 from ncu_swizzle import paths
 from ncu_swizzle.build import compiled
 from ncu_swizzle.catalog import collection, fills
-from ncu_swizzle.catalog.family import Family, Kernel  # noqa: E402
-from ncu_swizzle.cubin import symbols  # noqa: E402
+from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import NcuSwizzleError  # noqa: E402
-from ncu_swizzle.files import write_atomically, write_json  # noqa: E402
-from ncu_swizzle.launch import device, expected_output
-from ncu_swizzle.launch.__main__ import check  # noqa: E402
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.files import write_atomically, write_json
+from ncu_swizzle.launch import device, expected_output, ready_kernel
+from ncu_swizzle.launch.__main__ import output_errors
+from ncu_swizzle.launch.buffers import Buffers
+from ncu_swizzle.launch.compiler import PyCudaCompiler, nvcc_version
 from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncu import options as options_
 from ncu_swizzle.ncurep import reader
@@ -85,7 +87,7 @@ def record(home: Path, names: list[str]) -> int:
 def launch_all(facts: Path, names: list[str]) -> int:
     """Compile, check and launch each kernel; `facts` says in which order, what failed, and on what it ran."""
     gpu = device.open_device()
-    machine = device.describe(gpu)
+    machine = device.describe(gpu, nvcc_version())
     arch = "sm_{}{}".format(*gpu.compute_capability())
     chosen = [(family, kernel) for family, kernel in collection.load(STRESS) if not names or kernel.name in names]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -103,18 +105,20 @@ def launch_all(facts: Path, names: list[str]) -> int:
 
 def compile_one(family: Family, kernel: Kernel, arch: str) -> None:
     with contextlib.suppress(NcuSwizzleError):  # it is said where the kernel is launched
-        compiled.cubin(family, kernel, arch, device.PyCudaCompiler())
+        compiled.cubin(family, kernel, arch, PyCudaCompiler())
 
 
 def launch_one(family: Family, kernel: Kernel, arch: str) -> dict[str, Any]:
     """Check one kernel against its reference and launch it for ncu; raise WrongOutput."""
     problem, rng = family.problem(), np.random.default_rng(SEED)
     inputs = fills.inputs(family, problem, rng)
-    buffers = device.Buffers.upload(family, problem, inputs)
-    cubin = compiled.cubin(family, kernel, arch, device.PyCudaCompiler())
-    launch = device.launcher(family, kernel, problem, cubin, buffers)
-    errors = check(family, kernel, problem, launch, buffers, expected_output.of(family, problem, inputs, rng))
-    device.profile_once(launch, family, problem)
+    buffers = Buffers.upload(family, problem, inputs)
+    cubin = compiled.cubin(family, kernel, arch, PyCudaCompiler())
+    launch = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
+    errors = output_errors(
+        family, kernel, problem, launch, buffers, expected_output.expected_outputs(family, problem, inputs, rng)
+    )
+    ready_kernel.profile_once(launch, family, problem)
     function = symbols.find(Cubin(cubin, family.source(kernel).name), kernel.entry)
     return {"family": family.name, "function": function, "problem": problem, "errors": errors}
 

@@ -1,0 +1,109 @@
+"""From the emulator's counts to a Profile: instructions with source lines, totals, and notes on the unknown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from ncu_swizzle import digest, paths
+from ncu_swizzle.catalog.family import Problem
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.line_table import LineTable, line_table
+from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.emulate.run import Counts, InstructionCounts, Launch
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.files import slug
+from ncu_swizzle.profiles.counts import NEVER, Instruction
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile
+
+NOTES = 3  # reasons listed in notes; the rest are counted
+UNEXPLAINED = "for an unknown reason"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A kernel's cubin, and its sources: the root folders, and the text of each file by its path below one."""
+
+    cubin: Cubin
+    symbol: str
+    roots: tuple[str, ...] = ()
+    sources: Mapping[str, str] | None = None
+
+
+def profile_of_counts(
+    kernel: KernelId, problem: Problem, binary: Binary, launch: Launch, counts: Counts, compiler: str
+) -> Profile:
+    cubin = binary.cubin
+    launch_metrics = emulated_launch.metrics(launch, cubin.attributes(binary.symbol))
+    instructions = tuple(_instructions(binary, counts.rows))
+    profile = Profile(
+        engine=EMULATED,
+        kernel=kernel,
+        problem=problem,
+        machine=MachineInfo(compute_capability=f"{cubin.sm // 10}.{cubin.sm % 10}", cuda=compiler),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        command="",
+        report=f"{slug(kernel.name)}.cubin",
+        report_sha256=digest.sha256(cubin.data),
+        errors={},
+        metrics={name: Metric(value, unit) for name, (value, unit) in launch_metrics.items()},
+        instructions=instructions,
+        sources=binary.sources or {},
+        notes=tuple(_notes(kernel.name, counts)),
+    )
+    return replace(profile, metrics={**profile.metrics, **_totals(profile)})
+
+
+def _totals(profile: Profile) -> dict[str, Metric]:
+    """Return the launch's totals under ncu's names, without those that contain an unknown."""
+    executed = [instruction.executed for instruction in profile.instructions]
+    total = profile.total
+    nothing = (
+        0 if not any(instruction.access for instruction in profile.instructions) else None
+    )  # no access: no wavefronts
+    totals = {
+        EXECUTED: (
+            None if None in executed else sum(instruction for instruction in executed if instruction is not None),
+            "inst",
+        ),
+        WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
+        IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
+    }
+    return {name: Metric(value, unit) for name, (value, unit) in totals.items() if value is not None}
+
+
+def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator[Instruction]:
+    table = line_table(binary.cubin.data, binary.symbol)
+    for row in rows:
+        yield Instruction(
+            pc=row.offset,
+            sass=row.sass,
+            opcode=row.opcode,
+            access="" if row.sass.startswith(NEVER) else row.access,
+            stack=tuple(source_stack(binary, table, row.offset)),
+            executed=row.executed,
+            wavefronts=row.wavefronts if row.access else None,
+            ideal=row.ideal if row.access else None,
+        )
+
+
+def source_stack(binary: Binary, table: LineTable, offset: int) -> Iterator[Location]:
+    for file, line in table.stack(offset):
+        yield paths.below(file, binary.roots), line
+
+
+def _notes(name: str, counts: Counts) -> Iterator[str]:
+    """Yield what is unknown and why, most frequent first, then the emulator's own notes."""
+    unknown = counts.unknown
+    reasons = Counter(row.reason or UNEXPLAINED for row in unknown)
+    for reason, count in reasons.most_common(NOTES):
+        first = next(row for row in unknown if (row.reason or UNEXPLAINED) == reason)
+        many = f"{count} accesses, such as" if count > 1 else "the access"
+        yield f"{name}: unknown wavefronts for {many} {first.sass} at {first.offset:#x}: {reason}."
+    if len(reasons) > NOTES:
+        yield f"{name}: {len(reasons) - NOTES} more reasons for unknown wavefronts."
+    for note in counts.notes:
+        yield f"{name}: {note}"
