@@ -1,10 +1,10 @@
 """How straight `profile kernel2` goes through the house: ``python3 bench/passage.py [CHECKOUT …]``.
 
 The command runs with the recorded engine and every call from one of the package's modules into another one is noted.
-Printed are the modules and rooms that take part (a module on the package's top floor is a room of its own), the pairs of
-rooms of which one calls the other, and how often a name, a problem and an engine were resolved; of the whole package
-also the imports that climb: those that close a circle of modules, wherever they stand. Nothing is timed: the counts are
-the same every time. Other checkouts are compared with this one.
+It prints the modules and rooms that take part (a module on the package's top floor is a room of its own), the pairs of
+rooms of which one calls the other, and how often a name, a problem and an engine were resolved; for the whole package
+also the imports that climb, which close a circle of modules. Nothing is timed: the counts are the same every time.
+Other checkouts are compared with this one.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _run() -> int:
     return 0
 
 
-def _end(number: int, frame: object) -> NoReturn:
+def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given
     """Unwind as after Ctrl-C, so that child processes are ended and half-written files removed."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_IGN)

@@ -26,7 +26,7 @@ class Option:
 
 def option(
     default: Any,
-    help: str,
+    help: str,  # noqa: A002 - as every library of command lines calls it
     metavar: str = "",
     flags: Sequence[str] = (),
     choices: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""Record the speedups that NVIDIA's own rules estimate for kernels with conflicts: ``python3 recordings/stock_rules.py``.
+"""Record the speedups that NVIDIA's rules estimate for kernels with conflicts: ``python3 recordings/stock_rules.py``.
 
 Needs a GPU and ncu. The estimates of each rule, in percent, go to ``recordings/<gpu>/stock_rules.json``; docs/rules.md
 compares them with what was measured.

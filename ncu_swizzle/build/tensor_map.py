@@ -56,7 +56,7 @@ def encode(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...
 def _driver() -> ctypes.CDLL:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-        driver.cuTensorMapEncodeTiled
+        driver.cuTensorMapEncodeTiled  # noqa: B018 - an AttributeError where the driver is too old
     except (OSError, AttributeError) as error:
         raise EnvironmentLacking(
             f"the NVIDIA driver cannot encode tensor maps: {error}", "install a driver for CUDA 12 or newer"

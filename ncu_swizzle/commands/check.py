@@ -25,11 +25,11 @@ def check(
     outputs: Outputs,
     request: Request,
     options: Options,
-    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],
-    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],
+    max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],  # noqa: B006 - typer takes a list as it is
+    max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
     max_regression: Annotated[
         list[str], typer.Option(metavar="[KERNEL:]PERCENT", help="Slower than the baseline, beyond noise.")
-    ] = [],
+    ] = [],  # noqa: B006
     baseline: Annotated[
         str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it exists.")
     ] = "",
@@ -44,7 +44,7 @@ def check(
     ] = None,
     catalog: Annotated[
         list[Path], typer.Option("--catalog", metavar="FOLDER", help="Your own families; repeatable.")
-    ] = [],
+    ] = [],  # noqa: B006
 ) -> None:
     """Check profiles against limits: exit code 0, 1 or 5.
 

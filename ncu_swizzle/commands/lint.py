@@ -27,7 +27,7 @@ def lint(
     sources: CatalogOptions,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
-    ] = [],
+    ] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1 or 5.
 

@@ -20,8 +20,8 @@ def predict(
     op: Annotated[str | None, typer.Option(metavar="OP", help="For an expression or a CSV: ld.shared.b32 …")] = None,
     active: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="The active lanes: lane < 8.")] = None,
     threads: options.ThreadsOption = 32,
-    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="With a layout: see suggest --help.")] = [],
-    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="The same, for reads; both repeatable.")] = [],
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="With a layout: see suggest --help.")] = [],  # noqa: B006
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="The same, for reads; both repeatable.")] = [],  # noqa: B006
     elem: options.ElementOption = 4,
     swizzle: options.SwizzleOption = None,
     pad: options.PadOption = 0,

@@ -50,7 +50,7 @@ def profile(
     sources: CatalogOptions,
     kernel: KernelArgument = "",
     launch_count: CountOption = None,
-    ncu_args: NcuArgsOption = [],
+    ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Profile KERNEL and its baseline, or a program; write data and an HTML page.
 

@@ -20,15 +20,15 @@ class CodeLanguage(StrEnum):
 
 def suggest(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, or a kernel of the catalogue.")],
-    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],
-    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is read; repeatable.")] = [],
+    write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],  # noqa: B006
+    read: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is read; repeatable.")] = [],  # noqa: B006
     elem: options.ElementOption = 4,
     threads: options.ThreadsOption = 32,
     max_bytes: Annotated[int | None, typer.Option(min=0, help="At most this many extra bytes per tile.")] = None,
     tma: Annotated[bool, typer.Option("--tma", help="TMA must be able to write it.")] = False,
     copies: Annotated[int, typer.Option(min=1, help="Number of such tiles per block.")] = 1,
     arch: Annotated[str, typer.Option(help="The architecture: sm_80, sm_90 …")] = "sm_90",
-    problem: options.ProblemOption = [],
+    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     code: Annotated[CodeLanguage, typer.Option(help="The code to print.")] = CodeLanguage.both,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:

@@ -27,10 +27,10 @@ def sweep(
     problem: Annotated[
         list[str],
         typer.Option("--problem", metavar="NAME=SIZE,…", help="Sizes to sweep; several names: all combinations."),
-    ] = [],
+    ] = [],  # noqa: B006
     variants: Annotated[
         list[str], typer.Option(metavar="all|NAME,…", help="Variants of the family; all: all but the library's.")
-    ] = [],
+    ] = [],  # noqa: B006
     resume: Annotated[
         bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,

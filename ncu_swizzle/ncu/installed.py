@@ -105,5 +105,5 @@ def find(given: Path | None = None, system: System | None = None) -> Path:
 
 
 @cache
-def _newest(*variables: str | None) -> Installed | None:
+def _newest(*variables: str | None) -> Installed | None:  # noqa: ARG001 - the result depends on them
     return newest(System())

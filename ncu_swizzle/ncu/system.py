@@ -45,10 +45,10 @@ class System:
             return None
 
     def exists(self, path: str | Path) -> bool:
-        return os.path.exists(path)
+        return os.path.exists(path)  # noqa: PTH110 - Path.exists raises if a parent folder is inaccessible
 
     def executable(self, path: str | Path) -> bool:
-        return os.path.isfile(path) and os.access(path, os.X_OK)
+        return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
 
     def writable(self, folder: str | Path) -> bool:
         """Return whether a file can be created in the folder, by creating one."""
@@ -61,14 +61,14 @@ class System:
     def openable(self, path: str | Path) -> bool:
         """Return whether an existing file can be opened for reading and writing."""
         try:
-            with open(path, "r+b"):
+            with open(path, "r+b"):  # noqa: PTH123
                 return True
         except OSError:
             return False
 
     def owner(self, path: str | Path) -> str:
         try:
-            uid = os.stat(path).st_uid
+            uid = os.stat(path).st_uid  # noqa: PTH116
             return pwd.getpwuid(uid).pw_name
         except OSError:
             return ""

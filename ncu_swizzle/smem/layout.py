@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ncu_swizzle.errors import UsageError
 
-IntTuple = Union[int, tuple["IntTuple", ...]]
+IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias has to be quoted
 Ints = npt.NDArray[np.int64]
 
 LARGEST = 1 << 20  # elements of a tile: even of 1 byte each, more than the shared memory of any SM

@@ -180,5 +180,5 @@ def test_a_launch_beyond_the_limits_is_told() -> None:
     launch_limits.refuse_oversized("fn", (32, 16, 1), 97280, limits)
     with pytest.raises(UsageError, match=r"32 x 32 x 1 is 1,024 threads; the kernel can be launched with 512"):
         launch_limits.refuse_oversized("fn", (32, 32, 1), 0, limits)
-    with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory beside its 4,096 bytes of static"):
+    with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory plus 4,096 bytes of static"):
         launch_limits.refuse_oversized("fn", (32, 1, 1), 97281, limits)

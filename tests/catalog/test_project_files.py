@@ -62,7 +62,7 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
         ("block", 'compute_capability = "hopper"\nblock', "compute_capability is 'hopper'"),
         ("block", "variant = 3\nblock", "is no table"),
         ("block", "variant = { a = { defines = { X = 1 }, grid = 3 } }\nblock", "unknown key 'grid'"),
-        ("[kernel.tile]", '[kernel."-x"]', "'-x' is no name for a kernel"),
+        ("[kernel.tile]", '[kernel."-x"]', "'-x' is not a valid kernel name"),
     ],
 )
 def test_mistakes_in_the_file_are_told(old: str, new: str, said: str, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_help_is_what_typer_prints(work: Path) -> None:
             "leave --problem away",
         ),
         (["profile", "kernel2", "--engine", "ncu"], 3, "ncu) was not found", "--engine recorded"),
-        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is no program", "--ncu"),
+        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is not a program", "--ncu"),
         (["profile", "kernel2", "--baseline", "no.ncu-rep"], 2, "no.ncu-rep does not exist", "ls swizzle-out"),
         (["profile", "kernel2", "-o", "/proc/out"], 2, "cannot write to /proc", "-o"),
         (["compare", "dir/nothing"], 2, "dir/nothing does not exist", "ls swizzle-out"),

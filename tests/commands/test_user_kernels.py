@@ -31,7 +31,7 @@ def test_before_and_after_are_profiled_in_one_run(work: Path, fake: Callable[[st
     found = own_result(done)
     assert found["labels"] == ["transpose (before)", "transpose (after)"]
     assert "removes all" in str(found["verdict"])
-    assert found["warnings"] == ["transpose (before), transpose (after): output not checked, there is no reference."]
+    assert found["warnings"] == ["transpose (before), transpose (after): output not checked, as there is no reference."]
     folder = work / "swizzle-out" / "transpose-after"
     assert {file.name for file in folder.iterdir()} == {
         *("run.json", "report.html", "transpose.family.json"),

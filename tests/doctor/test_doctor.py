@@ -1,5 +1,7 @@
 """What doctor says of machines that are made up, and of this one."""
 
+# ruff: noqa: ARG002 - what stands in for a method takes its arguments
+
 from __future__ import annotations
 
 import json
@@ -121,7 +123,7 @@ def made(**changes: Any) -> Made:
     for name, value in changes.items():
         if isinstance(value, dict):
             together = {**getattr(well, name), **value}
-            value = {key: one for key, one in together.items() if one is not None}
+            value = {key: one for key, one in together.items() if one is not None}  # noqa: PLW2901
         merged[name] = value
     return replace(well, **merged)
 

@@ -89,7 +89,7 @@ def test_what_cannot_be_compiled_is_recalled_if_nothing_else_was_asked_for(
 
     recalled = compute(Engine("emulated", beside=True))
     assert recalled.engine == "recorded"
-    assert recalled.notes == ("transpose-plain is not computed but recorded: nvcc needs a C++ compiler beside it.",)
+    assert recalled.notes == ("transpose-plain is recorded, not computed: nvcc needs a C++ compiler beside it.",)
     with pytest.raises(EnvironmentLacking):
         compute(Engine("emulated"))
     with pytest.raises(EnvironmentLacking):  # recorded at another size

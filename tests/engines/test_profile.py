@@ -110,7 +110,7 @@ def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
         assert [i.samples for i in one.instructions] == [i.samples for i in recorded(name).instructions]
     comparison = compare(pair)
     assert "was 5." in comparison.verdict
-    assert "times as fast, recorded on NVIDIA H100 80GB HBM3, 2026-11-22:" in comparison.verdict
+    assert "speedup, recorded on NVIDIA H100 80GB HBM3, 2026-11-22:" in comparison.verdict
     page = report.render(comparison)
     assert "times, stalls and the rest recorded on NVIDIA H100 80GB HBM3, 2026-11-22" in page
     assert "emulated (computed, not measured)" in page

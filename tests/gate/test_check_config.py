@@ -77,7 +77,7 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[[check.rule]]\nkernel = 3\nmax-degree = 1", "must be strings"),
         ("[[check.rule]]\naccess = 'LDS'\nmax-regression = 1", "max-regression for LDS accesses"),
         ("[check]\nrule = 3", "no list of tables"),
-        ("[check]\nrule = [3]", "rule 1 is no table"),
+        ("[check]\nrule = [3]", "rule 1 is not a table"),
         ("check = 3", "is no table"),
         ("[check]\nmax-degree = '1'", "max-degree is '1'"),
         ("[check]\nmax-degree = nan", "max-degree is nan"),
@@ -88,7 +88,7 @@ def test_the_command_line_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("[check]\nmax-regression = inf", "max-regression is inf"),
         ("[check]\nbaseline = 3", "baseline is 3"),
         ("[check]\nallow-recorded = 'yes'", "allow-recorded is 'yes'"),
-        ("[check", "is no TOML"),
+        ("[check", "is not valid TOML"),
     ],
 )
 def test_mistakes_in_the_settings_are_told(text: str, said: str, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_conflict_is_named_with_its_line_and_the_way_out(sources: Path) -> Non
     assert done.returncode == 1, done.stderr
     assert "turn, STS: degree 32, at most 1 allowed: 992 excessive wavefronts" in done.stdout
     assert "own.cu:4" in done.stdout
-    assert "Swizzle<5,0,5> on elements of 4 bytes keeps all of these accesses free of conflicts" in done.stdout
+    assert "Swizzle<5,0,5> on elements of 4 bytes makes all of these accesses conflict-free" in done.stdout
     (result,) = json.loads((sources / "l.sarif").read_text())["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("own.cu", 4)
@@ -158,7 +158,7 @@ def test_writers_and_readers_of_a_tile_are_advised_together() -> None:
     elsewhere = requests("ld.shared.b32", 8192 + LANES * 4)
     (one,) = advice.advise(counted(LDS=(columns, 1024, 32), STS=(rows, 32, 32), LDX=(elsewhere, 1, 1)))
     assert (one.first, one.end, set(one.offsets)) == (1024, 1024 + 4096, {0, 16})
-    assert "Swizzle<5,0,5> on elements of 4 bytes keeps all of these accesses free of conflicts" in one.text
+    assert "Swizzle<5,0,5> on elements of 4 bytes makes all of these accesses conflict-free" in one.text
     assert "0x400 to 0x13ff" in one.text
 
 
@@ -175,7 +175,7 @@ def test_matrices_written_by_cp_async_are_freed_together() -> None:
 def test_where_nothing_helps_it_says_so() -> None:
     same = requests("atom.shared.add.u32", np.zeros(32, np.int64))
     (one,) = advice.advise(counted(ATOMS=(same, 32, 1)))
-    assert "no swizzle and no padding frees all of these accesses" in one.text
+    assert "no swizzle or padding makes all of these accesses conflict-free" in one.text
 
 
 def test_tiles_without_conflicts_need_no_advice() -> None:

@@ -63,5 +63,5 @@ def test_kernels_of_two_families_are_not_timed_together(tmp_path: Path) -> None:
     text = (ours.families[0].folder / "family.toml").read_text(encoding="utf-8")
     (toy / "family.toml").write_text(text.replace('name = "kernel', 'name = "toy').replace("reference-", "toy-"))
     both = collection.Catalog((*ours.families, *collection.load(tmp_path).families))
-    with pytest.raises(UsageError, match="toy1 is not of the family attention"):
+    with pytest.raises(UsageError, match="toy1 does not belong to the family attention"):
         time_kernels.time_kernels(both, ["kernel1", "toy1"], Request(), reference=False)

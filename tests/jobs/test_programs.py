@@ -133,7 +133,7 @@ def test_no_kernel_names_those_that_there_are(shell: Shell, work: Path) -> None:
         ("profile", "nothing to profile: neither a kernel nor", "ncu-swizzle profile -- ./app"),
         ("profile --", "nothing to profile", "ncu-swizzle profile -- ./app"),
         ("profile ./app", "./app is a file and no kernel", "ncu-swizzle profile -- ./app"),
-        ("profile -- ./nowhere --x", "./nowhere is no program that can be run", "./nowhere --x"),
+        ("profile -- ./nowhere --x", "./nowhere is not an executable", "./nowhere --x"),
         ("profile --engine recorded -- ./app", "was not recorded", "ncu-swizzle report FILE"),
         ("profile --problem n=3 -- ./app", "--problem: a program is profiled as it is", "-- ./app --size 4096"),
         ("profile --reference none -- ./app", "--reference: a program", ""),

@@ -77,7 +77,7 @@ def _report(fake: Fake, saved: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_program_that_speaks_as_ncu_is_not_believed() -> None:
     log = "bad allocation\nNo kernels were profiled\n==ERROR== The application returned an error code (3).\n"
-    assert "ended with exit code 3" in str(diagnosis.diagnose(log, 3))
+    assert "exited with code 3" in str(diagnosis.diagnose(log, 3))
 
 
 def test_the_cause_wins_over_what_ncu_says_after_it() -> None:
@@ -107,7 +107,7 @@ def test_whatever_ncu_prints_there_is_an_error_to_raise(log: str, status: int) -
 def test_an_unknown_failure_keeps_ncu_s_last_words() -> None:
     error = diagnosis.diagnose("one\n==ERROR== Something new\n", -11)
     assert type(error) is ProgramFailed
-    assert "was ended by signal 11" in str(error)
+    assert "was killed by signal 11" in str(error)
     assert "==ERROR== Something new" in str(error)
 
 

@@ -84,7 +84,7 @@ def test_what_was_changed_is_kept(tmp_path: Path) -> None:
         installation.install(tmp_path)
     result = rules("uninstall", "--dest", tmp_path)
     assert result.exit_code == 0
-    assert "kept, because it was changed: StallShift.py" in result.output
+    assert "kept because it was changed: StallShift.py" in result.output
     assert everything_in(tmp_path) == {"StallShift.py": b"my own thresholds"}
 
 

@@ -84,7 +84,7 @@ def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
 
 
 def test_options_of_ncu_go_to_ncu() -> None:
-    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is no program"):
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is not a program"):
         ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
 
 
@@ -144,8 +144,8 @@ def test_a_program_has_many_profiles(stand_in: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "how", "said"),
     [
-        ("", {}, "no program follows"),
-        ("./nowhere", {}, "nowhere is no program that can be run"),
+        ("", {}, " does not exist or is not executablefollows"),
+        ("./nowhere", {}, "nowhere is not an executable"),
         ("sh -c true", {"kernel_nam": "x"}, "unknown option 'kernel_nam', did you mean 'kernel_name'"),
         ("sh -c true", {"pairs": "x"}, "--pair x is not of the form A=B"),
         ("sh -c true", {"baseline": "nowhere"}, "--baseline nowhere does not exist"),

@@ -61,7 +61,9 @@ def spoiled(profile: Profile) -> dict[str, Profile]:
         f"lacks {IDEAL}": replace(profile, metrics=lacking),
         "ncu counted no wavefronts of 1 of its instructions": replace(profile, instructions=blank),
         "its report lists no instructions": replace(profile, instructions=()),
-        f"{WAVEFRONTS} is no number": replace(profile, metrics={**profile.metrics, WAVEFRONTS: Metric(float("nan"))}),
+        f"{WAVEFRONTS} is not a number": replace(
+            profile, metrics={**profile.metrics, WAVEFRONTS: Metric(float("nan"))}
+        ),
         "add up to": replace(profile, metrics={**profile.metrics, WAVEFRONTS: Metric(1)}),
     }
 

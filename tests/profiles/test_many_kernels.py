@@ -17,7 +17,7 @@ def test_launches_are_told_apart_and_judged(recorded: Recorded) -> None:
     assert [one.title for one in result.comparisons] == ["rows<float>", "tile", "rows<double>", "copy"]
     assert [many_launches.excessive(one) for one in result.comparisons] == [16_252_928, 0, 16_252_928, 0]
     assert many_launches.verdict(result.comparisons) == (
-        "2 of 4 launches have excessive shared-memory wavefronts; most has rows<float>: 16,252,928 (degree 16.50)."
+        "2 of 4 launches have excessive shared-memory wavefronts; the worst is rows<float>: 16,252,928 (degree 16.50)."
     )
     assert many_launches.worst(result.comparisons, 9) == [0, 2, 1, 3]
     assert many_launches.worst(result.comparisons, 1) == [0]

@@ -168,8 +168,8 @@ def test_findings_and_raw_metrics_are_there(recorded: Recorded) -> None:
     page = rendered(replace(profile, findings=(finding,)))
     assert "A message" in page.text
     assert all(name in page.text for name in profile.metrics)
-    assert "Other rules of ncu" in page.text
-    assert "Other rules of ncu" not in rendered(profile).text
+    assert "Other ncu rules" in page.text
+    assert "Other ncu rules" not in rendered(profile).text
 
 
 def test_the_rule_pack_s_findings_are_there_word_by_word(recorded: Recorded) -> None:

@@ -58,7 +58,7 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Callable[...
     assert again.returncode == 0, again.stderr
     found = json.loads(again.stdout)
     assert [point["state"] for point in found["points"]] == ["done"] * 4
-    assert found["notes"] == ["2 of 4 points were taken over from swizzle-out/sweep-attention."]
+    assert found["notes"] == ["2 of 4 points were reused from swizzle-out/sweep-attention."]
     assert launches(work) == 6, "only what had failed was launched again"
 
 
@@ -95,8 +95,8 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callabl
     program.write_text(program.read_text().replace("2025.3.1.0", "2026.1.0.0"))
     again = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
     assert again.returncode == 0, again.stderr
-    assert "0 of 4 points were taken over" in again.stdout
-    assert "is profiled again: not the same ncu" in again.stdout
+    assert "0 of 4 points were reused" in again.stdout
+    assert "is profiled again: changed: ncu" in again.stdout
     assert launches(work) == 8
 
 

@@ -56,7 +56,7 @@ def test_a_family_stands_for_its_own_variants() -> None:
         (["gemn"], [], {}, UnknownKernel, "gemn"),
         (["gemm"], ["round"], {}, UsageError, "the family gemm has no variant 'round'"),
         (["kernel1", "gemm-plain"], [], {}, UsageError, "not of the family attention"),
-        (["kernel1"], ["kernel2"], {}, UsageError, "--variants are those of one family"),
+        (["kernel1"], ["kernel2"], {}, UsageError, "--variants selects from one family"),
         (["gemm"], [], {"n": [1024, 1000]}, BadProblem, "n=1000 is outside the limits: a multiple of 256"),
         (["gemm"], [], {"k": [1]}, BadProblem, "has no parameter 'k'"),
         (["transpose"], [], {"n": range(1, 300)}, UsageError, "that would be 1,495 points"),

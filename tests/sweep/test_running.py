@@ -1,4 +1,4 @@
-"""Sweeps: what is planned, kept, taken over and shown; with recorded figures, and with an ncu that fails at a point."""
+"""Sweeps: what is planned, kept, reused and shown; with recorded figures, and with an ncu that fails at a point."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_the_same_is_taken_over(tmp_path: Path) -> None:
     seen: list[tuple[str, bool]] = []
     sweep = sweep_of(known, place, resume=True, on_point=lambda one: seen.append((one.point.kernel, one.kept)))
     assert seen == [("transpose-plain", True), ("transpose-xor", False)]
-    assert sweep.notes == (f"1 of 2 points were taken over from {place}.",)
+    assert sweep.notes == (f"1 of 2 points were reused from {place}.",)
     assert (place / "points" / "transpose-plain" / "n4096" / "profile.json").stat().st_mtime_ns == stamp
 
 
@@ -69,12 +69,12 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     header.write_text(header.read_text(encoding="utf-8") + "// edited\n", encoding="utf-8")
     sweep = sweep_of(collection.load(kernels), place, resume=True)
     assert not any(one.kept for one in sweep.outcomes)
-    assert sweep.notes[0].startswith("0 of 2 points were taken over")
-    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: not the same sources."
+    assert sweep.notes[0].startswith("0 of 2 points were reused")
+    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: changed: sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
     planned = plan.make_plan(collection.load(kernels), ["transpose"], ["plain"], {})
     again = running.run(planned, options, Destination(place), resume=True)
-    assert again.notes[1].endswith("not the same options.")
+    assert again.notes[1].endswith("changed: options.")
 
 
 @pytest.mark.parametrize("file", ["profile.json", "point.json"])

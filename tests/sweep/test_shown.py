@@ -83,7 +83,7 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert "unknown" in built.lines[0].cells
     assert built.where.startswith("Computed, not measured")
     nothing = replace(sweep, outcomes=tuple(PointOutcome(point) for point in sweep.plan.points))
-    assert "No point has figures." in page.render(nothing)
+    assert "No point has results." in page.render(nothing)
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:

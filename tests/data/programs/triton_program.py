@@ -10,7 +10,7 @@ import triton.language as tl
 
 
 @triton.jit
-def turn_tiles(source, target, size, TILE: tl.constexpr):
+def turn_tiles(source, target, size, TILE: tl.constexpr):  # noqa: N803 - Triton's constants are written like this
     rows = tl.program_id(0) * TILE + tl.arange(0, TILE)
     columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
     tile = tl.load(source + rows[:, None] * size + columns[None, :])
