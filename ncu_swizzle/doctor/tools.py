@@ -33,7 +33,7 @@ def ncu(system: System, given: Path | None) -> Iterator[HealthCheck]:
     used, *others = all_ncu
     program = f"{used.path}, {used.version_text} ({used.origin})"
     if not used.version:
-        yield doubtful("ncu", f"{program}: its version is unknown", f"{used.path} --version shows why")
+        yield doubtful("ncu", f"{program}: it does not report its version", f"{used.path} --version shows why")
     elif used.version < OLDEST_CHECKED:
         yield doubtful("ncu", f"{program}: older than any version tested", "use a newer one: --ncu PATH")
     else:

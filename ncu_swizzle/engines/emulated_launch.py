@@ -209,7 +209,8 @@ def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], bloc
     for what, sizes, most in limits:
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
-                f"{what} {_by(sizes)} is not valid", f"give --{what} one to three sizes, at most {_by(most)}"
+                f"{what} {_by(sizes) or 'without sizes'} is not valid",
+                f"give --{what} one to three sizes, at most {_by(most)}",
             )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(

@@ -131,7 +131,7 @@ FAILURES = (
         r"bad allocation|Failed to save memory for replay|ContextSaveFailed",
         ProgramFailed,
         "ncu ran out of memory while saving device memory between passes",
-        "use --replay-mode application, which saves none, a smaller --problem, or fewer metrics",
+        "use --replay-mode application (it needs no copy of the memory), a smaller --problem or fewer metrics",
     ),
     Failure(
         UNWRITABLE,

@@ -72,11 +72,11 @@ def _resumed(sweep: Sweep, common: fingerprint.Fingerprint) -> Sweep:
         except NcuSwizzleError as error:
             kept, stale[str(outcome.point)] = None, str(error)
         if kept and (changed := fingerprint.differences(kept[1], now)):
-            kept, stale[str(outcome.point)] = None, f"changed: {', '.join(changed)}"
+            kept, stale[str(outcome.point)] = None, f"of changes to {', '.join(changed)}"
         outcomes.append(replace(outcome, profile=kept[0], kept=True) if kept else outcome)
     reused = sum(1 for outcome in outcomes if outcome.kept)
     notes = [f"{reused} of {len(outcomes)} points were reused from {sweep.folder}."]
-    notes += [f"{name} is profiled again: {why}." for name, why in stale.items()]
+    notes += [f"{name} is profiled again because {why}." for name, why in stale.items()]
     return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
 
 

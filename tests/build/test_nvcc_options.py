@@ -27,7 +27,7 @@ def test_options_are_split_and_made_whole(tmp_path: Path) -> None:
 def test_options_that_cannot_be_are_told(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         nvcc_options.split([text], tmp_path)
-    with pytest.raises(UsageError, match="no NAME or NAME=VALUE"):
+    with pytest.raises(UsageError, match="-D '1A' is not NAME or NAME=VALUE"):
         nvcc_options.options(["1A"], [], [], "", tmp_path)
 
 

@@ -57,23 +57,23 @@ def test_what_is_written_is_understood(text: str, argument: Argument) -> None:
     [
         ("x=flaot32[n]:random", r"unknown dtype 'flaot32', did you mean 'float32'"),
         ("x=float32[n]:randon", r"unknown fill 'randon'"),
-        ("x=float32[n]", r"does not say what the buffer holds"),
+        ("x=float32[n]", r"does not say how to fill the buffer"),
         ("x=float32[]:out", r"empty size"),
         ("x=float32[m]:out", r"argument x: .*there is no size 'm'"),
         ("x=float32[n-12]:out", r"argument x: the shape \[0\] is empty"),
         ("x=float32[n//0]:out", r"argument x"),
         ("m", r"argument m: .*there is no size 'm'"),
-        ("n=int32:2147483648", r"2147483648 is no int32"),
-        ("n=uint8:-1", r"-1 is no uint8"),
+        ("n=int32:2147483648", r"2147483648 does not fit in int32"),
+        ("n=uint8:-1", r"-1 does not fit in uint8"),
         ("n=int32:__import__('os')", r"argument n"),
-        ("i=int32[n]:iota%0", r"counts to 0"),
+        ("i=int32[n]:iota%0", r"the fill iota%0 has the modulus 0"),
         ("i=int32[n]:iota%", r"unknown fill"),
-        ("i=uint8[n]:256", r"256 is no uint8"),
+        ("i=uint8[n]:256", r"256 does not fit in uint8"),
         ("x=float32[n]:missing.npy", r"missing\.npy cannot be read"),
-        ("", r"is no argument"),
-        ("x=", r"is no argument"),
+        ("", r"is not a valid argument"),
+        ("x=", r"is not a valid argument"),
         ("x:y:z", r"unknown dtype 'x'"),
-        ("x=[n]", r"is no argument"),
+        ("x=[n]", r"is not a valid argument"),
     ],
 )
 def test_mistakes_name_the_argument_and_a_right_one(text: str, said: str) -> None:
@@ -141,7 +141,7 @@ def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:
         argument_syntax.parse_arguments(["x=1", "x=2"], HERE, N)
     (found,) = argument_syntax.parse_arguments(["y=float32[n]:out"], HERE, N, {"y": 0.25})
     assert found.tolerance == 0.25
-    with pytest.raises(UsageError, match="'x' is no output"):
+    with pytest.raises(UsageError, match="'x' is not an output"):
         argument_syntax.parse_arguments(["y=float32[n]:out"], HERE, N, {"x": 0.25})
 
 
@@ -163,10 +163,10 @@ def test_too_few_or_many_sizes_are_told(text: str) -> None:
     ("sizes", "what", "said"),
     [
         (("m", "1", "1"), "grid", "there is no size 'm'"),
-        (("0", "1", "1"), "grid", "0 is 0, which is not 1 to"),
+        (("0", "1", "1"), "grid", "0 is 0, outside 1 to"),
         (("1", "65536", "1"), "grid", "65536 is 65536"),
         (("1", "1", "65"), "block", "1 to 64"),
-        (("n*100", "1", "1"), "block", "1200, which is not 1 to 1024"),
+        (("n*100", "1", "1"), "block", "1200, outside 1 to 1024"),
     ],
 )
 def test_sizes_that_no_gpu_takes_are_told(sizes: tuple[str, ...], what: str, said: str) -> None:
@@ -178,7 +178,7 @@ def test_sizes_that_no_gpu_takes_are_told(sizes: tuple[str, ...], what: str, sai
 def test_a_launch_beyond_the_limits_is_told() -> None:
     limits = Limits(threads=512, shared=101376, static=4096)
     launch_limits.refuse_oversized("fn", (32, 16, 1), 97280, limits)
-    with pytest.raises(UsageError, match=r"32 x 32 x 1 is 1,024 threads; the kernel can be launched with 512"):
+    with pytest.raises(UsageError, match=r"32 x 32 x 1 has 1,024 threads; this kernel allows at most 512"):
         launch_limits.refuse_oversized("fn", (32, 32, 1), 0, limits)
     with pytest.raises(UsageError, match=r"97,281 bytes of dynamic shared memory plus 4,096 bytes of static"):
         launch_limits.refuse_oversized("fn", (32, 1, 1), 97281, limits)

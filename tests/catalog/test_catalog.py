@@ -78,9 +78,9 @@ def test_an_unknown_kernel_is_met_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"seq": 100}, "seq=100 is outside the limits: a multiple of 64, at least 64"),
+        ({"seq": 100}, "seq=100 is not supported: it must be a multiple of 64 and at least 64"),
         ({"seq": 0}, "seq=0"),
-        ({"batch": 0}, "batch=0 is outside the limits: a multiple of 1, at least 1"),
+        ({"batch": 0}, "batch=0 is not supported: it must be a multiple of 1 and at least 1"),
         ({"depth": 3}, "no parameter 'depth'"),
     ],
 )

@@ -50,10 +50,10 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
         ({"grid": ""}, "transpose has no grid"),
         ({"block": ""}, "transpose has no block"),
         ({"problem": {}}, "grid: .*there is no size 'n'"),
-        ({"block": "n,n"}, "which is not 1 to|is .* threads"),
+        ({"block": "n,n"}, "outside 1 to|has .* threads"),
         ({"args": ("x=float32[n,m]:random",)}, "argument x: .*there is no size 'm'"),
         ({"shared": "0-1"}, "shared is 0-1"),
-        ({"before": ("-DX=1",), "after": ("-DX=1",)}, "compiled alike"),
+        ({"before": ("-DX=1",), "after": ("-DX=1",)}, "compiled identically"),
     ],
 )
 def test_what_is_missing_or_wrong_is_told(change: dict[str, object], said: str, tmp_path: Path) -> None:
@@ -88,11 +88,11 @@ def test_the_command_line_says_it_instead_of_the_file() -> None:
 
 
 def test_options_for_a_file_are_refused_for_a_kernel_of_the_catalogue() -> None:
-    with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is none"):
+    with pytest.raises(UsageError, match=r"--grid, --arg describe a \.cu file, and kernel2 is not one"):
         user_kernels.chosen("kernel2", KernelDescription(grid="1", args=("1",)))
     with pytest.raises(BadFile, match=r"nowhere\.cu does not exist"):
         user_kernels.chosen("nowhere.cu", FULL)
-    with pytest.raises(UsageError, match="a file beside other kernels"):
+    with pytest.raises(UsageError, match="cannot be combined with other kernels"):
         user_kernels.chosen_together(["kernel1", "my.cu"], FULL)
 
 
@@ -110,5 +110,5 @@ def test_a_described_family_comes_back_equal(tmp_path: Path) -> None:
         family_json.write(family, file)
         assert family_json.read(file) == family
     file.write_text('{"name": 1}', encoding="utf-8")
-    with pytest.raises(BadFile, match="describes no family"):
+    with pytest.raises(BadFile, match="does not describe a family"):
         family_json.read(file)

@@ -125,7 +125,7 @@ def test_help_is_what_typer_prints(work: Path) -> None:
     assert quick.stdout == printed.output == command(folder=work).stdout
     for name in ("profile", "compare", "run", "list"):
         assert command(name, "--help", folder=work).returncode == 0
-    assert "3  the environment lacks something" in quick.stdout
+    assert "3  something is missing: a GPU, ncu, a permission" in quick.stdout
 
 
 # ---------------------------------------------------------------------------------------------- wrong input
@@ -135,21 +135,21 @@ def test_help_is_what_typer_prints(work: Path) -> None:
     ("arguments", "status", "said", "hint"),
     [
         (["profile", "kernl2"], 2, "unknown kernel 'kernl2', did you mean 'kernel2'?", "ncu-swizzle list"),
-        (["profile", "kernel2", "--problem", "seq=100"], 2, "seq=100 is outside the limits", "seq=4096"),
+        (["profile", "kernel2", "--problem", "seq=100"], 2, "seq=100 is not supported", "seq=4096"),
         (["profile", "kernel2", "--problem", "depth=1"], 2, "has no parameter 'depth'", "batch (sequences), heads ("),
         (["profile", "kernel2", "--problem", "seq"], 2, "'seq' is not NAME=SIZE", ""),
         (
             ["profile", "kernel2", "--problem", "seq=128", "--engine", "recorded"],
             3,
             "was recorded at batch=4",
-            "leave --problem away",
+            "leave out --problem",
         ),
         (["profile", "kernel2", "--engine", "ncu"], 3, "ncu) was not found", "--engine recorded"),
-        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is not a program", "--ncu"),
+        (["profile", "kernel2", "--ncu", "/nowhere", "--engine", "ncu"], 3, "/nowhere is not an executable", "--ncu"),
         (["profile", "kernel2", "--baseline", "no.ncu-rep"], 2, "no.ncu-rep does not exist", "ls swizzle-out"),
         (["profile", "kernel2", "-o", "/proc/out"], 2, "cannot write to /proc", "-o"),
         (["compare", "dir/nothing"], 2, "dir/nothing does not exist", "ls swizzle-out"),
-        (["compare", "."], 2, "is not the folder of a run", "ls swizzle-out"),
+        (["compare", "."], 2, "is not a run's folder", "ls swizzle-out"),
         (["compare", "kernel1", "--html", "/proc/x.html"], 2, "cannot write /proc/x.html", "-o"),
         (["run", "kernel2"], 3, "PyCUDA cannot be imported", "pip install 'ncu-swizzle[gpu]'"),
         (["nonsense"], 2, "nonsense", ""),
@@ -176,7 +176,7 @@ def test_damaged_and_foreign_files_are_told_apart(work: Path, report_file: Path)
     for name, said in {
         "cut.ncu-rep": "is damaged",
         "foreign.ncu-rep": "is not an Nsight Compute report",
-        "cut.json": "is not whole",
+        "cut.json": "is damaged",
         "foreign.json": "is not a saved profile",
     }.items():
         done = command("compare", name, folder=work)

@@ -58,5 +58,5 @@ def test_a_run_s_rows_are_checked(files: Path) -> None:
     run = files / "run"
     run.mkdir()
     (run / "run.json").write_text('{"kernel": "x", "profiles": [], "columns": ["x"], "rows": [["../evil.json"]]}')
-    with pytest.raises(NcuSwizzleError, match="is not whole"):
+    with pytest.raises(NcuSwizzleError, match="is damaged"):
         compare.reopen([str(run)])

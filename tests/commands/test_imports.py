@@ -15,4 +15,5 @@ def test_help_does_not_even_load_typer() -> None:
 
 
 def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:
-    assert not imported_by("import ncu_swizzle.experiment, ncu_swizzle.terminal") & {"ncu_report", "pycuda", "torch"}
+    statement = "import ncu_swizzle.jobs.profile_kernel, ncu_swizzle.render.terminal"
+    assert not imported_by(statement) & {"ncu_report", "pycuda", "torch"}

@@ -97,7 +97,7 @@ def test_nothing_is_measured_here_and_nothing_is_left(work: Path) -> None:
         (("profile", "kernel2", "--grid", "1"), 2, "--grid describes a .cu file"),
         (("compare", "my.cu"), 2, "my.cu is a source"),
         (("run", "my.cu", *TYPED), 3, "PyCUDA cannot be imported"),
-        (("list", "--catalog", "."), 2, "is no catalogue"),
+        (("list", "--catalog", "."), 2, "is not a catalogue"),
         (("profile", "kernel2", "--config", "none.toml"), 2, "none.toml does not exist"),
     ):
         failed = command(*typed, folder=work)

@@ -7,15 +7,16 @@ import subprocess
 
 import pytest
 
+from ncu_swizzle.cubin.elf import Cubin
 from tests.support.sources import NAMED
 
 
 @pytest.fixture(scope="session")
-def cubin(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def cubin(tmp_path_factory: pytest.TempPathFactory) -> Cubin:
     """Return what nvcc makes of NAMED."""
     if not shutil.which("nvcc"):
         pytest.skip("needs nvcc")
     folder = tmp_path_factory.mktemp("symbols")
     (folder / "k.cu").write_text(NAMED, encoding="utf-8")
     subprocess.run(["nvcc", "-cubin", "-arch=sm_90", "k.cu", "-o", "k.cubin"], cwd=folder, check=True)
-    return (folder / "k.cubin").read_bytes()
+    return Cubin((folder / "k.cubin").read_bytes(), "k.cu")

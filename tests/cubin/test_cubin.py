@@ -50,7 +50,7 @@ def test_an_address_in_constant_memory_has_its_relocation() -> None:
 
 
 def test_of_several_kernels_one_has_to_be_named() -> None:
-    with pytest.raises(UnknownKernel, match=r"holds \d+ kernels") as caught:
+    with pytest.raises(UnknownKernel, match=r"has \d+ kernels") as caught:
         symbols.only_kernel(embedded("reference-attention"))
     assert "flash_fwd_kernel" in caught.value.hint
     assert symbols.only_kernel(embedded("kernel2")) == "kernel2"

@@ -71,7 +71,7 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
 def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
     values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)])
-    with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes, and was given \[8, 8\]"):
+    with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
     values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)])
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
@@ -82,10 +82,10 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     ("grid", "block", "shared", "said"),
     [
         ((1,), (512, 1, 1), 0, "512 threads"),  # __launch_bounds__(256)
-        ((1,), (0, 1, 1), 0, "a block of 0x1x1"),
-        ((1,), (1, 1, 65), 0, "a block of 1x1x65"),
-        ((1, 65536), (256,), 0, "a grid of 1x65536"),
-        ((), (256,), 0, "a grid of "),
+        ((1,), (0, 1, 1), 0, "block 0x1x1 is"),
+        ((1,), (1, 1, 65), 0, "block 1x1x65 is"),
+        ((1, 65536), (256,), 0, "grid 1x65536 is"),
+        ((), (256,), 0, "grid without sizes is"),
         ((1,), (256,), 230 * 1024, "bytes of dynamic shared memory"),
     ],
 )

@@ -110,9 +110,9 @@ def test_times_from_a_recording_are_labelled(recorded: Recorded) -> None:
         assert [i.samples for i in one.instructions] == [i.samples for i in recorded(name).instructions]
     comparison = compare(pair)
     assert "was 5." in comparison.verdict
-    assert "speedup, recorded on NVIDIA H100 80GB HBM3, 2026-11-22:" in comparison.verdict
+    assert "times as fast, recorded on NVIDIA H100 80GB HBM3, 2026-11-22:" in comparison.verdict
     page = report.render(comparison)
-    assert "times, stalls and the rest recorded on NVIDIA H100 80GB HBM3, 2026-11-22" in page
+    assert "times, stalls and other metrics recorded on NVIDIA H100 80GB HBM3, 2026-11-22" in page
     assert "emulated (computed, not measured)" in page
 
 
@@ -128,9 +128,9 @@ def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Re
     other = emulated(recorded("transpose-xor"))
     one = with_recording(other, recorded("transpose-plain"))
     assert not any(i.samples for i in one.instructions)
-    assert any("other code than was recorded" in note for note in one.notes)
+    assert any("the code differs from the recording's" in note for note in one.notes)
     older = dataclasses.replace(other, machine=dataclasses.replace(other.machine, cuda="12.8 (V12.8.93)"))
-    assert any("compiled by CUDA 12.8" in note for note in with_recording(older, recorded("transpose-xor")).notes)
+    assert any("compiled with CUDA 12.8" in note for note in with_recording(older, recorded("transpose-xor")).notes)
 
 
 def test_the_mix_is_unknown_where_some_count_is(recorded: Recorded) -> None:
@@ -162,7 +162,7 @@ def test_there_are_no_times_to_judge(recorded: Recorded) -> None:
     rules = Policy((Rule(MAX_REGRESSION, 5),), known.file)
     checks = judge([one], rules, known).checks
     assert [check.outcome for check in checks] == [Outcome.passed, Outcome.inconclusive]
-    assert "computed: there are no times" in str(checks[1])
+    assert "computed: there are no durations" in str(checks[1])
 
 
 @pytest.mark.parametrize("swapped", [False, True])

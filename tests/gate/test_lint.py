@@ -169,7 +169,7 @@ def test_matrices_written_by_cp_async_are_freed_together() -> None:
     copies = requests("cp.async.cg.16", written, np.broadcast_to(LANES * 16, written.shape))
     matrices = requests("ldmatrix.x4", read)
     (one,) = advice.advise(counted(LDGSTS=(copies, 64, 64), LDSM=(matrices, 256, 32)))
-    assert "Swizzle<3,0,3> on elements of 16 bytes keeps all of these accesses free" in one.text
+    assert "Swizzle<3,0,3> on elements of 16 bytes makes all of these accesses conflict-free" in one.text
 
 
 def test_where_nothing_helps_it_says_so() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import ProgramFailed, UsageError
 from ncu_swizzle.jobs import entries, profile_kernel, time_kernels
 from ncu_swizzle.jobs.companions import Companions
@@ -19,12 +19,12 @@ RECORDED = Request(engine="recorded")
 
 
 def test_a_reference_that_fails_unasked_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[..., Sequence[Profile]] = entries.profiles_of
+    real = entries.profiles_of
 
-    def failing(found: collection.Catalog, entry: str, *more: object) -> Sequence[Profile]:
-        if entry == "reference-attention":
+    def failing(entry: entries.Entry, context: Context) -> Sequence[Profile]:
+        if entry.name == "reference-attention":
             raise ProgramFailed("out of memory")
-        return real(found, entry, *more)
+        return real(entry, context)
 
     monkeypatch.setattr(profile_kernel, "profiles_of", failing)
     result = profile_kernel.profile(

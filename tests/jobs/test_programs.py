@@ -113,8 +113,8 @@ def test_the_limit_that_nobody_asked_for_is_said(
 def test_a_program_that_fails_is_heard(shell: Shell, work: Path) -> None:
     done = shell("profile --engine ncu -- ./app --size 3", STATUS="7")
     assert done.returncode == 4
-    assert "exit code 7" in done.stderr
-    assert f"the last that app printed:\nin {work} with --size 3\ndone" in done.stderr
+    assert "exited with code 7" in done.stderr
+    assert f"app's last output:\nin {work} with --size 3\ndone" in done.stderr
     assert "./app --size 3" in done.stderr.split("try: ")[1]
     assert not (work / "swizzle-out").exists()
 
@@ -130,15 +130,23 @@ def test_no_kernel_names_those_that_there_are(shell: Shell, work: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said", "hint"),
     [
-        ("profile", "nothing to profile: neither a kernel nor", "ncu-swizzle profile -- ./app"),
+        ("profile", "nothing to profile: give a kernel, or a program after --", "ncu-swizzle profile -- ./app"),
         ("profile --", "nothing to profile", "ncu-swizzle profile -- ./app"),
-        ("profile ./app", "./app is a file and no kernel", "ncu-swizzle profile -- ./app"),
+        ("profile ./app", "./app is a file, not a kernel", "ncu-swizzle profile -- ./app"),
         ("profile -- ./nowhere --x", "./nowhere is not an executable", "./nowhere --x"),
-        ("profile --engine recorded -- ./app", "was not recorded", "ncu-swizzle report FILE"),
-        ("profile --problem n=3 -- ./app", "--problem: a program is profiled as it is", "-- ./app --size 4096"),
-        ("profile --reference none -- ./app", "--reference: a program", ""),
-        ("profile -k x -s 2 kernel2", "--kernel-name, --launch-skip: kernel2 is one kernel", "-- ./app"),
-        ("profile --pair a=b kernel2", "--pair: kernel2 is one kernel", ""),
+        ("profile --engine recorded -- ./app", "there are no recordings of your programs", "ncu-swizzle report FILE"),
+        (
+            "profile --problem n=3 -- ./app",
+            "--problem: only for kernels of the catalogue, not for a program",
+            "-- ./app --size 4096",
+        ),
+        ("profile --reference none -- ./app", "--reference: only for kernels of the catalogue, not for a program", ""),
+        (
+            "profile -k x -s 2 kernel2",
+            "--kernel-name, --launch-skip: only for programs, and kernel2 is a single kernel",
+            "-- ./app",
+        ),
+        ("profile --pair a=b kernel2", "--pair: only for programs, and kernel2 is a single kernel", ""),
         ("profile --engine ncu --pair a -- ./app", "--pair a is not of the form A=B", ""),
         ("profile --engine ncu --baseline nowhere -- ./app", "--baseline nowhere does not exist", ".ncu-rep"),
         ("profile --engine ncu --ncu-args '--x \"' -- ./app", "--ncu-args", "--sampling-interval"),

@@ -51,17 +51,19 @@ def test_a_module_s_expected_is_called_as_the_catalogue_s_are(tmp_path: Path) ->
     family = described(tmp_path, "def expected(i, p, r): return {'y': ((0,), i['x'][:, 0])}", "reference.py")
     assert expected(family)["y"].shape == (64,)
     inputs = fills.inputs(family, family.problem(), np.random.default_rng(1))
-    shipped = replace(family, reference="ncu_swizzle.references.transpose")
-    with pytest.raises(UsageError, match=r"reference ncu_swizzle\.references\.transpose failed: KeyError: 'in'"):
+    shipped = replace(family, reference="ncu_swizzle.launch.references.transpose")
+    with pytest.raises(
+        UsageError, match=r"reference ncu_swizzle\.launch\.references\.transpose failed: KeyError: 'in'"
+    ):
         expected_output.expected_outputs(shipped, family.problem(), inputs, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def fn(x): return x[:3]", r"returns y of shape \[3, 64\], the kernel's is \[64, 64\]"),
-        ("def fn(x): return {'z': x}", "returns z, the outputs are y"),
-        ("def fn(x, m): return x", "takes 'm', which the kernel has no input or size of"),
+        ("def fn(x): return x[:3]", r"returns y with shape \[3, 64\], but the kernel's is \[64, 64\]"),
+        ("def fn(x): return {'z': x}", "returns z, but the outputs are y"),
+        ("def fn(x, m): return x", "takes 'm', which is not an input or a size of the kernel"),
         ("def fn(x): return 1 / 0", "failed: ZeroDivisionError"),
         ("def other(x): return x", "has no function fn"),
         ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),

@@ -103,7 +103,7 @@ def test_the_newest_ncu_is_used_unless_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "cuda/bin/ncu").symlink_to(toolkit)
     assert installed.find(system=here).resolve() == toolkit
     assert installed.find(old, here) == old
-    with pytest.raises(EnvironmentLacking, match="is no program"):
+    with pytest.raises(EnvironmentLacking, match="is not an executable"):
         installed.find(tmp_path, here)
 
 

@@ -170,7 +170,7 @@ def facts(beside: Path, **changes: Any) -> None:
         ({"sources": ["a.cu"]}, "sources is"),
         ({"machine": 3}, "machine is 3"),
         ({"errors": {"tma-128": {"out": "small"}}}, "errors.tma-128.out"),
-        ({"report": {}}, "does not tell the report's SHA-256"),
+        ({"report": {}}, "lacks the report's SHA-256"),
         ({"digest": "sha256:0"}, "altered after it was written"),
     ],
 )
@@ -178,7 +178,7 @@ def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
     report = tmp_path / "tma-128.ncu-rep"
     report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
     facts(report, **changes)
-    with pytest.raises(DamagedFile, match="is not whole") as refused:
+    with pytest.raises(DamagedFile, match="is damaged") as refused:
         reader.read(report)
     assert said in str(refused.value)
 
@@ -242,13 +242,11 @@ def test_a_second_reading_says_the_same_and_asks_nothing(
     first = reader.read(recorded_file(name))
     asked: list[dict[str, Any]] = []
     told = disassembly._answer
-    monkeypatch.setattr(disassembly, "_told", lambda report, order: asked.append(order) or told(report, order))
+    monkeypatch.setattr(disassembly, "_answer", lambda report, order: asked.append(order) or told(report, order))
     assert reader.read(recorded_file(name)) == first
     assert not asked
-    for file in (tmp_path / "cache" / "ncu-swizzle" / "reader").iterdir():
-        file.write_text(
-            file.read_text(encoding="utf-8").replace("LDS", "STS").replace("warp", "wrap"), encoding="utf-8"
-        )
+    for file in (tmp_path / "cache" / "ncu-swizzle" / "disassembly").iterdir():
+        file.write_bytes(file.read_bytes().replace(b"LDS", b"STS").replace(b"warp", b"wrap"))
     assert reader.read(recorded_file(name)) == first
     (order,) = asked
     assert order["units"], "the units that were kept are damaged, and not believed"

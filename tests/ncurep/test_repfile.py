@@ -150,7 +150,7 @@ def test_damaged_facts_are_noticed(report_file: Path, tmp_path: Path) -> None:
     copy = tmp_path / report_file.name
     shutil.copy(report_file, copy)
     launch_facts.facts_path(copy).write_text('{"kernel": "ker', encoding="utf-8")
-    with pytest.raises(DamagedFile, match="is not whole"):
+    with pytest.raises(DamagedFile, match="is damaged"):
         reader.read(copy)
 
 
@@ -164,7 +164,7 @@ def test_a_report_cut_at_a_block_s_end_holds_no_kernel(report_file: Path, tmp_pa
     header = 8 + int.from_bytes(data[4:8], "little")
     cut = tmp_path / "cut.ncu-rep"
     cut.write_bytes(data[: header + 4 + int.from_bytes(data[header : header + 4], "little")])
-    with pytest.raises(BadFile, match="holds no kernel"):
+    with pytest.raises(BadFile, match="has no kernel"):
         reader.read(cut)
 
 
@@ -177,14 +177,14 @@ def test_without_texts_accesses_are_counted_and_their_kind_is_unknown(
         units, codes = ask(report, questions)
         return units, [[("", at) for _, at in code] for code in codes]
 
-    monkeypatch.setattr(disassembly, "ask", wordless)
+    monkeypatch.setattr(disassembly, "units_and_code", wordless)
     (profile,) = reader.read(report_file)
     assert profile.accesses == {"unknown": recorded("kernel2").total}
     assert "no instruction has SASS in the report: profile with ncu --import-sass yes" in " ".join(
         sanity.doubts(profile)
     )
     assert not sanity.about_counts(profile), "their sum is known"
-    assert "which accesses are LDSM is not known" in sanity.about_counts(profile, "LDSM")
+    assert "cannot tell which accesses are LDSM" in sanity.about_counts(profile, "LDSM")
     comparison = compare([recorded("kernel1"), profile])
     assert "unknown" in report.render(comparison)
     assert "unknown" in markdown.render(comparison)
@@ -204,5 +204,5 @@ def test_a_reader_that_crashes_or_hangs_is_told(
         reader.read(report_file)
     module.write_text("def load_report(path):\n    import time\n    time.sleep(60)\n", encoding="utf-8")
     monkeypatch.setattr(disassembly, "TIMEOUT_S", 1)
-    with pytest.raises(DamagedFile, match="could not be read within 1 s"):
+    with pytest.raises(DamagedFile, match="reading .* took more than 1 s"):
         reader.read(report_file)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle import Profile
 from tests.support import fake_ncu, loaded  # noqa: F401 - a pytest within this one unloads what it loads first
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
@@ -52,3 +53,16 @@ def project(
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config\nfilterwarnings = error\n")
     return pytester
+
+
+@pytest.fixture
+def recorded(recorded: Recorded) -> Callable[[str], Profile]:
+    """Return a function that reads a recording as the functions of `ncu_swizzle` return it."""
+    return lambda name: Profile.of(recorded(name))
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an empty cache, which is used from here on."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "ncu-swizzle"

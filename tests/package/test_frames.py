@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -27,12 +27,6 @@ def lay_out(profiles: Sequence[Profile]) -> Comparison:
 # ---------------------------------------------------------------------------------------------- tables
 
 
-@pytest.fixture
-def recorded(recorded: Recorded) -> Callable[[str], Profile]:
-    """Return recorded profiles as the API does."""
-    return lambda name: Profile.of(recorded(name))
-
-
 def test_every_table_has_its_columns(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     for kind, columns in frames.COLUMNS.items():
@@ -44,7 +38,7 @@ def test_every_table_has_its_columns(recorded: Recorded) -> None:
             assert table[column.name].dtype == pd.Series([], dtype=column.dtype).dtype
     rest = [name for name in profile.to_frame().columns if name.startswith("stall_")]
     assert profile.to_frame()[rest].sum().sum() == sum(sum(i.samples.values()) for i in profile.instructions)
-    with pytest.raises(ValueError, match="name one of instructions, lines"):
+    with pytest.raises(ValueError, match="choose one of instructions, lines"):
         profile.to_frame("instruction")  # type: ignore[arg-type]
 
 

@@ -64,13 +64,13 @@ def test_a_recorded_profile_loads_back_equal(recorded: Recorded) -> None:
 def test_every_altered_count_is_noticed(recorded: Recorded) -> None:
     text = recorded("kernel1").to_json()
     assert text.count("1073741824") == 0, "counts are stored per instruction"
-    with pytest.raises(DamagedFile, match="was altered"):
+    with pytest.raises(DamagedFile, match="was changed after it was written"):
         Profile.from_json(text.replace("33554432", "33554433", 1))
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, -2])
 def test_a_truncated_profile_is_noticed(size: int, recorded: Recorded) -> None:
-    with pytest.raises(DamagedFile, match="is not whole"):
+    with pytest.raises(DamagedFile, match="is damaged"):
         Profile.from_json(recorded("kernel1").to_json()[:size])
 
 

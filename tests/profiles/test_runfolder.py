@@ -73,10 +73,10 @@ def test_a_place_that_cannot_be_written_is_named() -> None:
 
 def test_what_is_no_run_is_named() -> None:
     Path("empty").mkdir()
-    with pytest.raises(BadFile, match="is not the folder of a run"):
+    with pytest.raises(BadFile, match="is not a run's folder"):
         run_folder.load(Path("empty"))
     Path("empty/run.json").write_text('{"kernel": 3', encoding="utf-8")
-    with pytest.raises(DamagedFile, match="is not whole"):
+    with pytest.raises(DamagedFile, match="is damaged"):
         run_folder.load(Path("empty"))
     run_folder.finish(Path("empty"), "kernel2", ["kernel2.json"])
     with pytest.raises(BadFile, match=r"kernel2\.json does not exist"):

@@ -35,7 +35,7 @@ def test_nothing_at_all_is_shown_with_the_command_that_would_help(workload: str)
         json.loads(json_.to_json(result))
         csv_.to_csv(*result.comparisons)
     if workload != "kernel":
-        assert f"it is a {workload}" in laid_out([bare]).comparison.warnings[0]
+        assert f"no per-instruction counts for a {workload}" in laid_out([bare]).comparison.warnings[0]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -37,19 +37,19 @@ def test_where_the_stall_went_is_said_in_words(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
     fell, went, largest = shown(before, after).stalls.sentences
     shares = [100 * p.stalls["short_scoreboard"] / sum(p.stalls.values()) for p in (before, after)]
-    assert f"short_scoreboard fell from {shares[0]:.1f} % of the samples of kernel1 to {shares[1]:.1f} %" in fell
-    assert f"{shares[0] / 100 * before.duration_ns / 1e6:.3f} ms became" in fell
-    assert went.startswith("The share went to ")
+    assert f"short_scoreboard fell from {shares[0]:.1f} % of kernel1's samples to {shares[1]:.1f} %" in fell
+    assert f"{shares[0] / 100 * before.duration_ns / 1e6:.3f} ms → " in fell
+    assert went.endswith(" grew instead.")
     assert "short_scoreboard" not in went
     waits = {reason: n for reason, n in after.stalls.items() if reason not in ("selected", "not_selected")}
-    assert f"is {max(waits, key=lambda reason: waits[reason])}, " in largest
+    assert f"on {max(waits, key=lambda reason: waits[reason])}, " in largest
 
 
 def test_the_bars_of_change_are_parts_of_the_largest_change(recorded: Recorded) -> None:
     first, *others = shown(recorded("kernel1"), recorded("kernel2")).stalls.major
     assert (first.delta.less, first.delta.more) == ("100%", "0%")
     assert {row.delta.less != "0%" for row in others if row.change.startswith("+")} == {False}
-    assert shown(recorded("kernel1"), recorded("kernel1")).stalls.sentences[0].startswith("No reason changed")
+    assert shown(recorded("kernel1"), recorded("kernel1")).stalls.sentences[0].startswith("No stall reason changed")
     assert shown(recorded("kernel1")).stalls.sentences == ()
 
 
@@ -150,7 +150,7 @@ def test_lines_of_a_file_without_its_text_are_shown_all_the_same(recorded: Recor
     panel = shown(bare).panels[0]
     assert not panel.embedded
     assert all(line.counts for line in all_lines(panel))
-    assert "does not hold the text of this file" in rendered(bare).text
+    assert "does not embed this file's text" in rendered(bare).text
 
 
 def test_instructions_are_worst_first_from_the_first_pc(recorded: Recorded) -> None:

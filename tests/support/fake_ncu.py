@@ -125,7 +125,7 @@ SCENARIOS = {
         9,
         3,
         "profiling libraries",
-        "match ncu with the driver",
+        "use an ncu that matches the driver",
     ),
     # seen
     "stub": Scenario(
@@ -154,7 +154,7 @@ SCENARIOS = {
         CONNECTED + "==ERROR== Failed to find metric regex:^nosuch(\\.(sum|min|max|avg|pct|ratio|max_rate))?$\n",
         1,
         3,
-        "lacks a metric",
+        "lacks a requested metric",
         "ncu --query-metrics",
     ),
     # seen
@@ -164,7 +164,7 @@ SCENARIOS = {
         + GAVE_UP,
         9,
         3,
-        "lacks a metric",
+        "lacks a requested metric",
         "ncu --query-metrics",
     ),
     # H100
@@ -224,7 +224,7 @@ SCENARIOS = {
         "==ERROR== The application returned an error code (7).\n==WARNING== No kernels were profiled.\n",
         7,
         4,
-        "ended with exit code 7",
+        "exited with code 7",
         "without ncu first",
     ),
     # manual
@@ -233,7 +233,7 @@ SCENARIOS = {
         "==ERROR== Failed to connect. The target process may have exited.\n",
         1,
         4,
-        "ended before ncu saw it launch",
+        "ended before ncu saw a kernel launch",
         "--target-processes all",
     ),
     # seen
@@ -243,7 +243,7 @@ SCENARIOS = {
         "==WARNING== No kernels were profiled.\n",
         1,
         4,
-        "ended before ncu saw it launch",
+        "ended before ncu saw a kernel launch",
         "--target-processes all",
         stream="stderr",
     ),
@@ -305,7 +305,7 @@ SCENARIOS = {
         "==ERROR== Launching the target application failed.\n",
         1,
         3,
-        "cannot write to the folder for temporary files",
+        "cannot write to the temporary folder",
         "TMPDIR",
     ),
     # H100
@@ -315,7 +315,7 @@ SCENARIOS = {
         "path to './nosuchprogram' if the executable is not in the local directory.\n",
         1,
         2,
-        "no program ./nosuchprogram",
+        "./nosuchprogram does not exist or is not executable",
         "permissions",
     ),
     "option": Scenario(
@@ -323,7 +323,7 @@ SCENARIOS = {
         "==ERROR== unrecognised option '--bogus-option'. Use --help for further details.\n",
         1,
         2,
-        "did not accept an option",
+        "rejected an option",
         "ncu --help",
     ),
     # H100
@@ -332,22 +332,22 @@ SCENARIOS = {
         "==ERROR== option '--clock-control' cannot be specified more than once. Use --help for further details.\n",
         1,
         2,
-        "did not accept an option",
+        "rejected an option",
         "ncu --help",
     ),
-    "silent": Scenario(23, "", 3, 4, "ended with exit code 3 and wrote no report", "--ncu PATH"),
+    "silent": Scenario(23, "", 3, 4, "exited with code 3 and wrote no report", "--ncu PATH"),
     "half": Scenario(
-        23, UNCONTROLLED + CONNECTED + STARTED, 0, 4, "was ended by signal 6", "--ncu PATH", report="half",
+        23, UNCONTROLLED + CONNECTED + STARTED, 0, 4, "was killed by signal 6", "--ncu PATH", report="half",
         ending="abort",
     ),
     "killed": Scenario(
-        23, UNCONTROLLED + CONNECTED, 0, 4, "was ended by signal 9", "--ncu PATH", report="half", ending="kill"
+        23, UNCONTROLLED + CONNECTED, 0, 4, "was killed by signal 9", "--ncu PATH", report="half", ending="kill"
     ),
     "half-and-well": Scenario(
-        23, CONNECTED, 0, 4, "left a report that is not whole: it ends at byte", "profile again", report="half"
+        23, CONNECTED, 0, 4, "left a damaged report: it ends at byte", "profile again", report="half"
     ),
     "empty-and-well": Scenario(
-        23, CONNECTED, 0, 4, "left a report that is not whole", "profile again", report="empty"
+        23, CONNECTED, 0, 4, "left a damaged report", "profile again", report="empty"
     ),
     "kernelless": Scenario(6, CONNECTED, 0, 4, "saw no kernel", "--nvtx-include", report="kernelless"),
 }  # fmt: skip
@@ -356,7 +356,7 @@ SCENARIOS = {
 # With these ncu warns and goes on: a note, no failure. The number is that of docs/failures.md.
 WARNED = {
     "unreadable": (7, UNREADABLE, "ncu could not read 3 metrics: ctc__rx_bytes_data_user.sum"),
-    "slow": (10, SLOW, "--replay-mode application needs none"),
+    "slow": (10, SLOW, "--replay-mode application needs no copy"),
     "homeless": (16, HOMELESS, "ncu could not write to the home folder"),
 }
 PATCHED = {"nan": float("nan"), "absurd": 250.0, "negative": -3.0}  # a share of a peak in the report: failure 18

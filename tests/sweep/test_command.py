@@ -79,7 +79,7 @@ def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[st
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "interrupted: 2 of 4 points are kept in swizzle-out/sweep-attention" in said
+    assert "interrupted: 2 of 4 points are saved in swizzle-out/sweep-attention" in said
     assert "-o swizzle-out/sweep-attention --resume" in said
     assert states(work) == ["done", "done", "open", "open"]
     assert (place / "report.html").is_file()
@@ -96,7 +96,7 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callabl
     again = command(*SWEEP, "--resume", "--markdown", "-", at=work, env=fake())
     assert again.returncode == 0, again.stderr
     assert "0 of 4 points were reused" in again.stdout
-    assert "is profiled again: changed: ncu" in again.stdout
+    assert "is profiled again because of changes to ncu" in again.stdout
     assert launches(work) == 8
 
 
@@ -104,8 +104,8 @@ def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callabl
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["gemm", "--problem", "n=1000"], 2, "n=1000 is outside the limits"),
-        (["gemm", "--problem", "1000"], 2, "is not NAME=SIZE"),
+        (["gemm", "--problem", "n=1000"], 2, "n=1000 is not supported"),
+        (["gemm", "--problem", "1000"], 2, "is neither NAME=SIZE nor"),
         (["gemm", "--variants", "round"], 2, "has no variant 'round'"),
         (["gemm", "--engine", "ncu"], 3, "ncu) was not found"),
         (["gemm", "--json", "-", "--csv", "-"], 2, "only one format"),

@@ -70,11 +70,11 @@ def test_what_is_stale_is_profiled_again(tmp_path: Path, monkeypatch: pytest.Mon
     sweep = sweep_of(collection.load(kernels), place, resume=True)
     assert not any(one.kept for one in sweep.outcomes)
     assert sweep.notes[0].startswith("0 of 2 points were reused")
-    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again: changed: sources."
+    assert sweep.notes[1] == "transpose-plain n=4096 is profiled again because of changes to sources."
     options = replace(RECORDED, options=replace(RECORDED.options, clock_control="base"))
     planned = plan.make_plan(collection.load(kernels), ["transpose"], ["plain"], {})
     again = running.run(planned, options, Destination(place), resume=True)
-    assert again.notes[1].endswith("changed: options.")
+    assert again.notes[1].endswith("is profiled again because of changes to options.")
 
 
 @pytest.mark.parametrize("file", ["profile.json", "point.json"])
