@@ -49,12 +49,12 @@ def refuse_mismatch(cubin: Cubin, function: str, arguments: Sequence[Argument], 
     )
 
 
-def _fault(argument: Argument, size: int, slot_sizes: int, type_: str) -> str:
+def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
     """Return what is wrong with an argument for a parameter of this size and type; "" if nothing is."""
     pointee = _pointee(type_)
     wanted = TYPES.get(_bare(type_ if pointee is None else pointee))
-    if size != slot_sizes:
-        return f"{argument.name} has {size} bytes, the parameter {slot_sizes}"
+    if size != slot_size:
+        return f"{argument.name} has {size} bytes, the parameter {slot_size}"
     if pointee is not None and not argument.shape:
         return f"{argument.name} is a number, the parameter {type_} is a pointer"
     if pointee is None and argument.shape:  # an integer that holds a pointer, or a structure around one

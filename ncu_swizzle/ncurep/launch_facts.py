@@ -67,7 +67,7 @@ def _wrong_facts(content: Any) -> str:
     if content.get("kernel") and not isinstance(content.get("report", {}).get("sha256"), str):
         return "it lacks the report's SHA-256"
     if "digest" in content and content["digest"] != facts_digest(content):
-        return "it was altered after it was written"
+        return "it was changed after it was written"
     return ""
 
 

@@ -15,5 +15,7 @@ def test_help_does_not_even_load_typer() -> None:
 
 
 def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:
-    statement = "import ncu_swizzle.jobs.profile_kernel, ncu_swizzle.render.terminal"
-    assert not imported_by(statement) & {"ncu_report", "pycuda", "torch"}
+    jobs = ", ".join(
+        f"ncu_swizzle.jobs.{name}" for name in ("compare", "profile_kernel", "profile_program", "time_kernels")
+    )
+    assert not imported_by(f"import {jobs}, ncu_swizzle.render.terminal") & {"ncu_report", "pycuda", "torch"}

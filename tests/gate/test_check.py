@@ -368,7 +368,11 @@ def test_a_profile_without_counts_is_not_saved(tmp_path: Path, recorded: Recorde
     ("damage", "error", "said"),
     [
         (lambda text: text[:-20], DamagedFile, "is damaged"),
-        (lambda text: text.replace('"ideal": 524288', '"ideal": 524287'), DamagedFile, "was changed after it was written"),
+        (
+            lambda text: text.replace('"ideal": 524288', '"ideal": 524287'),
+            DamagedFile,
+            "was changed after it was written",
+        ),
         (lambda text: text.replace('"digest"', '"other"'), DamagedFile, "damaged"),
         (lambda text: text.replace('"schema": 1', '"schema": 9'), BadFile, "schema 9"),
         (lambda text: "[" * 100_000, DamagedFile, "is damaged"),

@@ -41,7 +41,7 @@ def test_doctor_finds_nothing_in_the_way() -> None:
     [
         (("-k", "regex:nothing"), 4, "saw no kernel"),
         (("--section", "Nope"), 3, "did not find the section"),
-        (("--bogus-option",), 2, "did not accept an option"),
+        (("--bogus-option",), 2, "rejected an option"),
     ],
 )
 def test_what_ncu_refuses_is_explained(extra: tuple[str, ...], status: int, said: str, tmp_path: Path) -> None:

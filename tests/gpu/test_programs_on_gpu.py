@@ -44,7 +44,7 @@ def test_every_kernel_of_a_program(built: Path) -> None:
     assert grids == [[16, 16, 1], [8, 8, 1], [16, 16, 1], [8, 8, 1], [512, 1, 1], [2, 1, 1]]
     excessive = [one["excessive"][0] for one in found["kernels"]]
     assert excessive[0] == excessive[2] == 512 * 512 // 32 * 31, "a column of 32 floats is 32-way"
-    assert excessive[4:] == [0, 0], "rowsum is free of conflicts, scale uses no shared memory"
+    assert excessive[4:] == [0, 0], "rowsum is conflict-free, scale uses no shared memory"
     assert "several: turned 512 x 512" in (built / "plain" / "program.log").read_text(encoding="utf-8")
     sources = profiles[0]["sources"]
     assert any(path.endswith("several.cu") and "tile[threadIdx.x][row]" in text for path, text in sources.items())
@@ -106,7 +106,7 @@ def test_a_program_that_fails_is_heard(built: Path, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     failed = profile(built, "profile", "-o", out, "--", "./several", "--size", "512", "--fail")
     assert failed.returncode == 4
-    assert "exit code 7" in failed.stderr
+    assert "exited with code 7" in failed.stderr
     wrong = profile(built, "profile", "-o", out, "--", "./several", "--size", "3")
     assert wrong.returncode == 4
     assert "is no multiple of 64" in wrong.stderr

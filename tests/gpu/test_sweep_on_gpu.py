@@ -13,6 +13,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import WrongOutput
+from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.sweep import plan, running, table
 
 SIZES = (256, 512)
@@ -31,7 +32,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
 
     known = collection.load(kernels)
     planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
-    first = running.run(known, planned, Request("ncu"), place)
+    first = running.run(planned, Request("ncu"), Destination(place))
     states = {(one.point.kernel, one.point.sizes["n"]): one.state for one in first.outcomes}
     assert states == {
         **{(f"transpose-{name}", n): "done" for name in ("plain", "padded") for n in SIZES},
@@ -41,7 +42,7 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
     rows = {(row.kernel, row.outcome.point.sizes["n"]): row for row in table.rows(first)}
     for n in SIZES:
         plain, padded = rows["transpose-plain", n], rows["transpose-padded", n]
-        assert plain.count("degree") == 16.5, "stores are free of conflicts, loads are 32-way"
+        assert plain.count("degree") == 16.5, "stores are conflict-free, loads are 32-way"
         assert plain.count("excessive") == 31 * n * n // 32
         assert (padded.count("degree"), padded.count("excessive")) == (1, 0)
         assert plain.ms
@@ -53,12 +54,11 @@ def test_a_sweep_measures_and_goes_on_where_it_failed(tmp_path: Path) -> None:
 
     source.write_text(right, encoding="utf-8")
     known = collection.load(kernels)
-    again = running.run(
-        known, plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES}), Request("ncu"), place, resume=True
-    )
+    planned = plan.make_plan(known, ["transpose"], VARIANTS, {"n": SIZES})
+    again = running.run(planned, Request("ncu"), Destination(place), resume=True)
     assert not again.failed
     assert not any(one.kept for one in again.outcomes), "the family's sources are others now"
-    last = running.run(known, again.plan, Request("ncu"), place, resume=True)
+    last = running.run(again.plan, Request("ncu"), Destination(place), resume=True)
     assert all(one.kept for one in last.outcomes)
     assert [one.profile for one in last.outcomes] == [one.profile for one in again.outcomes]
 

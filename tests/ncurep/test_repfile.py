@@ -204,5 +204,5 @@ def test_a_reader_that_crashes_or_hangs_is_told(
         reader.read(report_file)
     module.write_text("def load_report(path):\n    import time\n    time.sleep(60)\n", encoding="utf-8")
     monkeypatch.setattr(disassembly, "TIMEOUT_S", 1)
-    with pytest.raises(DamagedFile, match="reading .* took more than 1 s"):
+    with pytest.raises(DamagedFile, match=r"reading .* took more than 1 s"):
         reader.read(report_file)

@@ -145,7 +145,12 @@ def test_one_profile_has_no_change(recorded: Recorded) -> None:
 def test_a_profile_of_nothing_still_makes_a_page() -> None:
     page = rendered(EMPTY, replace(EMPTY, kernel=KernelId("also bare", "")))
     assert page.text.count("unknown") > 10
-    for phrase in ("No shared-memory access", "no warp samples", "No line has counts", "list no shared-memory instructions"):
+    for phrase in (
+        "No shared-memory access",
+        "no warp samples",
+        "No line has counts",
+        "list no shared-memory instructions",
+    ):
         assert phrase in page.text
 
 
