@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from tables import ROOT, head, replace, row
-from walls import read
+from bottlenecks import read
 
 from ncu_swizzle import child, paths
 from ncu_swizzle.catalog import collection

@@ -11,17 +11,17 @@ file that starts with the SHA-256 of its content: a damaged or truncated one is 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from ncu_swizzle.digest import sha256
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import read_bytes, write_atomically
 
 LIMIT_BYTES = 256 << 20
 KEPT_SHARE = 0.8  # of the limit, left after an eviction, so that the next few entries need none
-DIGEST_BYTES = hashlib.sha256().digest_size
+DIGEST_BYTES = len(sha256(b""))
 
 
 def folder() -> Path:
@@ -38,7 +38,7 @@ def load(kind: str, key: str) -> bytes | None:
             return None
         entry = read_bytes(file)
         digest, content = entry[:DIGEST_BYTES], entry[DIGEST_BYTES:]
-        if hashlib.sha256(content).digest() != digest:
+        if sha256(content).encode() != digest:
             file.unlink()
             return None
         os.utime(file)  # used just now
@@ -50,7 +50,7 @@ def load(kind: str, key: str) -> bytes | None:
 def save(kind: str, key: str, content: bytes) -> None:
     """Save an entry, and evict others beyond the limit. Does nothing if the cache is not writable."""
     with contextlib.suppress(NcuSwizzleError, OSError):
-        write_atomically(folder() / kind / key, hashlib.sha256(content).digest() + content)
+        write_atomically(folder() / kind / key, sha256(content).encode() + content)
         evict(LIMIT_BYTES)
 
 

@@ -29,9 +29,9 @@ TIMEOUT_S = 600.0
 
 
 def nvcc_release(text: str) -> str:
-    """Return release and build, such as 13.0 (V13.0.88), from the output of ``nvcc --version``."""
+    """Return release and build, such as 13.0 (V13.0.88), from the output of ``nvcc --version``; "" if it has none."""
     match = re.search(r"release (\S+), (\S+)", text)
-    return f"{match[1]} ({match[2]})" if match else text.strip()
+    return f"{match[1]} ({match[2]})" if match else ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Toolchain:
 
     def version(self) -> str:
         """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
-        return nvcc_release(self._run(NVCC, ["--version"]))
+        text = self._run(NVCC, ["--version"])
+        return nvcc_release(text) or text.strip()
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""

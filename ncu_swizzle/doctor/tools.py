@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ncu_swizzle.build.toolchain import nvcc_release
 from ncu_swizzle.doctor.diagnosis import HealthCheck, bad, doubtful, good
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncu.installed import OLDEST_CHECKED, Installed, Version
@@ -68,8 +69,8 @@ def nvcc(system: System) -> HealthCheck:
         if not system.exists("/usr/local/cuda/bin/nvcc"):
             cure = "install the CUDA toolkit, and put its bin folder on PATH"
         return bad("nvcc", "the CUDA compiler cannot be run", cure)
-    version = re.search(r"release (\S+), (\S+)", ran.output)
-    return good("nvcc", f"CUDA {version[1]} ({version[2]})" if version else "installed, version unknown")
+    release = nvcc_release(ran.output)
+    return good("nvcc", f"CUDA {release}" if release else "installed, version unknown")
 
 
 def pycuda(system: System) -> HealthCheck:

@@ -22,7 +22,7 @@ def nvcc_version() -> str:
         text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentLacking(f"nvcc cannot be run: {error}", "put the CUDA toolkit's bin folder on PATH") from error
-    return nvcc_release(text)
+    return nvcc_release(text) or text.strip()
 
 
 class PyCudaCompiler:

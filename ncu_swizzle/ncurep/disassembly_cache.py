@@ -6,13 +6,13 @@ An entry is JSON, keyed by the question and by the module's size and date: anoth
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import cache
+from ncu_swizzle.digest import sha256, sha256_of_texts
 
 KIND = "disassembly"
 
@@ -38,10 +38,7 @@ def _key(question: tuple[bytes, ...]) -> str:
     module = _module_version()
     if not module:
         return ""
-    digest = hashlib.sha256(module.encode())
-    for part in question:
-        digest.update(hashlib.sha256(part).digest())
-    return f"{digest.hexdigest()[:40]}.json"
+    return f"{sha256_of_texts(module, *map(sha256, question))[:40]}.json"
 
 
 @functools.cache

@@ -13,18 +13,18 @@ from ncu_swizzle.profiles.model import Profile
 from tests.support.places import ROOT
 
 
-def test_the_walls_are_those_of_the_recordings(
+def test_the_bottlenecks_are_those_of_the_recordings(
     recorded: Callable[[str], Profile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "bench")
-    walls = importlib.import_module("walls")
+    bottlenecks = importlib.import_module("bottlenecks")
     page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
-    shown = re.search(r"written by bench/walls.py -->\n(.*?)<!-- end of walls -->", page, re.DOTALL)
+    shown = re.search(r"written by bench/bottlenecks.py -->\n(.*?)<!-- end of bottlenecks -->", page, re.DOTALL)
     assert shown
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in shown[1].splitlines()[2:]}
     assert list(lines) == [kernel.name for _, kernel in collection.shipped()]
     for name in ("kernel1", "kernel2", "gemm-pipelined", "transpose-plain", "tma-128"):  # reading all takes long
-        assert lines[name] == walls.line(recorded(name)), "python3 bench/walls.py --write"
+        assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/measured.md"])

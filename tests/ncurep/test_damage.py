@@ -171,7 +171,7 @@ def facts(beside: Path, **changes: Any) -> None:
         ({"machine": 3}, "machine is 3"),
         ({"errors": {"tma-128": {"out": "small"}}}, "errors.tma-128.out"),
         ({"report": {}}, "lacks the report's SHA-256"),
-        ({"digest": "sha256:0"}, "altered after it was written"),
+        ({"digest": "sha256:0"}, "changed after it was written"),
     ],
 )
 def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
     assert notes == ["ncu could not read 3 metrics: a, b, c."]
     content = launch_facts.facts_path(report).read_text(encoding="utf-8")
     launch_facts.facts_path(report).write_text(content.replace("tma-128", "tma-129"), encoding="utf-8")
-    with pytest.raises(DamagedFile, match="was altered"):
+    with pytest.raises(DamagedFile, match="was changed after it was written"):
         reader.read(report)
 
 

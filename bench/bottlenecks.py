@@ -1,4 +1,4 @@
-"""The bottleneck of each recorded kernel: ``python3 bench/walls.py [--write]``. Needs no GPU.
+"""The bottleneck of each recorded kernel: ``python3 bench/bottlenecks.py [--write]``. Needs no GPU.
 
 Prints, from the recordings, the utilization of the units that can limit a kernel, and its two most frequent stall
 reasons; --write puts the table into docs/measured.md.
@@ -29,7 +29,7 @@ def main() -> None:
     text = table(read)
     print(text)
     if parser.parse_args().write:
-        replace(ROOT / "docs" / "measured.md", "walls", Path(__file__).name, text)
+        replace(ROOT / "docs" / "measured.md", "bottlenecks", Path(__file__).name, text)
 
 
 def read(name: str) -> Profile:
