@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tables import ROOT, head, replace, row
 from bottlenecks import read
+from tables import ROOT, head, replace, row
 
 from ncu_swizzle import child, paths
 from ncu_swizzle.catalog import collection

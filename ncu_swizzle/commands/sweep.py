@@ -42,7 +42,7 @@ def sweep(
     ncu-swizzle sweep kernel1 kernel2 --problem seq=1024,4096 --problem heads=8,16
 
     Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
-    The speed-up is relative to the baseline variant at the same size.
+    The speedup is relative to the baseline variant at the same size.
     """
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.sweep import plan, running

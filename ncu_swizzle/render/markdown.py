@@ -43,7 +43,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
          r.duration, *([r.pace] if page.compares else [])]
         for r in page.rows[:MOST_ROWS]
     ]  # fmt: skip
-    pace = ["speed-up"] if page.compares else []
+    pace = ["speedup"] if page.compares else []
     parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "ms", *pace], rows, words=4))
     if len(page.rows) > MOST_ROWS:
         parts.append(f"{len(page.rows) - MOST_ROWS} more in the HTML report.\n")

@@ -119,7 +119,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     paired = any(len(comparison.profiles) > 1 for comparison in comparisons)
     noun = "pairs and launches" if paired else "launches"
     table = plain_table(f"{len(rows)} {noun}", "#", "kernel", "grid", *([] if paired else ["block"]))
-    for title in ("ms", "excessive", "degree", *(["speed-up"] if paired else [])):
+    for title in ("ms", "excessive", "degree", *(["speedup"] if paired else [])):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         note = f" [dim]{escape(row.note)}[/]" if row.note else ""
@@ -205,5 +205,5 @@ def _metrics(comparison: Comparison) -> Table:
             row = comparison.metrics.loc[name]
             table.add_row(name, *(quantity(row[label], str(row["unit"])) for label in comparison.labels))
     if comparison.speedup:
-        table.add_row("Speed-up", "", f"{comparison.speedup:.2f} x")
+        table.add_row("Speedup", "", f"{comparison.speedup:.2f} x")
     return table

@@ -30,7 +30,7 @@ def reference_time(timing: Timing) -> tuple[str, float] | None:
 
 
 def show_times(timing: Timing, console: Console) -> None:
-    """Print each kernel's error, median time, throughput, speed-up over the first, and share of the reference."""
+    """Print each kernel's error, median time, throughput, speedup over the first, and share of the reference."""
     family, kernels, facts = timing.family, timing.kernels, timing.facts
     machine, problem = facts["machine"], facts["problem"]
     unit, amount = throughput(family, problem)
@@ -40,7 +40,7 @@ def show_times(timing: Timing, console: Console) -> None:
     console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
     table = plain_table("", "kernel")
     rates = (unit,) if amount else ()
-    for title in ("error", "median", *rates, "speed-up", *([f"of {reference[0]}"] if reference else [])):
+    for title in ("error", "median", *rates, "speedup", *([f"of {reference[0]}"] if reference else [])):
         table.add_column(title, justify="right")
     first = next(iter(medians.values()))
     for name, time in medians.items():

@@ -121,7 +121,7 @@ def to_json(sweep: Sweep) -> str:
 def to_markdown(sweep: Sweep) -> str:
     """Return the table as Markdown for a pull request, rounded."""
     varied = sweep.plan.varied
-    heads = ["kernel", *varied, "duration", "speed-up", "excessive", "degree"]
+    heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
     marks = [" --- ", *(" ---: " for _ in heads[1:])]
     lines = [f"| {' | '.join(map(escape, heads))} |", f"|{'|'.join(marks)}|"]
     lines += [f"| {' | '.join(map(escape, cells(row, varied)))} |" for row in rows(sweep)]

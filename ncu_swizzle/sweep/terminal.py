@@ -31,7 +31,7 @@ def _table(sweep: Sweep) -> Table:
     shown = Table(title=one_line(table.title(sweep)), title_justify="left", title_style="bold", box=None,
                   pad_edge=False, padding=(0, 1, 0, 0))  # fmt: skip
     shown.add_column("kernel", overflow="fold")
-    for name in (*varied, "duration", "speed-up", "excessive", "degree"):
+    for name in (*varied, "duration", "speedup", "excessive", "degree"):
         shown.add_column(name, justify="right")
     for _, group in groupby(table.rows(sweep), key=lambda row: row.outcome.point.problem):
         for row in group:

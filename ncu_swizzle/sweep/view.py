@@ -144,7 +144,7 @@ def build(sweep: Sweep) -> SweepPage:
         summary=summary,
         legend=tuple(_style(sweep, kernel.name) for kernel in sweep.plan.kernels),
         groups=_groups(sweep, rows) if varied else (),
-        heads=("Variant", *varied, "Duration", "Speed-up", *([] if baseline else ["Over"]), "Excessive", "Degree"),
+        heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
         lines=tuple(_lines(rows, varied)),
         baseline=baseline,
     )
@@ -263,7 +263,7 @@ FIGURES = (
         lambda value: f"{value:g}",
     ),
     SweepFigure(
-        "Speed-up",
+        "Speedup",
         "The baseline's duration over this variant's at the same problem; 1 is equally fast.",
         lambda row: row.speedup,
         scales.linear,

@@ -76,7 +76,7 @@ def _pace(comparison: Comparison) -> KeyFigure:
         return KeyFigure("Duration", "", times[0], _borrowed(comparison))
     ratio = text.finite(comparison.speedup)
     speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return KeyFigure("Speed-up", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
+    return KeyFigure("Speedup", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
 
 
 def _borrowed(comparison: Comparison) -> str:
