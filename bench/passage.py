@@ -1,4 +1,4 @@
-"""How straight `profile kernel2` goes through the house: ``python3 bench/passage.py [CHECKOUT …]``.
+"""How directly `profile kernel2` passes through the package: ``python3 bench/passage.py [CHECKOUT …]``.
 
 The command runs with the recorded engine and every call from one of the package's modules into another one is noted.
 It prints the modules and rooms that take part (a module on the package's top floor is a room of its own), the pairs of
