@@ -2,9 +2,9 @@
 
 The command runs with the recorded engine and every call from one of the package's modules into another one is noted.
 It prints the modules and rooms that take part (a module on the package's top floor is a room of its own), the pairs of
-rooms of which one calls the other, and how often a name, a problem and an engine were resolved; for the whole package
-also the imports that climb, which close a circle of modules. Nothing is timed: the counts are the same every time.
-Other checkouts are compared with this one.
+rooms of which one calls the other, how many of these climb (the called room calls back, perhaps through others), how
+often a name, a problem and an engine were resolved, and, for the whole package, the imports that climb, which close a
+circle of modules. Nothing is timed: the counts are the same every time. Other checkouts are compared with this one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def imports(checkout: Path) -> dict[str, set[str]]:
 
 
 def climbs(graph: dict[str, set[str]]) -> int:
-    """Return how many imports lead to a module that leads back."""
+    """Return how many edges, imports or calls, lead to a module that leads back."""
     return sum(module in _reached(graph, other) for module, others in graph.items() for other in others)
 
 
@@ -98,14 +98,21 @@ def room(module: str) -> str:
 
 
 def main() -> None:
-    print("checkout            modules  rooms  pairs of rooms  name, problem, engine resolved  imports that climb")
+    print(
+        "checkout            modules  rooms  pairs of rooms  calls that climb  name, problem, engine  imports that climb"
+    )
     for checkout in [*map(Path, sys.argv[1:]), HERE]:
         pairs, resolved = calls(checkout.resolve())
         modules = {module for pair in pairs for module in pair}
         rooms = {(room(caller), room(callee)) for caller, callee in pairs if room(caller) != room(callee)}
+        called: dict[str, set[str]] = {name: set() for name in map(room, modules)}
+        for caller, callee in rooms:
+            called[caller].add(callee)
         counts = ", ".join(str(resolved[name]) for name in ("Catalog.find", "Family.problem", "choose_engine"))
         name = "here" if checkout == HERE else checkout.name
-        sizes = f"{len(modules):7}  {len(set(map(room, modules))):5}  {len(rooms):14}  {counts:>30}"
+        sizes = (
+            f"{len(modules):7}  {len(set(map(room, modules))):5}  {len(rooms):14}  {climbs(called):16}  {counts:>21}"
+        )
         print(f"{name:18}  {sizes}  {climbs(imports(checkout.resolve())):18}")
 
 
