@@ -98,9 +98,8 @@ def room(module: str) -> str:
 
 
 def main() -> None:
-    print(
-        "checkout            modules  rooms  pairs of rooms  calls that climb  name, problem, engine  imports that climb"
-    )
+    heads = "modules  rooms  pairs of rooms  calls that climb  name, problem, engine  imports that climb"
+    print(f"{'checkout':16}  {heads}")
     for checkout in [*map(Path, sys.argv[1:]), HERE]:
         pairs, resolved = calls(checkout.resolve())
         modules = {module for pair in pairs for module in pair}
