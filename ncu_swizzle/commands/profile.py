@@ -29,7 +29,8 @@ KernelArgument = Annotated[
     typer.Argument(metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; omit it for a program."),
 ]
 CountOption = Annotated[
-    int | None, typer.Option("--launch-count", "-c", min=1, help="As in ncu; default for a program: 32.")
+    int | None,
+    typer.Option("--launch-count", "-c", metavar="N", min=1, help="Profile at most N launches; a program: 32."),
 ]
 NcuArgsOption = Annotated[
     list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other ncu options, quoted as for a shell.")
@@ -61,8 +62,8 @@ def profile(
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
     ncu-swizzle profile --baseline swizzle-out/app -- ./app2
 
-    The options from --kernel-name to --pair apply to programs. Kernels of two programs are paired by name, grid,
-    block and order.
+    The options from --kernel-name to --import-source are ncu's, for programs. Kernels of two programs are paired by
+    name, grid, block and order.
 
     \b
     Your own kernel (docs/your-kernels.md), described here or in ncu-swizzle.toml:

@@ -30,7 +30,7 @@ class Request:
     problem: Mapping[str, int] = option({}, "Problem size; repeatable, or separate with commas.", "NAME=SIZE")
     options: Options = field(default_factory=Options)
     ncu: Path | None = option(None, "The ncu to use.", "PATH")
-    timeout_s: float = option(600.0, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
+    timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
     nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
 

@@ -15,22 +15,22 @@ SECTION = "SwizzleConflicts"
 class Launches:
     """Which launches of a program are profiled, under ncu's names; empty fields are left to ncu."""
 
-    kernel_name: str = option(
-        "", "Only kernels of such a name; this and the next as ncu's.", "NAME|regex:EXPR", ("--kernel-name", "-k")
+    kernel_name: str = option("", "Only kernels whose name matches.", "NAME|regex:EXPR", ("--kernel-name", "-k"))
+    kernel_name_base: str = option(
+        "", "The form of the name that -k matches.", choices=("function", "demangled", "mangled")
     )
-    kernel_name_base: str = option("", "What -k is compared with.", choices=("function", "demangled", "mangled"))
     kernel_id: str = option("", "The Nth launch of a kernel.", "CONTEXT:STREAM:NAME:N")
-    launch_skip: int = option(0, "Launches that are not profiled.", flags=("--launch-skip", "-s"), minimum=0)
-    filter_mode: str = option("", "How -s and -c count.", choices=("global", "per-gpu", "per-launch-config"))
-    nvtx: bool = option(False, "The next two switch it on.")
+    launch_skip: int = option(0, "Skip this many launches.", "N", flags=("--launch-skip", "-s"), minimum=0)
+    filter_mode: str = option("", "What -s and -c count.", choices=("global", "per-gpu", "per-launch-config"))
+    nvtx: bool = option(False, "Enable NVTX; implied by the next two.")
     nvtx_include: tuple[str, ...] = option((), "Only in this range; repeatable.", "RANGE")
     nvtx_exclude: tuple[str, ...] = option((), "Not in this range; repeatable.", "RANGE")
-    target_processes: str = option("", "Its children too? Default: all.", choices=("all", "application-only"))
-    target_processes_filter: str = option("", "Only processes of such a name.", "NAME|regex:EXPR")
-    graph_profiling: str = option("", "A graph's kernels, or it as a whole.", choices=("node", "graph"))
-    app_replay_match: str = option("", "For --replay-mode application.", choices=("grid", "name", "all"))
-    profile_from_start: str = option("", "Or from cudaProfilerStart on. Default: on.", choices=("on", "off"))
-    import_source: str = option("", "Keep sources in the report. Default: yes.", choices=("yes", "no"))
+    target_processes: str = option("", "Also child processes; default: all.", choices=("all", "application-only"))
+    target_processes_filter: str = option("", "Only processes whose name matches.", "NAME|regex:EXPR")
+    graph_profiling: str = option("", "Each kernel of a graph, or the whole graph.", choices=("node", "graph"))
+    app_replay_match: str = option("", "How application replay matches launches.", choices=("grid", "name", "all"))
+    profile_from_start: str = option("", "Off waits for cudaProfilerStart; default: on.", choices=("on", "off"))
+    import_source: str = option("", "Store the sources in the report; default: yes.", choices=("yes", "no"))
 
     @classmethod
     def from_options(cls, **options: Any) -> Launches:
@@ -74,12 +74,14 @@ class Options:
 
     clock_control: str = option(
         "none",
-        "As ncu's. Times under different modes do not compare.",
+        "As ncu's; times under different modes are not comparable.",
         choices=("none", "base", "boost", "reset"),
     )
-    cache_control: str = option("all", "As ncu's: flush the caches before each pass, or not.", choices=("all", "none"))
+    cache_control: str = option(
+        "all", "As ncu's: flush the caches before each pass, or do not.", choices=("all", "none")
+    )
     replay_mode: str = option(
-        "kernel", "As ncu's: repeat the kernel, or the whole program.", choices=("kernel", "application")
+        "kernel", "As ncu's: replay the kernel, or the whole application.", choices=("kernel", "application")
     )
     launch_count: int = 1
     extra: tuple[str, ...] = ()
