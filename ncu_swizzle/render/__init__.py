@@ -1,3 +1,3 @@
-"""Turn profiles and comparisons into HTML, Markdown, terminal output, CSV and JSON.
-Everything rendered comes in as data: nothing here looks up a kernel or measures one.
+"""Turn profiles and comparisons into HTML, Markdown, terminal output, CSV and JSON. Views receive data: none looks up a
+kernel or measures one, and `page` alone asks `tiles` which tiles are declared for a profile's kernel.
 """
