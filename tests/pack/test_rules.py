@@ -20,15 +20,17 @@ from hypothesis import strategies as st
 
 from ncu_swizzle import paths
 from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep import reader
 from ncu_swizzle.pack import bridge, installation
 from ncu_swizzle.profiles.model import Profile
-from tests.support.places import ROOT
+from tests.support.places import DATA, ROOT
 from tests.support.recordings import Recorded
 
 facts, rules, shapes = (bridge.pack(name) for name in ("facts", "rules", "shapes"))
 
 
 KERNELS = [kernel.name for _, kernel in collection.shipped()]
+FINDINGS = sorted((DATA / "findings").glob("*.ncu-rep"))
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 ALARMS = ("optimization", "warning")
 
@@ -134,6 +136,14 @@ def test_what_ncu_recorded_of_the_pack_has_the_numbers_of_here(name: str, record
     profile = recorded(name)
     inside = {f.rule: _numbers(f.message) for f in profile.findings if bridge.is_ours(f.rule)}
     assert inside == {finding.rule: _numbers(finding.message) for finding in bridge.findings(profile)}
+    assert inside
+
+
+@pytest.mark.parametrize("report", FINDINGS, ids=lambda report: report.stem)
+def test_what_the_pack_says_inside_ncu_is_what_it_says_here(report: Path) -> None:
+    (profile,) = reader.read(report)
+    inside = {f.rule: (f.title, f.message) for f in profile.findings if bridge.is_ours(f.rule)}
+    assert inside == {finding.rule: (finding.title, finding.message) for finding in bridge.findings(profile)}
     assert inside
 
 
