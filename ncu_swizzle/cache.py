@@ -4,8 +4,9 @@
     disassembly/    SASS and units from NVIDIA's module                  (`ncurep.disassembly`)
     templates/      compiled templates of the report                     (`render.page`)
 
-All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. An entry is a
-file that starts with the SHA-256 of its content: a damaged or truncated one is dropped.
+All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted; templates, which
+Jinja reads and writes itself, go by their age. Every other entry is a file that starts with the SHA-256 of its content:
+a damaged or truncated one is dropped.
 """
 
 from __future__ import annotations

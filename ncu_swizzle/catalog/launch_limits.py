@@ -10,11 +10,8 @@ from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadCatalog, UsageError
 from ncu_swizzle.smem.capacity import MOST_THREADS
 
-MOST_BLOCK = (
-    MOST_THREADS,
-    MOST_THREADS,
-    64,
-)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
 MOST_GRID = (2**31 - 1, 65535, 65535)
 
 

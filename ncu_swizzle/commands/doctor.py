@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
 
 
+@grouped
 def doctor(
-    ncu: options.NcuOption = None,
+    request: Annotated[Request, Only("ncu")],
     trial: Annotated[bool, typer.Option(help="Profile a small kernel if all checks pass.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the answers as JSON.")] = False,
 ) -> None:
@@ -24,7 +26,7 @@ def doctor(
     from ncu_swizzle.doctor import examination, page
     from ncu_swizzle.ncu.system import System
 
-    diagnosis = examination.examine(System(), ncu, examination.profile_once if trial else None)
+    diagnosis = examination.examine(System(), request.ncu, examination.profile_once if trial else None)
     if json:
         sys.stdout.write(diagnosis.to_json())
     else:

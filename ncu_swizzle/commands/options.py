@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,14 +18,6 @@ def with_options(request: Request, options: Options, **more: Any) -> Request:
     return replace(request, options=replace(options, **more))
 
 
-NcuOption = Annotated[Path | None, typer.Option("--ncu", metavar="PATH", help="The ncu to use.")]
-JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE|-", help="Write everything as JSON; - prints only that.")
-]
-
-ProblemOption = Annotated[
-    list[str], typer.Option("--problem", metavar="NAME=SIZE", help="Problem size; repeatable, or separate with commas.")
-]
 ElementOption = Annotated[int, typer.Option("--elem", metavar="BYTES", help="Element size.")]
 SwizzleOption = Annotated[
     str | None,

@@ -8,8 +8,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.files import write_atomically
-
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -95,15 +93,11 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
         console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_findings(shown: Sequence[findings.LaunchFindings], json: str | None) -> None:
-    """Print the findings of rules, or write them as JSON; ``-`` prints only that."""
+def show_findings(shown: Sequence[findings.LaunchFindings], formats: Formats) -> None:
+    """Print the findings of rules, or the JSON requested on stdout; write it to its file."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.pack import findings
     from ncu_swizzle.render import terminal_rules
 
-    if json == "-":
-        sys.stdout.write(findings.to_json(shown))
-        return
-    if json:
-        write_atomically(Path(json), findings.to_json(shown).encode())
-    terminal_rules.show_findings(shown, Output())
+    if not formats.write({"json": lambda: findings.to_json(shown)}):
+        terminal_rules.show_findings(shown, Output())

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.commands.formats import Formats
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
 
 app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: its sections and rules.")
 
@@ -36,7 +38,8 @@ def list_() -> None:
 
 
 @app.command("check")
-def check(ncu: options.NcuOption = None) -> None:
+@grouped
+def check(request: Annotated[Request, Only("ncu")]) -> None:
     """Check that ncu lists every section and rule of the pack."""
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.errors import ProgramFailed
@@ -44,7 +47,7 @@ def check(ncu: options.NcuOption = None) -> None:
     from ncu_swizzle.pack import installation
     from ncu_swizzle.render import terminal_rules
 
-    ncu_path = installed.find(ncu)
+    ncu_path = installed.find(request.ncu)
     listed = installation.check(ncu_path)
     terminal_rules.show_listed(ncu_path, listed, Output())
     if not all(entry.found for entry in listed):
@@ -82,12 +85,13 @@ def uninstall(dest: DestOption = None) -> None:
 
 
 @app.command("apply")
+@grouped
 def apply(
     entries: Annotated[list[str], typer.Argument(metavar="FILE...", help="Reports, saved profiles or runs.")],
-    json: options.JsonOption = None,
+    formats: Annotated[Formats, Only("json")],
 ) -> None:
     """Evaluate the pack on finished reports, without ncu or a GPU."""
     from ncu_swizzle.commands import output
     from ncu_swizzle.jobs import apply_rules
 
-    output.show_findings(apply_rules.apply(entries), json)
+    output.show_findings(apply_rules.apply(entries), formats)

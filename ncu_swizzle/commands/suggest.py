@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle.commands import options
-from ncu_swizzle.commands.groups import sizes
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
 
 
 class CodeLanguage(StrEnum):
@@ -18,8 +19,10 @@ class CodeLanguage(StrEnum):
     none = "none"
 
 
+@grouped
 def suggest(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, or a kernel of the catalogue.")],
+    request: Annotated[Request, Only("problem")],
     write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],  # noqa: B006
     read: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is read; repeatable.")] = [],  # noqa: B006
     elem: options.ElementOption = 4,
@@ -28,11 +31,10 @@ def suggest(
     tma: Annotated[bool, typer.Option("--tma", help="TMA must be able to write it.")] = False,
     copies: Annotated[int, typer.Option(min=1, help="Number of such tiles per block.")] = 1,
     arch: Annotated[str, typer.Option(help="The architecture: sm_80, sm_90 …")] = "sm_90",
-    problem: options.ProblemOption = [],  # noqa: B006 - typer takes a list as it is
     code: Annotated[CodeLanguage, typer.Option(help="The code to print.")] = CodeLanguage.both,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Find the cheapest mapping that keeps all accesses free of conflicts.
+    """Find the cheapest mapping that makes all accesses conflict-free.
 
     \b
     ncu-swizzle suggest "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
@@ -53,5 +55,5 @@ def suggest(
     from ncu_swizzle.smem.suggestions import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, sizes(problem), limits)
+    query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, request.problem, limits)
     answer.show(query, Output(), code.value, json)

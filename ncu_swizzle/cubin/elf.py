@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ class Cubin:
             static_shared=max(shared - within, 0),
             reserved_shared=reserved,
             registers=self._registers().get(kernel, 0),
-            max_threads=_product(threads) if threads else 0,
+            max_threads=math.prod(threads) if threads else 0,
             required_block=_words(values.get(REQUIRED_THREADS, b"")),
             cluster=_words(values.get(CLUSTER, b"")),
         )
@@ -202,13 +203,6 @@ class Cubin:
 
 def _words(value: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(value) // 4}I", value[: len(value) // 4 * 4])
-
-
-def _product(numbers: tuple[int, ...]) -> int:
-    product = 1
-    for number in numbers:
-        product *= number
-    return product
 
 
 def _attribute_values(info: bytes) -> Iterator[tuple[int, bytes]]:

@@ -61,14 +61,10 @@ def _totals(profile: Profile) -> dict[str, Metric]:
     """Return the launch's totals under ncu's names, without those that contain an unknown."""
     executed = [instruction.executed for instruction in profile.instructions]
     total = profile.total
-    nothing = (
-        0 if not any(instruction.access for instruction in profile.instructions) else None
-    )  # no access: no wavefronts
+    accesses = any(instruction.access for instruction in profile.instructions)
+    nothing = None if accesses else 0  # no access: no wavefronts
     totals = {
-        EXECUTED: (
-            None if None in executed else sum(instruction for instruction in executed if instruction is not None),
-            "inst",
-        ),
+        EXECUTED: (None if None in executed else sum(count for count in executed if count is not None), "inst"),
         WAVEFRONTS: (nothing if total.wavefronts is None else total.wavefronts, "sectors"),
         IDEAL: (nothing if total.ideal is None else total.ideal, "sectors"),
     }

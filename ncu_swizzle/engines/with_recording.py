@@ -37,9 +37,8 @@ def _samples(emulated: Profile, recorded: Profile) -> dict[int, Mapping[str, int
     """Return the recorded stall samples by offset; None if the code differs."""
     first = recorded.instructions[0].pc if recorded.instructions else 0
     own = {instruction.pc: instruction.opcode for instruction in emulated.instructions}
-    theirs = {
-        instruction.pc - first: instruction for instruction in recorded.instructions
-    }  # ncu omits what was never reached
+    # ncu omits what was never reached.
+    theirs = {instruction.pc - first: instruction for instruction in recorded.instructions}
     if any(own.get(offset) != instruction.opcode for offset, instruction in theirs.items()):
         return None
     return {offset: instruction.samples for offset, instruction in theirs.items()}
