@@ -1,76 +1,146 @@
-"""What happens with 2,000 damaged files: ``python3 bench/damage.py``.
+"""What happens with some 8,000 damaged and hostile files: ``python3 bench/damage.py [--write]``. Needs nvcc, no GPU.
 
-They are copies of real reports, facts, saved profiles, baselines, run.json and TOML files, truncated, altered and
-spliced by a seeded generator (tests/corpus.py). Prints a table and exits with code 1 if a file made the program crash
-or hang, or was read as if it were intact.
+Reports, saved profiles, baselines, manifests, facts, cubins, PTX, settings, caches and command lines, made from real
+ones by a seeded generator (tests/support/corpus), each given to a command. Prints a row per kind, the worst case of
+each, and every violation with the number that runs it again: ``--case N``. Exits with code 1 if there is one. --write
+puts the table into docs/security.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import shlex
 import sys
-import tempfile
 import time
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from tables import ROOT, head, row
+from tables import ROOT, head, replace, row
 
 sys.path.insert(0, str(ROOT))
 
-from tests.support import corpus
+from ncu_swizzle.build.toolchain import Toolchain
+from tests.support.corpus import kinds, outcome, worker
+from tests.support.corpus.attempt import LIMIT_S
+
+_WORKER: worker.Worker
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case's outcome, with what describes the case."""
+
+    number: int
+    kind: str
+    damage: str
+    source: str
+    command: str
+    outcome: outcome.Outcome
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", choices=["", *(kind.name for kind in corpus.KINDS)], help="one kind")
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    arguments = parser.parse_args()
+    arguments = _arguments()
+    if missing := Toolchain().lacking():
+        raise SystemExit(f"damage.py compiles the kernels that it damages, and {missing}: pip install -e '.[nvcc]'")
+    if arguments.case is not None:
+        return _again(arguments)
     start = time.monotonic()
-    tally: Counter[tuple[str, str, str]] = Counter()
-    violations = 0
-    numbers = range(arguments.workers)
-    shares = [(arguments.count, arguments.seed, arguments.only, n, arguments.workers) for n in numbers]
-    with ProcessPoolExecutor(arguments.workers) as pool:
-        for share in pool.map(work, shares):
-            for kind, damage, outcome, message in share:
-                tally[kind, damage, outcome] += 1
-                if outcome in corpus.VIOLATIONS:
-                    violations += 1
-                    print(f"{outcome}: {kind}, {damage}: {message}", file=sys.stderr)
-    print(table(tally))
-    print(
-        f"\n{arguments.count} files, seed {arguments.seed}, {time.monotonic() - start:.0f} s: {violations} violations"
+    worker.prepare()
+    results = list(_told(_run(arguments)))
+    table = _table(results)
+    print(f"{table}\n{len(results)} cases, seed {arguments.seed}, {time.monotonic() - start:.0f} s: ", end="")
+    wrong = sum(len(result.outcome.wrong) for result in results)
+    print(f"{wrong} violations")
+    if arguments.write:
+        replace(ROOT / "docs" / "security.md", "damage", Path(__file__).name, table)
+    return 1 if wrong else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [kind.name for kind in kinds.KINDS]
+    parser.add_argument("--count", type=int, default=kinds.EVERY, help=f"cases, {kinds.EVERY} by default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", choices=["", *names], help="one kind")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="longer is a hang; 10 by default"
     )
-    return 1 if violations else 0
+    parser.add_argument("--case", type=int, help="run the case of this number, with the same --seed and --only")
+    parser.add_argument("--write", action="store_true", help="replace the table in docs/security.md")
+    return parser.parse_args()
 
 
-def work(share: tuple[int, int, str, int, int]) -> list[tuple[str, str, str, str]]:
-    """Attempt one worker's share of the cases; return kind, damage, outcome and message of each."""
-    count, seed, only, mine, workers = share
-    results = []
-    with tempfile.TemporaryDirectory() as folder:
-        for case in corpus.cases(count, seed, only):
-            if case.number % workers == mine:
-                outcome = corpus.attempt(case, Path(folder))
-                message = f"case {case.number}, from {case.source}: {outcome.said}"
-                results.append((case.kind.name, case.damage, outcome.what, message))
-    return results
+def _again(arguments: argparse.Namespace) -> int:
+    case, result = worker.one(arguments.case, arguments.seed, arguments.only)
+    print(case)
+    print(f"ncu-swizzle {shlex.join(case.draft.command)[:2000]}")
+    print(f"{result.what}, {result.seconds:.1f} s, {result.peak_bytes >> 20} MiB")
+    for what, said in result.wrong:
+        print(f"{what}: {said}")
+    return 1 if result.wrong else 0
 
 
-def table(tally: Counter[tuple[str, str, str]]) -> str:
-    """Return a row per kind of file, a column per kind of damage: refused / read."""
-    kinds = [kind.name for kind in corpus.KINDS if any(key[0] == kind.name for key in tally)]
-    lines = [head("refused / read", *corpus.DAMAGES, "violations")]
-    for kind in kinds:
-        cells = [f"{tally[kind, d, corpus.REFUSED]} / {tally[kind, d, corpus.READ]}" for d in corpus.DAMAGES]
-        bad = sum(tally[kind, damage, what] for damage in corpus.DAMAGES for what in corpus.VIOLATIONS)
-        lines.append(row(kind, *cells, bad))
-    return "\n".join(lines)
+def _run(arguments: argparse.Namespace) -> Iterable[Result]:
+    first = worker.Worker(limit_s=arguments.limit)
+    try:
+        share = [(number, arguments.seed, arguments.only) for number in range(arguments.count)]
+        with multiprocessing.get_context("fork").Pool(arguments.workers, _begin, (first.warm, arguments.limit)) as pool:
+            yield from pool.imap_unordered(_attempt, share, chunksize=4)
+    finally:
+        first.close()
+
+
+def _begin(warm: Path, limit_s: float) -> None:
+    global _WORKER  # noqa: PLW0603 - one per process
+    _WORKER = worker.Worker(warm, limit_s)
+    multiprocessing.util.Finalize(_WORKER, _WORKER.close, exitpriority=10)
+
+
+def _attempt(order: tuple[int, int, str]) -> Result:
+    case = kinds.case(*order)
+    draft = case.draft
+    done = _WORKER.outcome(case)
+    return Result(case.number, case.kind, draft.damage, draft.source, shlex.join(draft.command)[:300], done)
+
+
+def _told(results: Iterable[Result]) -> Iterable[Result]:
+    """Print violations as they come."""
+    for result in results:
+        for what, said in result.outcome.wrong:
+            where = f"{result.kind}, {result.damage}, from {result.source or 'nothing'}"
+            print(f"{what}: case {result.number}: {where}: {ascii(result.command)[1:-1]}\n    {said}", file=sys.stderr)
+        yield result
+
+
+def _table(results: list[Result]) -> str:
+    """Return a row per kind: how many were refused and read, the violations, the worst time and memory."""
+    by_kind: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        by_kind[result.kind].append(result)
+    lines = [head("kind", "cases", "refused", "read", "violations", "longest", "most memory")]
+    for kind in (kind.name for kind in kinds.KINDS if kind.name in by_kind):
+        own = by_kind[kind]
+        what = Counter(result.outcome.what for result in own)
+        slowest, largest = max(own, key=_seconds), max(own, key=_bytes)
+        wrong = sum(len(result.outcome.wrong) for result in own)
+        refused, read = what[outcome.REFUSED], what[outcome.READ]
+        time, memory = f"{_seconds(slowest):.1f} s", f"{_bytes(largest) >> 20} MiB"
+        worst = f"{time} (case {slowest.number})", f"{memory} (case {largest.number})"
+        lines.append(row(kind, len(own), refused, read, wrong, *worst))
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(result: Result) -> float:
+    return result.outcome.seconds
+
+
+def _bytes(result: Result) -> int:
+    return result.outcome.peak_bytes
 
 
 if __name__ == "__main__":

@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
-import gc
 import sys
+
+if __name__ == "__main__" and __spec__ and not sys.flags.safe_path:
+    # python -m put the current folder first: no module is to be imported from a checkout.
+    del sys.path[:1]
+
+import gc
+import os
 from pathlib import Path
+
+from ncu_swizzle.texts import prepare_streams
 
 HELP = Path(__file__).with_name("help.txt")  # typer's output, stored because importing typer is slow
 
 GARBAGE = 100_000  # objects between garbage collections, which by default take a third of reading and rendering
+INTERRUPTED = 130
 
 
 def main() -> int:
     """Run the command line and return the exit code."""
-    if sys.argv[1:] in ([], ["--help"]):
-        sys.stdout.write(HELP.read_text(encoding="utf-8"))
-        return 0
-    gc.set_threshold(GARBAGE)
-    from ncu_swizzle import cli
+    try:
+        _open_streams()
+        if sys.argv[1:] in ([], ["--help"]):
+            return _help()
+        gc.set_threshold(GARBAGE)
+        from ncu_swizzle import cli
 
-    return cli.main()
+        return cli.main()
+    except KeyboardInterrupt:  # while modules are loading
+        return INTERRUPTED
+    except Exception as error:  # such as an installation that lacks a package or a file
+        from ncu_swizzle.commands import endings
+
+        return endings.explain(error)
+
+
+def _help() -> int:
+    prepare_streams()
+    try:
+        sys.stdout.write(HELP.read_text(encoding="utf-8"))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output (head, less) exited
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _open_streams() -> None:
+    """Open the standard streams that the caller closed: the next file opened would get their number.
+
+    Writing to a closed stdout has to fail, as it does for any program; what goes to a closed stderr is lost.
+    """
+    for number, name, flags in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flags)
+            if opened != number:  # a lower one is closed too, and Python gave it to something else
+                os.dup2(opened, number)
+                os.close(opened)
+            mode, errors = ("w", "backslashreplace") if number else ("r", "surrogateescape")
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", errors=errors, closefd=False))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles import comparison, frames, model, run_folder
 from ncu_swizzle.profiles.frames import Kind
 from ncu_swizzle.render import page
+from ncu_swizzle.texts import one_line
 
 
 def _fields(data: Any) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class Profiles(Sequence[Profile]):
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __repr__(self) -> str:
-        return f"Profiles({', '.join(profile.kernel.name for profile in self._profiles)})"
+        return one_line(f"Profiles({', '.join(profile.kernel.name for profile in self._profiles)})")
 
     def _repr_html_(self) -> str:
         return page.render_card(self._profiles)

@@ -8,7 +8,6 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -40,6 +39,7 @@ from ncu_swizzle.profiles import comparison, model, pairing, run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 from ncu_swizzle.texts import Texts, listed
+from ncu_swizzle.unfinished.folders import scratch
 
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
@@ -61,21 +61,23 @@ def profile(
     on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
+    trust: bool = False,
     **options: Any,
 ) -> Result:
     """Profile a kernel with its baseline and reference, like ``ncu-swizzle profile``.
 
     The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
     "none"), or a ``.cu`` file described by the keywords in OWN. Nothing is saved unless `export` names a folder.
-    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run.
+    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run. `trust`
+    lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function is the caller's own.
     """
     own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
     request = _request(engine, problem, ncu, timeout, options, OWN)
     folders = [Path(folder) for folder in catalog]
-    kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config)
+    kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
     target = kernels.target(names[-1], request.problem)
-    with tempfile.TemporaryDirectory() as scratch:
-        run_path = Path(export) if export is not None else Path(scratch, slug(target.name))
+    with scratch() as temporary:
+        run_path = Path(export) if export is not None else temporary / slug(target.name)
         destination = Destination(run_path, overwrite)
         result = profile_kernel.profile(
             kernels, target, request, Companions(baseline, reference), destination, on_progress
@@ -112,8 +114,8 @@ def profile_program(
     words = listed(shlex.split(program) if isinstance(program, str) else program)
     forced = [pairing.forced_pair(text) for text in listed(pairs)]
     command = program_job.UserProgram(words, Path(folder).absolute())
-    with tempfile.TemporaryDirectory() as scratch:
-        run_path = Path(export) if export is not None else Path(scratch, "run")
+    with scratch() as temporary:
+        run_path = Path(export) if export is not None else temporary / "run"
         result = program_job.profile(
             command, request, str(baseline), forced, Destination(run_path, overwrite), on_progress
         )
@@ -132,15 +134,17 @@ def profile_binary(
     parameters: Sequence[bytes | np.ndarray] = (),
     exhaustive: bool = False,
     nvcc: str | Path | None = None,
+    timeout: float = 600,
     on_progress: Progress = silent,
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
 
     `kernel` is a plain or mangled name, empty for the only kernel; `shared` is the dynamic shared memory in bytes;
     `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
-    Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
+    `timeout` is in seconds, for each tool and for the emulation. Raises BadFile or DamagedFile for the file,
+    UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and ProgramFailed if the code is invalid.
     """
-    settings = emulation.EmulationSettings(Toolchain(Path(nvcc) if nvcc is not None else None), exhaustive)
+    settings = emulation.EmulationSettings(Toolchain(Path(nvcc) if nvcc is not None else None, timeout), exhaustive)
     name = kernel or Path(path).name
     emulated = emulation.profile_binary(
         Path(path), kernel, grid, block, shared, parameters, settings, lambda percent: on_progress(name, percent)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -16,6 +15,7 @@ from ncu_swizzle.commands import (
     check,
     compare,
     doctor,
+    endings,
     lint,
     list_,
     predict,
@@ -27,15 +27,11 @@ from ncu_swizzle.commands import (
     sweep,
 )
 from ncu_swizzle.commands.after_dashes import WithProgram
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
-from ncu_swizzle.files import FULL, not_writable
+from ncu_swizzle.errors import UsageError, interruption
+from ncu_swizzle.texts import prepare_streams
 
-# The exit codes of a program ended by a signal.
-ENDED: dict[object, str] = {
-    128 + signal.SIGHUP: "hung up",
-    128 + signal.SIGINT: "interrupted",
-    128 + signal.SIGTERM: "terminated",
-}
+# Typer raises click's errors, those of its own copy of click in newer versions.
+ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 app = typer.Typer(
     name="ncu-swizzle",
@@ -91,6 +87,7 @@ def overview() -> None:
       3  something is missing: a GPU, ncu, a permission
       4  the profiled program or ncu failed
       5  not comparable, or inconclusive
+     70  a bug in ncu-swizzle: a file has the traceback
     """
 
 
@@ -98,30 +95,51 @@ def main() -> int:
     """Run the command line and return the exit code; print every error as a message and what to try."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _end)
+    prepare_streams()
     logging.basicConfig(format="note: %(message)s", level=logging.WARNING)
     try:
         return _run()
-    except NcuSwizzleError as error:
-        return _explain(error)
-    except OSError as error:
-        return _explain(_as_ours(error))
-    except MemoryError:
-        return _explain(EnvironmentLacking("out of memory", "pass fewer or smaller files"))
+    except Exception as error:
+        return endings.explain(error)
 
 
 def _run() -> int:
     try:
-        app(prog_name="ncu-swizzle")
+        _command()
         sys.stdout.flush()
-    except SystemExit as end:  # how typer exits, also after Ctrl-C
-        if end.code in ENDED:
-            print(f"{ENDED[end.code]}: nothing was written", file=sys.stderr)
+    except SystemExit as end:  # also after Ctrl-C
+        if stopped := interruption(end):
+            print(f"{stopped.word}: {endings.kept()}", file=sys.stderr)
         else:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 0
     except BrokenPipeError:  # the reader of our output (head, less) exited
-        _discard_output()
+        endings.discard(sys.stdout.fileno())
     return 0
+
+
+def _command() -> None:
+    """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("ncu-swizzle", sys.argv[1:]) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        raise SystemExit(end.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(128 + signal.SIGINT) from None
+    except ClickException as error:
+        raise _usage_error(error) from None
+
+
+def _usage_error(error: Any) -> UsageError:
+    """Return typer's error as ours; show the help of a group of commands that was named without one."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        raise SystemExit(UsageError.exit_code)
+    context = getattr(error, "ctx", None)
+    named = context.command_path if context else app.info.name
+    return UsageError(" ".join(error.format_message().split()), f"{named} --help")
 
 
 def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal handlers are given
@@ -129,23 +147,3 @@ def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - what signal 
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)
-
-
-def _explain(error: NcuSwizzleError) -> int:
-    print(f"error: {error}", file=sys.stderr)
-    if error.hint:
-        print(f"  try: {error.hint}", file=sys.stderr)
-    return error.exit_code
-
-
-def _as_ours(error: OSError) -> NcuSwizzleError:
-    """Return the error for a file or stdout that no caller handled."""
-    if error.filename is None:  # stdout: flushing its buffer at exit would fail again
-        _discard_output()
-    if error.filename is None or error.errno in FULL:
-        return not_writable(str(error.filename or "the output"), error)
-    return UsageError(f"{error.filename} cannot be used: {error.strerror}", "check its permissions")
-
-
-def _discard_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

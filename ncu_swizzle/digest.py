@@ -27,4 +27,4 @@ def sha256_of_json(content: Any, ascii_only: bool = False) -> str:
     baselines were not: one way for both would invalidate one of them.
     """
     text = json.dumps(content, sort_keys=True, ensure_ascii=ascii_only)
-    return "sha256:" + sha256(text.encode())
+    return "sha256:" + sha256(text.encode(errors="surrogatepass"))  # of file names that are not UTF-8

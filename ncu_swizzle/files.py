@@ -8,45 +8,123 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import stat
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
+from ncu_swizzle.errors import REFUSED, BadFile, DamagedFile, NotWritable, reason, remedy
+from ncu_swizzle.texts import in_json
+from ncu_swizzle.unfinished import marked
 
 ELSEWHERE = "name another path with -o, --html or --json"
 AGAIN = "copy it again from its origin, or profile again"
 OURS = "give a .ncu-rep file, or a file that ncu-swizzle wrote"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+READER_S = 5.0  # how long a pipe may have no reader
 LARGEST = 4 << 30  # bytes of a file that is read into memory
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d{1,4})|std(out|err))")
 LONGEST = 200  # characters of an error's text
+
+
+_finished: dict[Path, None] = {}  # what this process wrote, in order
 
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write the file under a temporary name and rename it, so no reader ever sees half of it.
 
-    Creates the folder if it is missing. Raises NotWritable.
+    Creates the folder if it is missing. A device or a pipe, such as /dev/stdout, is written to. Raises NotWritable.
     """
-    unfinished = path.with_name(f".{path.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}")
+    if _is_stream(path):
+        _write_through(path, data)
+    else:
+        replace(path, data)
+        note_finished(path)
+
+
+def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Do what `write_atomically` does, for a file that is nobody's result; `mode` is subject to the umask."""
+    if not path.name:  # such as . or /
+        raise not_writable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished, handle = marked.create(path.parent, f".{path.name}", mode=mode)
         try:
-            unfinished.write_bytes(data)
-            unfinished.replace(path)
+            with os.fdopen(handle, "wb") as file:  # the lock ends with it, so only after the renaming
+                file.write(data)
+                file.flush()
+                unfinished.replace(path)
         finally:  # after an interrupt too
             with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+                marked.remove(unfinished)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise not_writable(path, error) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether the path leads to a device, a pipe or a socket, which a renamed file would replace."""
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)) or _DESCRIPTOR.fullmatch(str(path)) is not None
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    open_already = _DESCRIPTOR.fullmatch(str(path))  # opened again, a redirected stdout would start over
+    try:
+        if open_already:
+            handle = os.dup(int(open_already[1] or {"out": 1, "err": 2}[open_already[2]]))
+        else:
+            handle = _opened(path)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise not_writable(path, error) from error
 
 
-def not_writable(path: Path | str, error: OSError) -> NotWritable:
+def _opened(path: Path) -> int:
+    """Open a device or a pipe to write to; wait a little for the pipe's reader, without whom opening would block."""
+    deadline = time.monotonic() + READER_S
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            os.set_blocking(handle, True)
+            return handle
+
+
+def note_finished(path: Path) -> None:
+    """Note a file or folder as a result of this process, for `finished`."""
+    _finished[path] = None
+
+
+def finished() -> list[Path]:
+    """Return what this process wrote and what is still there; of a folder and files in it, only the folder."""
+    present = [path for path in _finished if os.path.exists(path)]  # noqa: PTH110 - Path.exists raises without permission
+    return [path for path in present if not any(folder in path.parents for folder in present)]
+
+
+def not_writable(path: Path | str, error: OSError | ValueError) -> NotWritable:
     """Return the error for a file that could not be written; its hint says if the disk is full."""
-    hint = "free some disk space, or name another path" if error.errno in FULL else ELSEWHERE
-    return NotWritable(f"cannot write {path}: {error.strerror}", hint)
+    if not isinstance(error, OSError):
+        return NotWritable(f"cannot write {str(path)!r}: {brief(error)}", ELSEWHERE)
+    return NotWritable(f"cannot write {path}: {reason(error)}", remedy(error, ELSEWHERE))
+
+
+def not_readable(path: Path | str, error: OSError | ValueError, hint: str = OURS) -> BadFile:
+    """Return the error for a file that could not be read; `hint` applies to a file of the wrong kind."""
+    if isinstance(error, FileNotFoundError):
+        return BadFile(f"{path} does not exist", "ls swizzle-out shows what was saved" if hint == OURS else hint)
+    if not isinstance(error, OSError):  # a NUL in the path, or a name that no file system can hold
+        return BadFile(f"{str(path)!r} cannot be read: {brief(error)}", hint)
+    usual = f"ls -l {path} shows its permissions" if error.errno in REFUSED else hint
+    return BadFile(f"{path} cannot be read: {reason(error)}", remedy(error, usual))
 
 
 @contextlib.contextmanager
@@ -67,33 +145,34 @@ def slug(label: str) -> str:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write an indented JSON file; see `write_atomically`."""
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+    write_atomically(path, in_json(content, indent=1, allow_nan=True).encode())
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the file's content; raise BadFile if it is missing, not a regular file, too large, or unreadable."""
+def read_bytes(path: Path, hint: str = OURS) -> bytes:
+    """Return the file's content; raise BadFile if it is missing, not a regular file, too large, or unreadable.
+
+    `hint` says which files can be given.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe without a writer would block
         try:
-            _refuse_odd(path, os.fstat(handle))
+            _refuse_odd(path, os.fstat(handle), hint)
         except BaseException:
             os.close(handle)
             raise
         with os.fdopen(handle, "rb") as file:
             return file.read()
-    except FileNotFoundError as error:
-        raise BadFile(f"{path} does not exist", "ls swizzle-out shows what was saved") from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise BadFile(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", OURS) from error
+    except (OSError, ValueError) as error:
+        raise not_readable(path, error, hint) from error
 
 
-def _refuse_odd(path: Path, kind: os.stat_result) -> None:
+def _refuse_odd(path: Path, kind: os.stat_result, hint: str) -> None:
     if stat.S_ISDIR(kind.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(kind.st_mode):
-        raise BadFile(f"{path} cannot be read: it is not a regular file", OURS)
+        raise BadFile(f"{path} cannot be read: it is not a regular file", hint)
     if kind.st_size > LARGEST:
-        raise BadFile(f"{path} cannot be read: it is larger than {LARGEST >> 30} GiB", OURS)
+        raise BadFile(f"{path} cannot be read: it is larger than {LARGEST >> 30} GiB", hint)
 
 
 def read_json(path: Path) -> Any:

@@ -7,6 +7,8 @@ import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
+from ncu_swizzle.texts import encodable
+
 BASELINE = Path("ncu-swizzle-baseline.json")  # what `check` looks for in the current folder
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -41,16 +43,27 @@ def recording(family: str, kernel: str) -> Path | None:
 
 
 def below(file: str, roots: Sequence[str]) -> str:
-    """Return a path relative to the first root that contains it; any other path unchanged."""
-    plain = posixpath.normpath(file)  # the compiler writes folder/../include/tile.cuh
-    for root in roots:
+    """Return a path, as text that UTF-8 can hold, relative to the first root that contains it; else unchanged."""
+    plain = encodable(posixpath.normpath(file))  # the compiler writes folder/../include/tile.cuh
+    for root in map(encodable, roots):
         if plain.startswith(f"{root}/"):
             return plain.removeprefix(f"{root}/")
-    return file
+    return encodable(file)
+
+
+def program_folders() -> list[str]:
+    """Return the absolute folders on PATH: a relative one may lie in a checkout that nobody trusts."""
+    return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if posixpath.isabs(folder)]
+
+
+def tool_environment() -> dict[str, str]:
+    """Return the environment for a tool, which finds others in absolute folders only."""
+    return {**os.environ, "PATH": os.pathsep.join(program_folders())}
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment for a child process that imports this package, whatever folder it runs in."""
+    """Return the environment for a Python process that imports this package, and nothing from its current folder."""
     inherited = os.environ.get("PYTHONPATH")
     package = str(_PACKAGE.parent)
-    return {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{inherited}" if inherited else package}
+    path = f"{package}{os.pathsep}{inherited}" if inherited else package
+    return {**tool_environment(), "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

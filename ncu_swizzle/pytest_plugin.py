@@ -153,10 +153,11 @@ def _keep(folder: Path, test: str, profile: Profile) -> str:
     from ncu_swizzle.answers import Profile
     from ncu_swizzle.errors import NotWritable
     from ncu_swizzle.files import slug
+    from ncu_swizzle.texts import one_line
 
     file = folder / f"{slug(test.rpartition('/')[2])}-{digest.sha256_of_texts(test)[:8]}.html"
     try:
         Profile.of(profile).to_html(file)
     except NotWritable as error:
-        return str(error)
-    return f"report: {file}"
+        return one_line(str(error))
+    return one_line(f"report: {file}")

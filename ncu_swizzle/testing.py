@@ -12,6 +12,7 @@ from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
 from ncu_swizzle.profiles import attribution
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.texts import on_terminal, one_line
 
 if TYPE_CHECKING:
     from ncu_swizzle.answers import Result
@@ -23,7 +24,7 @@ class ConflictError(AssertionError):
     """A profile has more conflicts than a test allows, or the counts are unknown (`inconclusive`)."""
 
     def __init__(self, message: str, profile: Profile, inconclusive: bool) -> None:
-        super().__init__(message)
+        super().__init__(on_terminal(message))
         self.profile = profile
         self.inconclusive = inconclusive
 
@@ -57,7 +58,7 @@ def _assert_rule(given: Profile | Result, rule: Rule) -> None:
     if rule.access and rule.access not in profile.accesses:
         has = ", ".join(profile.accesses) or "none"
         message = f"{profile.kernel.name}: inconclusive, it has no {rule.access} accesses (it has: {has})"
-        raise ConflictError(f"{message}\n{_origin(profile)}", profile, inconclusive=True)
+        raise ConflictError(f"{one_line(message)}\n{_origin(profile)}", profile, inconclusive=True)
     if verdict.outcome is not Outcome.passed:
         (check,) = verdict.checks
         raise ConflictError(explain(profile, check), profile, check.outcome is Outcome.inconclusive)
@@ -67,9 +68,9 @@ def explain(profile: Profile, check: Check) -> str:
     """Return why a check did not pass, with the worst lines: location, instruction, actual and ideal wavefronts."""
     about = f"{profile.kernel.name}{f', {check.access} accesses' if check.access else ''}"
     if check.outcome is Outcome.inconclusive:
-        return f"{about}: inconclusive, {check.message}\n{_origin(profile)}"
+        return "\n".join([one_line(f"{about}: inconclusive, {check.message}"), _origin(profile)])
     lines = _worst(profile, check.access)
-    return "\n".join([f"{about}: {check.message}", *(f"  {line}" for line in lines), _origin(profile)])
+    return "\n".join([one_line(f"{about}: {check.message}"), *(f"  {line}" for line in lines), _origin(profile)])
 
 
 def _worst(profile: Profile, access: str) -> list[str]:
@@ -77,7 +78,7 @@ def _worst(profile: Profile, access: str) -> list[str]:
     worst = [each for each in profile.shared() if access in ("", each.access) and each.excessive]
     worst.sort(key=lambda instruction: -(instruction.excessive or 0))
     rows = [
-        (lines.get(each.pc, "no source line"), each.sass, f"{each.wavefronts:,} / {each.ideal:,}")
+        (one_line(lines.get(each.pc, "no source line")), one_line(each.sass), f"{each.wavefronts:,} / {each.ideal:,}")
         for each in worst[:WORST_SHOWN]
     ]
     if not rows:
@@ -92,4 +93,4 @@ def _worst(profile: Profile, access: str) -> list[str]:
 def _origin(profile: Profile) -> str:
     machine = profile.machine
     parts = [f"engine {profile.engine}", machine.gpu, f"ncu {machine.ncu}" if machine.ncu else "", profile.when[:10]]
-    return f"  ({', '.join(part for part in parts if part)})"
+    return one_line(f"  ({', '.join(part for part in parts if part)})")

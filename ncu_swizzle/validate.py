@@ -1,4 +1,4 @@
-"""Checks that data read from a file has the types that its dataclass declares, and plausible sizes.
+"""Checks that data has the types that its dataclass declares, and plausible sizes; numbers as typed.
 
 A digest shows that a file is unchanged, not who wrote it. The checker of a type is built once, from those of its
 parts: a profile has some hundred thousand values.
@@ -8,26 +8,48 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Union
+from typing import Annotated, Any, Union
 
-LARGEST = 1 << 72  # far above any count, address or size; a float can represent it
+LIMIT = 1 << 63  # of integers: NumPy, pandas and TOML hold 64 bits
+MOST_DIGITS = len(str(LIMIT))
+MOST_TYPED = 10_000  # characters of an expression or a layout: parsing takes a stack, and more than linear time
+_VALID: dict[tuple[int, int], Any] = {}  # tuples found valid, by identity: instructions share their stacks
 Checker = Callable[[Any], str]  # empty if the value is valid, else the path and the invalid value
+
+
+@dataclasses.dataclass(frozen=True)
+class Within:
+    """The values that a number can have: from `least` to just below `end`."""
+
+    least: float
+    end: float
+
+
+Count = Annotated[int, Within(0, 1 << 64)]  # a count, an address or a size, as a report stores it: unsigned
+Whole = Annotated[int, Within(-LIMIT, 1 << 64)]  # any integer of 64 bits, signed or not
+Amount = Annotated[float, Within(0, sys.float_info.max)]  # a duration or an error
 
 
 def mismatch(value: Any) -> str:
     """Return the first invalid field of a dataclass instance, with its value; empty if all are valid."""
     kind: Any = type(value)
-    return check(kind)(value).lstrip(".")
+    try:
+        return check(kind)(value).lstrip(".")
+    finally:
+        _VALID.clear()
 
 
 @cache
 def check(hint: Any) -> Checker:
     """Return the checker for a type: a dataclass, a plain type, or a union, tuple or Mapping of these."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _within(PLAIN_NUMBERS[arguments[0]], arguments[1])
     if origin in (Union, types.UnionType):
         return _any_of([check(option) for option in arguments])
     if origin is tuple:
@@ -42,12 +64,19 @@ def check(hint: Any) -> Checker:
 
 
 def _integer(value: Any) -> str:
-    return "" if type(value) is int and -LARGEST < value < LARGEST else _shown(value)
+    return "" if type(value) is int and -LIMIT <= value < LIMIT else _shown(value)
 
 
 def _number(value: Any) -> str:
     """Check a finite number: JSON as Python reads it may hold NaN and infinities."""
     return "" if type(value) is float and math.isfinite(value) else _integer(value)
+
+
+def _within(kinds: tuple[type, ...], limits: Within) -> Checker:
+    def checks(value: Any) -> str:
+        return "" if type(value) in kinds and limits.least <= value < limits.end else _shown(value)
+
+    return checks
 
 
 def _text(value: Any) -> str:
@@ -61,6 +90,7 @@ def _nothing(value: Any) -> str:
     return "" if value is None else _shown(value)
 
 
+PLAIN_NUMBERS: Mapping[Any, tuple[type, ...]] = {int: (int,), float: (float, int)}
 PLAIN: Mapping[Any, Checker] = {int: _integer, float: _number, str: _text, type(None): _nothing}
 
 
@@ -80,9 +110,14 @@ def _sequence(item: Checker) -> Checker:
     def checks(value: Any) -> str:
         if not isinstance(value, tuple | list):
             return _shown(value)
+        key = (id(value), id(item))
+        if key in _VALID:
+            return ""
         for number, part in enumerate(value):
             if wrong := item(part):
                 return f"[{number}]{wrong}"
+        if isinstance(value, tuple):
+            _VALID[key] = value
         return ""
 
     return checks
@@ -110,7 +145,7 @@ def _mapping(key: Checker, item: Checker) -> Checker:
 
 
 def _fields(kind: Any) -> Checker:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     parts = [(field.name, check(hints[field.name])) for field in dataclasses.fields(kind)]
 
     def checks(value: Any) -> str:
@@ -127,3 +162,26 @@ def _fields(kind: Any) -> Checker:
 def _shown(value: Any) -> str:
     text = repr(value)
     return f" is {text[:40]}{'…' if len(text) > 40 else ''}"
+
+
+# ---------------------------------------------------------------------------------------------- what users type
+
+
+def whole(text: str) -> int:
+    """Return the integer that a text is; raise ValueError, in words for the user, for anything else."""
+    digits = text.strip()
+    return within_64_bits(int(digits) if len(digits.lstrip("+-0")) <= MOST_DIGITS else LIMIT)
+
+
+def within_64_bits(number: int) -> int:
+    """Return the number; raise ValueError if a signed integer of 64 bits cannot hold it."""
+    if not -LIMIT <= number < LIMIT:
+        raise ValueError("a number has more than 64 bits")
+    return number
+
+
+def typed(text: str) -> str:
+    """Return an expression or a layout, stripped; raise ValueError if nobody would type that much."""
+    if len(text) > MOST_TYPED:
+        raise ValueError(f"it has {len(text):,} characters, more than {MOST_TYPED:,}")
+    return text.strip()

@@ -5,9 +5,12 @@
 
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
+  // As texts.visible in Python: controls and what reorders or hides text are shown as a replacement character.
+  const HIDDEN = /(?![\n\t\uFE00-\uFE0F])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
   const make = (tag, text = "", attributes = {}) => {
     const element = document.createElement(tag);
-    element.textContent = text;
+    element.textContent = String(text).replace(HIDDEN, "\uFFFD");
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
     return element;
   };
@@ -157,7 +160,7 @@
   // does not embed it or it cannot be parsed.
   function profile(label) {
     if (!parsed.has(label)) {
-      const match = stored.find((script) => script.dataset.label === label);
+      const match = stored.find((script) => JSON.parse(script.dataset.key) === label);
       try {
         parsed.set(label, match ? JSON.parse(match.textContent) : null);
       } catch {
@@ -237,10 +240,11 @@
     const below = make("tr", "", { class: "under" });
     const cell = make("td", "", { colspan: 99 });
     const sides = make("div", "", { class: "sides" });
+    const path = JSON.parse(panel.dataset.source);
     const numbers = row.dataset.lines && JSON.parse(row.dataset.lines);
     for (const [side, label] of JSON.parse(panel.dataset.labels).entries()) {
       const key = panel.dataset.prefix + label; // labels repeat on a page of several kernels
-      const rows = bySite(key).get(`${panel.dataset.path}:${numbers ? numbers[side] : press.textContent}`);
+      const rows = bySite(key).get(`${path}:${numbers ? numbers[side] : press.textContent}`);
       if (rows) sides.append(listing(key, label, rows));
     }
     if (!sides.children.length) sides.append(make("p", "This page does not embed the instructions of this line."));

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ncu_swizzle import cache
 from ncu_swizzle.build import recipe
 from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.cubin import symbols
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import slug
 
 KIND = "cubins"
@@ -28,16 +32,22 @@ class Compiler(Protocol):
         """Return the unit's cubin; raise Refused."""
 
 
-def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bytes:
+def cubin(
+    family: Family, kernel: Kernel, arch: str, compiler: Compiler, check: Callable[[bytes], object] = lambda code: None
+) -> bytes:
     """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
 
+    A cached one that fails `check`, with one of our errors, is dropped and compiled again; see also `forget`.
     Raises ProgramFailed (for a user's source: UsageError) if it does not compile, EnvironmentLacking if headers or the
     compiler are missing.
     """
     key = cache_key(family, kernel, arch, compiler.version())
     cacheable = recipe.cacheable(family, kernel)
     if cacheable and (cached := cache.load(KIND, key)):
-        return cached
+        with contextlib.suppress(NcuSwizzleError):
+            check(cached)
+            return cached
+        cache.drop(KIND, key)
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
     try:
         code = compiler.compile(unit, recipe.options(family, kernel), arch, include)
@@ -46,6 +56,16 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> byte
     if cacheable:
         cache.save(KIND, key, code)
     return code
+
+
+def has_kernel(family: Family, kernel: Kernel) -> Callable[[bytes], object]:
+    """Return a check for `cubin`: the code can be opened and has the kernel."""
+    return lambda code: symbols.find(Cubin(code, family.source(kernel).name), kernel.entry)
+
+
+def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bool:
+    """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
+    return cache.drop(KIND, cache_key(family, kernel, arch, compiler.version()))
 
 
 def cache_key(family: Family, kernel: Kernel, arch: str, compiler_version: str) -> str:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ncu_swizzle.build import headers
-from ncu_swizzle.catalog import includes
+from ncu_swizzle.catalog import includes, nvcc_options
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.digest import sha256_of_texts
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
@@ -18,8 +18,12 @@ INHERITED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH", "CPLUS_INCLUDE_
 
 
 def options(family: Family, kernel: Kernel) -> tuple[str, ...]:
-    """Return nvcc's options: ours, the family's, the kernel's. Their -std replaces ours."""
+    """Return nvcc's options: ours, the family's, the kernel's. Their -std replaces ours.
+
+    Raises UsageError for one that nvcc's shell would execute a part of.
+    """
     own = (*family.options, *kernel.options)
+    nvcc_options.refuse_shell(own)
     replaced = any(option.startswith(STANDARD) for option in own)
     return (*(option for option in OPTIONS if not (replaced and option.startswith(STANDARD))), *own)
 
@@ -42,8 +46,14 @@ def unit(family: Family, kernel: Kernel) -> str:
 
 
 def include_folders(family: Family) -> list[Path]:
-    """Return the include path; raise EnvironmentLacking if third-party headers are not installed."""
-    return [*family.include_folders(), *map(headers.locate, family.headers)]
+    """Return the include path; raise EnvironmentLacking if third-party headers are not installed.
+
+    Raises UsageError for a folder that nvcc's shell would execute a part of.
+    """
+    folders = [*family.include_folders(), *map(headers.locate, family.headers)]
+    for folder in folders:
+        nvcc_options.refuse_shell_in_folder(folder)
+    return folders
 
 
 def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:

@@ -1,36 +1,41 @@
 """CUDA's compiler, assembler and disassembler: find them and run them. Nothing else runs them, except PyCUDA.
 
 The search order is: next to the nvcc named by --nvcc, CUDA_HOME, PATH, /usr/local/cuda, and last the installed Python
-packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them. A toolkit may lack the disassembler, so each tool is
-searched for separately; a newer disassembler reads an older compiler's output.
+packages, where ``pip install 'ncu-swizzle[nvcc]'`` puts them; of CUDA_HOME and PATH only absolute folders count. A
+toolkit may lack the disassembler, so each tool is searched for separately; a newer disassembler reads an older
+compiler's output.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle import child
+from ncu_swizzle import child, paths
+from ncu_swizzle.bounds import quotation
 from ncu_swizzle.build.compiled import Refused
-from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
+from ncu_swizzle.unfinished.folders import scratch
 
 ARCH = "sm_90"  # the wavefront rules were measured on it
 INSTALL = "pip install 'ncu-swizzle[nvcc]', or pass a toolkit's compiler with --nvcc"
 TOOLKIT = Path("/usr/local/cuda")
 NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
 TIMEOUT_S = 600.0
+DISASSEMBLY_BYTES = 64 << 20  # of text, from a cubin of about that size
+MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostile source, could take any amount
+# A damaged file can keep a tool busy for ever; an intact one takes far less than this.
+ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
+_NO_HOST_COMPILER = re.compile(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host")
 
 
 def nvcc_release(text: str) -> str:
     """Return release and build, such as 13.0 (V13.0.88), from the output of ``nvcc --version``; "" if it has none."""
-    match = re.search(r"release (\S+), (\S+)", text)
+    match = re.search(r"release (\S{1,40}), (\S{1,40})", text)
     return f"{match[1]} ({match[2]})" if match else ""
 
 
@@ -64,16 +69,19 @@ class Toolchain:
     def version(self) -> str:
         """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
         text = self._run(NVCC, ["--version"])
-        return nvcc_release(text) or text.strip()
+        return nvcc_release(text) or quotation.last_lines(text)
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
         """Return the cubin of a translation unit; raise Refused, or EnvironmentLacking if nvcc does not work."""
         folders = [part for folder in include for part in ("-I", str(folder))]
-        with _scratch() as folder:
+        with scratch() as folder:
             source, out = folder / "kernel.cu", folder / "kernel.cubin"
-            source.write_text(unit, encoding="utf-8")
+            source.write_bytes(os.fsencode(unit))  # it names a file
             try:
-                self._run(NVCC, [*options, "-arch", arch, *folders, "--cubin", str(source), "-o", str(out)])
+                # In our own folder: the preprocessor prefers a cuda_runtime.h of the current one to the toolkit's.
+                self._run(NVCC, [*options, "-arch", arch, *folders, "--cubin", str(source), "-o", str(out)], folder)
+            except TimeLimit:
+                raise
             except ProgramFailed as error:
                 raise Refused(str(error)) from error
             return out.read_bytes()
@@ -85,55 +93,82 @@ class Toolchain:
             raise BadFile(
                 f"{name} is not PTX: it has no .target", "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
             )
-        with _scratch() as folder:
+        with scratch() as folder:
             source, out = folder / "kernel.ptx", folder / "kernel.cubin"
             source.write_bytes(ptx)
             arguments = ["-arch", target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
             try:
-                self._run(PTXAS, arguments, f"ptxas could not assemble {name}", "compile it again with nvcc --ptx")
+                self._run(PTXAS, arguments, folder, len(ptx))
             except ProgramFailed as error:
-                raise BadFile(str(error), error.hint) from error
+                raise _unusable(
+                    error, f"ptxas could not assemble {name}", "compile it again with nvcc --ptx"
+                ) from error
             return out.read_bytes()
 
     def disassemble(self, cubin: bytes, name: str) -> str:
         """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it."""
-        with _scratch() as folder:
+        with scratch() as folder:
             file = folder / "kernel.cubin"
             file.write_bytes(cubin)
             try:
-                return self._run(NVDISASM, ["-c", str(file)], f"{name} cannot be disassembled", "compile it again")
+                return self._run(NVDISASM, ["-c", str(file)], folder, len(cubin))
             except ProgramFailed as error:
-                raise BadFile(str(error), error.hint) from error
+                raise _unusable(error, f"{name} cannot be disassembled", "compile it again") from error
 
-    def _run(self, tool: str, arguments: Sequence[str], failure: str = "", hint: str = "") -> str:
-        """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails."""
-        program = self.find(tool)
+    def _run(self, tool: str, arguments: Sequence[str], folder: Path | None = None, size: int = 0) -> str:
+        """Run a tool and return its output; raise ProgramFailed with the end of that output if it fails.
+
+        It runs in the folder and has its temporary files there: a tool that is killed leaves them. `size` is that of
+        its input in bytes.
+        """
+        program = self.find(tool).absolute()
         # Tools of one toolkit find each other; nvcc finds the host compiler on PATH.
-        outcome = child.run([str(program), *arguments], self.timeout_s)
+        environment = paths.tool_environment() | ({"TMPDIR": str(folder)} if folder else {})
+        limit_s = self._limit_s(tool, size)
+        kept_bytes = DISASSEMBLY_BYTES // 2 if tool == NVDISASM else child.KEPT_BYTES
+        command = [str(program), *arguments]
+        outcome = child.run(command, limit_s, folder, environment, kept_bytes=kept_bytes, memory_bytes=MEMORY_BYTES)
+        if outcome.left_out and tool == NVDISASM:
+            raise ProgramFailed(
+                f"{tool} printed more than {DISASSEMBLY_BYTES >> 20} MiB",
+                "extract one kernel: nvprune, cuobjdump -xelf",
+            )
         if outcome.status == 0:
             return outcome.log
-        if re.search(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host", outcome.log):
+        if any(_NO_HOST_COMPILER.search(quotation.shortened(line)) for line in outcome.log.splitlines()):
             raise EnvironmentLacking(
-                f"nvcc needs a host C++ compiler: {child.last_lines(outcome.log)}", "apt-get install g++"
+                f"nvcc needs a host C++ compiler: {quotation.last_lines(outcome.log)}", "apt-get install g++"
             )
-        raise ProgramFailed(f"{failure}:\n{_reason(outcome.log)}" if failure else _reason(outcome.log), hint)
+        raise ProgramFailed(_reason(outcome.log))
+
+    def _limit_s(self, tool: str, size: int) -> float:
+        """Return a tool's time limit, which --timeout lowers, and raises in proportion."""
+        if tool not in ALLOWED_S_PER_BYTE:
+            return self.timeout_s
+        allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
+        return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:
+    """Return the error for a file that a tool rejects; a time limit stays one."""
+    if isinstance(error, TimeLimit):
+        return TimeLimit(f"{failure}: {error}", error.hint)
+    return BadFile(f"{failure}:\n{error}", error.hint or hint)
 
 
 def _reason(log: str) -> str:
     """Return why a compiler failed: its error lines, or the end of its output."""
-    errors = [line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line)]
-    return "\n".join(errors[:5]) or child.last_lines(log)
+    errors = quotation.quoted(line for line in log.splitlines() if re.search(r"\b(error|fatal)\b", line))
+    return errors or quotation.last_lines(log)
 
 
 def _folders(nvcc: Path | None) -> Iterator[Path]:
     if nvcc is not None:
         yield nvcc.resolve().parent
     for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if home := os.environ.get(variable):
-            yield Path(home) / "bin"
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        if folder:
-            yield Path(folder)
+        if (home := Path(os.environ.get(variable, ""))).is_absolute():
+            yield home / "bin"
+    yield from map(Path, paths.program_folders())
     yield TOOLKIT / "bin"
     yield from packaged()
 
@@ -148,12 +183,3 @@ def packaged() -> list[Path]:
 
 def _runs(file: Path) -> bool:
     return file.is_file() and os.access(file, os.X_OK)
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="ncu-swizzle-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog.family import Argument
+from ncu_swizzle.catalog.family import DTYPES, Argument
 from ncu_swizzle.errors import BadCatalog, UsageError
 
 EXAMPLE = "--arg x=float32[n,n]:random --arg y=float32[n,n]:out --arg n=int32:n"
@@ -119,11 +119,11 @@ def _file(name: str, text: str, label: str, folder: Path) -> Argument:
 
 def _dtype(name: str, label: str) -> str:
     dtype = ALIASES.get(name, name)
-    if dtype not in fills.DTYPES:
-        near = difflib.get_close_matches(name, (*fills.DTYPES, *ALIASES), n=1)
+    if dtype not in DTYPES:
+        near = difflib.get_close_matches(name, (*DTYPES, *ALIASES), n=1)
         raise UsageError(
             f"{label}: unknown dtype {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
-            f"one of {', '.join(fills.DTYPES)}; for example {EXAMPLE}",
+            f"one of {', '.join(DTYPES)}; for example {EXAMPLE}",
         )
     return dtype
 

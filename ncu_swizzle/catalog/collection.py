@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import paths, validate
-from ncu_swizzle.catalog.family import Argument, Family, Kernel, Parameter
+from ncu_swizzle.catalog import nvcc_options
+from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.family import DTYPES, Argument, Family, Kernel, Parameter
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
 from ncu_swizzle.files import brief, read_toml
@@ -56,12 +59,12 @@ class Catalog:
 @cache
 def shipped() -> Catalog:
     """Return the kernels that come with the project."""
-    return load(paths.kernels())
+    return load(paths.kernels(), trust=True)
 
 
-def load(folder: Path, *more: Path) -> Catalog:
-    """Read every family.toml one level below the folders."""
-    return merge(_read(file) for parent in (folder, *more) for file in _files(parent))
+def load(folder: Path, *more: Path, trust: bool = False) -> Catalog:
+    """Read every family.toml one level below the folders; `trust` is --trust, see `bounds`."""
+    return merge(_read(file, trust) for parent in (folder, *more) for file in _files(parent))
 
 
 def merge(families: Iterable[Family]) -> Catalog:
@@ -87,7 +90,12 @@ def merge(families: Iterable[Family]) -> Catalog:
 
 
 def _files(folder: Path) -> list[Path]:
-    files = sorted(folder.resolve().glob("*/family.toml"))
+    try:
+        files = sorted(folder.resolve().glob("*/family.toml"))
+    except (OSError, ValueError) as error:  # an overlong name, a NUL
+        raise BadCatalog(
+            f"{str(folder)[:100]!r} is not a catalogue: {brief(error)}", "name an existing folder"
+        ) from error
     if not files:
         raise BadCatalog(
             f"{folder} is not a catalogue: none of its folders has a family.toml",
@@ -96,17 +104,46 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _read(file: Path) -> Family:
+def _read(file: Path, trust: bool) -> Family:
     try:
         family = _family(read_toml(file), file.parent)
         if mismatch := validate.mismatch(family):
             raise ValueError(mismatch)
+        _refuse_names(family)
     except (BadFile, ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadCatalog(
             f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
             "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains every entry",
         ) from error
-    return family
+    return family if family.shipped else _bounded(family, Bounds(file.parent.parent, trust), str(file))
+
+
+def _refuse_names(family: Family) -> None:
+    """Raise ValueError for a name that is no word of a command line, and for headers outside a package."""
+    for name in (family.name, *(kernel.name for kernel in family.kernels)):
+        if not re.fullmatch(r"[^\s\x00-\x1f\x7f/-][^\x00-\x1f\x7f/]*", name):
+            raise ValueError(f"{name!r} is not a valid name")
+    for header in family.headers:
+        package, _, inside = header.partition(":")  # finding a submodule would import, and so run, the package
+        if not package.isidentifier() or inside.startswith("/") or ".." in inside.split("/"):
+            raise ValueError(f"the headers {header!r} are not PACKAGE:FOLDER")
+
+
+def _bounded(family: Family, bounds: Bounds, origin: str) -> Family:
+    """Return a user's family with nvcc's options whole; raise Untrusted for what a project file may not ask for."""
+    for argument in family.arguments:
+        if argument.fill.endswith(".npy"):
+            bounds.path(argument.fill, f"{origin}: the fill of {argument.name}")
+    for kernel in (kernel for kernel in family.kernels if not kernel.library):
+        bounds.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
+
+    def checked(given: tuple[str, ...], key: str) -> tuple[str, ...]:
+        return bounds.options(nvcc_options.split(given, family.folder), f"{origin}: {key}")
+
+    kernels = tuple(
+        replace(kernel, options=checked(kernel.options, f"the options of {kernel.name}")) for kernel in family.kernels
+    )
+    return replace(family, kernels=kernels, options=checked(family.options, "options"))
 
 
 def _family(table: dict[str, Any], folder: Path) -> Family:
@@ -132,6 +169,8 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
 
 
 def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
+    if entry.get("dtype") not in DTYPES:
+        raise ValueError(f"the dtype of {entry.get('name')!r} is {entry.get('dtype')!r}: {', '.join(DTYPES)}")
     fill = entry.get("fill", "")
     resolved = str(folder / fill) if fill.endswith(".npy") else fill
     sizes = tuple(str(size) for size in entry.get("shape", ()))

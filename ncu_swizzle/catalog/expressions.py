@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from ncu_swizzle.errors import BadCatalog
+from ncu_swizzle.validate import typed, within_64_bits
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -23,18 +24,26 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
     Raises BadCatalog for anything else: a catalogue is data and never runs code.
     """
     try:
-        return _value(ast.parse(str(expression).strip(), mode="eval").body, names)
+        text = str(expression)
+        return _value(ast.parse(typed(text), mode="eval").body, names)
     except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError) as error:
+        shown = str(expression) if isinstance(expression, str) else "a number"
         raise BadCatalog(
-            f"cannot evaluate {str(expression)[:100]!r}: {error}",
+            f"cannot evaluate {shown[:100]!r}: {_why(error)}",
             f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
         ) from error
 
 
+def _why(error: Exception) -> str:
+    if isinstance(error, RecursionError | MemoryError):
+        return "it is nested too deeply"
+    return "a number has more than 64 bits" if "set_int_max_str_digits" in str(error) else str(error)
+
+
 def _value(node: ast.expr, names: Mapping[str, int]) -> int:
     match node:
-        case ast.Constant(value=int() as value):
-            return value
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            return within_64_bits(value)
         case ast.Name(id=name) if name in names:
             return names[name]
         case ast.Name(id=name):
@@ -42,5 +51,5 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> int:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, names)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
+            return within_64_bits(_OPERATORS[type(op)](_value(left, names), _value(right, names)))
     raise ValueError(f"{ast.unparse(node)!r} is not integer arithmetic")

@@ -6,6 +6,7 @@ Shipped families come from ``kernels/*/family.toml``, see `collection`; a user's
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,18 @@ from ncu_swizzle import paths
 from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadProblem
+from ncu_swizzle.texts import encodable
+from ncu_swizzle.validate import LIMIT
 
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 FILES = (".cu", *BINARIES)
 COMMON = "common"  # the folder of shared headers, next to the families' folders
+
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
+    "uint32", "uint64", "uint16", "uint8", "bool",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class Parameter:
 
     def validated(self, value: int) -> int:
         """Return the value; raise BadProblem if the kernels do not support it."""
+        if value >= LIMIT:
+            raise BadProblem(f"{self.name} has more than 64 bits", f"--problem {self.name}={self.default}")
         if value < self.smallest or value % self.multiple:
             raise BadProblem(
                 f"{self.name}={value} is not supported: it must be a multiple of {self.multiple} and at least "
@@ -155,18 +165,30 @@ class Family:
 
     def source_texts(self) -> dict[str, str]:
         """Return the text of every source file of the family by its path, such as
-        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` next to a single file.
+        ``kernels/attention/2_swizzled.cu``, or ``tile.cuh`` next to a single file. Links to elsewhere are left out.
         """
         if self.standalone:
             files = self._included()
-            return {path.relative_to(self.root).as_posix(): text for path, text in files if self.root in path.parents}
+            return {self._shown_name(path): text for path, text in files if self._shows(path)}
         own = sorted([*include_folder(self.folder).glob("*.cuh"), *self.folder.glob("*.cu*")])
-        texts = {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in own}
+        texts = {self._shown_name(path): _text(path) for path in own if path.is_file() and self._shows(path)}
         if self.shipped:
             return texts
         ours = paths.data_root()
         borrowed = ((path, text) for path, text in self._included() if paths.kernels() in path.parents)
         return {**{path.relative_to(ours).as_posix(): text for path, text in borrowed}, **texts}
+
+    def _shown_name(self, path: Path) -> str:
+        """Return a source's path below the root, as text."""
+        return encodable(path.relative_to(self.root).as_posix())
+
+    def _shows(self, path: Path) -> bool:
+        """Return whether a file's text may stand in a profile: a kernel's source, or a file that really is here.
+
+        A header can be a link to a private file.
+        """
+        here = self.root in path.parents and os.path.realpath(path).startswith(f"{os.path.realpath(self.root)}/")
+        return here or any(path == self.source(kernel) for kernel in self.kernels)
 
     def included(self) -> dict[str, str]:
         """Return the text of every file that the kernels include by its absolute path, wherever it is."""
@@ -185,6 +207,10 @@ class Family:
     def library(self) -> Kernel | None:
         """Return the library's kernel for the same problem, if the family has one."""
         return next((kernel for kernel in self.kernels if kernel.library), None)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def include_folder(family: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A family as a JSON file, which passes one that is in no catalogue to the launching program."""
+"""A family as a JSON file, which passes a user's to the launching program."""
 
 from __future__ import annotations
 

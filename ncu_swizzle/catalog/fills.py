@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,31 +21,64 @@ import numpy as np
 
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Argument, Family
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
+from ncu_swizzle.files import brief
+from ncu_swizzle.validate import whole
 
 FILE = ".npy"
 RANDOM, COUNTING = "random", ("arange", "iota")
 NAMED = {"zeros": 0, "ones": 1}
 KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
-DTYPES = (
-    "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
-    "uint32", "uint64", "uint16", "uint8", "bool",
-)  # fmt: skip
 Inputs = dict[str, np.ndarray]
 DRAWN = 1 << 16
+MOST_BYTES = 1 << 40  # of a buffer: no GPU has as much memory
+COPIES = 3  # of an array, while it is made: random numbers and what is counted have another dtype first
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype; bfloat16 comes from the package ml_dtypes."""
     if name == "bfloat16":
-        import ml_dtypes
-
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise EnvironmentLacking("bfloat16 needs the package ml_dtypes", "pip install ml-dtypes") from error
         return np.dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
     return np.dtype(name)
 
 
 def shape(argument: Argument, problem: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(size, problem) for size in argument.shape)
+    """Return a buffer's sizes; raise UsageError if no GPU has as much memory."""
+    sizes = tuple(evaluate(size, problem) for size in argument.shape)
+    taken = math.prod(sizes) * _itemsize(argument)
+    if taken > MOST_BYTES:
+        raise _oversized(argument, taken, f"{MOST_BYTES:,}, more than any GPU has")
+    return sizes
+
+
+def size(argument: Argument, problem: Mapping[str, int]) -> int:
+    """Return a buffer's bytes."""
+    return math.prod(shape(argument, problem)) * _itemsize(argument)
+
+
+def _itemsize(argument: Argument) -> int:
+    # NumPy needs another package for bfloat16, but not for its size.
+    return 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
+
+
+def _oversized(argument: Argument, taken: int, limit: str) -> UsageError:
+    extents = ",".join(argument.shape)
+    return UsageError(
+        f"{argument.name}={argument.dtype}[{extents}] has {taken:,} bytes; the limit is {limit}",
+        "use smaller sizes: --problem NAME=SIZE",
+    )
+
+
+def _refuse_more_than_memory(argument: Argument, problem: Mapping[str, int]) -> None:
+    """Raise UsageError, before anything is allocated, for content that this machine's memory cannot hold."""
+    taken = size(argument, problem)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if taken > memory // COPIES:
+        raise _oversized(argument, taken, f"{memory // COPIES:,}, a third of this machine's memory")
 
 
 def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
@@ -54,6 +89,7 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
             value: float = float(argument.value)
         except ValueError:
             value = evaluate(argument.value, problem)
+        _refuse_infinite(argument, argument.value, value)
         return _cast(dtype, value)
     whole = evaluate(argument.value, problem)
     least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -86,6 +122,7 @@ def inputs(family: Family, problem: Mapping[str, int], rng: np.random.Generator)
 
 def array(argument: Argument, problem: Mapping[str, int], rng: np.random.Generator | None = None) -> np.ndarray:
     """Return a buffer's content in its dtype and shape; `rng` is for buffers that are not `reproducible`."""
+    _refuse_more_than_memory(argument, problem)
     sizes, dtype = shape(argument, problem), numpy_dtype(argument.dtype)
     kind, _, modulus = argument.fill.partition("%")
     if kind in ("", RANDOM):
@@ -123,7 +160,7 @@ def _random(
 
 def _number(text: str) -> float | int:
     """Return a numeric fill's value; raise UsageError if it is not a number."""
-    for read in (int, float):
+    for read in (whole, float):
         with contextlib.suppress(ValueError):
             return read(text)
     raise UsageError(f"unknown fill {text!r}", f"one of {', '.join(KINDS)}")
@@ -145,9 +182,15 @@ def normalized(fill: str, folder: Path) -> str:
 def load(file: str) -> np.ndarray:
     """Return the array in a .npy file, memory-mapped; raise BadFile."""
     try:
+        if not stat.S_ISREG(os.stat(file).st_mode):  # noqa: PTH116 - the name is a text; a pipe would block
+            raise ValueError("it is not a regular file")
         stored: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadFile(f"{file} cannot be read: {error}", "write it with numpy.save") from error
+    except OSError as error:
+        raise BadFile(f"{file} cannot be read: {reason(error)}", remedy(error, "write it with numpy.save")) from error
+    except (ValueError, EOFError, OverflowError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise BadFile(f"{file} cannot be read: {brief(error)}", "write it with numpy.save") from error
+    if not isinstance(stored, np.ndarray):  # an archive of several
+        raise BadFile(f"{file} cannot be read: it is not a single array", "write it with numpy.save")
     return stored
 
 
@@ -166,15 +209,24 @@ def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
             raise UsageError(
                 f"the fill {argument.fill} has the modulus {modulus}", "iota%32 counts from 0 to 31, then starts over"
             )
-    elif argument.fill and numpy_dtype(argument.dtype).kind in "iub":
+    elif argument.fill not in ("", RANDOM, *COUNTING, *NAMED):
         _refuse_out_of_range(argument)
 
 
+def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
+    """Raise UsageError for a number too large for a floating-point dtype; ``inf`` may be typed."""
+    with np.errstate(over="ignore"):
+        stored = float(_cast(numpy_dtype(argument.dtype), value))
+    if math.isinf(stored) and "inf" not in text.lower():
+        raise UsageError(f"{text} does not fit in {argument.dtype}", f"--arg {argument.name}=float64:…, or inf")
+
+
 def _refuse_out_of_range(argument: Argument) -> None:
-    if argument.fill in (RANDOM, *COUNTING, *NAMED):
-        return
     number = _number(argument.fill)
     dtype = numpy_dtype(argument.dtype)
+    if dtype.kind not in "iub":
+        _refuse_infinite(argument, argument.fill, number)
+        return
     least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    if number != int(number) or not least <= number <= most:
+    if not math.isfinite(number) or number != int(number) or not least <= number <= most:
         raise UsageError(f"{argument.fill} does not fit in {argument.dtype}", f"{least} to {most}")

@@ -86,6 +86,7 @@ class CatalogOptions:
 
     config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
     catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
+    trust: bool = option(False, "Let ncu-swizzle.toml and family.toml pass nvcc anything.", flags=("--trust",))
 
 
 def _commas(sizes: str | Sequence[str | int]) -> str:

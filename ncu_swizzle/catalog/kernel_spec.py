@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncu_swizzle.catalog import includes, launch_limits
+from ncu_swizzle.catalog.bounds import Bounds
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.files import read_bytes
+from ncu_swizzle.texts import encodable
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class KernelSpec:
     shared: str = "0"
     args: tuple[str, ...] = ()
     args_folder: Path = Path()
+    args_bounds: Bounds | None = None  # of the project file that the arguments come from
     options: tuple[str, ...] = ()
     reference: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
@@ -64,13 +67,20 @@ def family(spec: KernelSpec) -> Family:
         if not given:
             raise UsageError(f"{spec.name} has no {what}", f"add --{what} 128,128, or {what} in ncu-swizzle.toml")
         launch_limits.refuse_bad_sizes(launch_limits.three(given, what), what, problem)
-    if evaluate(spec.shared, problem) < 0:
-        raise UsageError(f"shared is {spec.shared}, which is not a number of bytes", "--shared 49152")
+    if not 0 <= evaluate(spec.shared, problem) <= launch_limits.MOST_SHARED:
+        raise UsageError(
+            f"shared is {spec.shared}, which is not a number of bytes up to {launch_limits.MOST_SHARED:,}",
+            "--shared 49152",
+        )
     entry = spec.entry or only_kernel(source, spec.options)
+    arguments = argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
+    for argument in arguments:
+        if spec.args_bounds and argument.fill.endswith(".npy"):
+            spec.args_bounds.path(argument.fill, f"the argument {argument.name}")
     variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
     return Family(
         name=spec.name,
-        title=spec.title or f"{spec.name} in {source.name}",
+        title=encodable(spec.title or f"{spec.name} in {source.name}"),
         folder=source.parent,
         reference=spec.reference,
         flops=spec.flops,
@@ -81,7 +91,7 @@ def family(spec: KernelSpec) -> Family:
         shared=spec.shared,
         compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
         headers=(),
-        arguments=argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance),
+        arguments=arguments,
         kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
         options=spec.options,
         standalone=True,
@@ -89,11 +99,11 @@ def family(spec: KernelSpec) -> Family:
 
 
 def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
-    given = " ".join(variant.options)
+    given = encodable(" ".join(variant.options))
     name = variant.name or spec.name
     return Kernel(
         name=name,
-        title=variant.title or (f"With {given}" if given else spec.source.name),
+        title=variant.title or (f"With {given}" if given else encodable(spec.source.name)),
         lesson=variant.lesson,
         baseline="" if variant is first else (first.name or spec.name),
         file=spec.source.name,

@@ -13,6 +13,7 @@ from ncu_swizzle.smem.capacity import MOST_THREADS
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
 MOST_GRID = (2**31 - 1, 65535, 65535)
+MOST_SHARED = 1 << 20  # bytes: more than any GPU has, each of which has a limit of its own
 
 
 def three(given: str | Sequence[str | int], what: str) -> tuple[str, str, str]:

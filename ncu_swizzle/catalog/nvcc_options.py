@@ -1,4 +1,8 @@
-"""Users' nvcc options, checked and with absolute paths: the compiler runs in its own folder."""
+"""nvcc's options as users give them: split into words, checked, and with absolute paths.
+
+Options on the command line and in calls from Python are the user's own. Those of project files must be on the list in
+`nvcc_allowed` unless the user passes --trust.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,23 @@ from ncu_swizzle.errors import UsageError
 
 # Options that users may not pass: we set them.
 OURS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file")
+
+# Options whose values nvcc puts in double quotes for its shell, and the spelling that they get here. Their paths are
+# relative to the folder of whoever gives them: the compiler runs in its own folder.
+QUOTED = {
+    "-D": "-D", "--define-macro": "-D", "-U": "-U", "--undefine-macro": "-U",
+    "-I": "-I", "--include-path": "-I", "-isystem": "-isystem=", "--system-include": "-isystem=",
+    "-include": "-include=", "--pre-include": "-include=",
+}  # fmt: skip
+JOINED = ("-D", "-U", "-I")  # the value follows at once
+FOLDERS = ("-I", "-isystem=")
+HEADER = "-include="
+
+# nvcc runs its steps through sh -c and escapes neither these, even between double quotes, ...
+_RUNS_QUOTED = re.compile(r"[`$\\\x00-\x08\x0a-\x1f\x7f]")
+# ... nor anything in the values that it does not quote.
+_RUNS_BARE = re.compile(r"[;&|<>()]")
+_RUNS_IN_PATHS = re.compile(r"[`$\\\"\x00-\x1f\x7f]")
 
 
 def options(
@@ -32,18 +53,48 @@ def options(
 def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     """Return options split as a shell would, with ``-I folder`` joined. Raises UsageError."""
     try:
-        parts = [part for text in texts for part in shlex.split(text)]
+        words = [word for text in texts for word in shlex.split(text)]
     except ValueError as error:
         raise UsageError(f"{' '.join(texts)!r} cannot be split: {error}", "close the quotes") from error
     separated: list[str] = []
-    while parts:
-        part = parts.pop(0)
-        if part.split("=")[0] in OURS:
-            raise UsageError(f"{part} is not allowed: ncu-swizzle compiles for the GPU it finds", "leave it out")
-        if part in ("-I", "-D", "--include-path", "--define-macro") and parts:
-            part = ("-I" if "-i" in part.lower() else "-D") + parts.pop(0)
-        separated.append(f"-I{_whole(part[2:], folder)}" if part.startswith("-I") else part)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if name in OURS:
+            raise UsageError(f"{word} is not allowed: ncu-swizzle compiles for the GPU it finds", "leave it out")
+        if name in QUOTED and (equals or words):
+            word = QUOTED[name] + (value if equals else words.pop(0))
+        separated.append(_absolute(word, folder))
     return tuple(separated)
+
+
+def refuse_shell(words: Sequence[str]) -> None:
+    """Raise UsageError for an option that nvcc's shell would execute a part of, whoever gives it."""
+    for word in words:
+        quoted = word.startswith((*JOINED, *FOLDERS, HEADER))
+        if found := _RUNS_QUOTED.search(word) or (None if quoted else _RUNS_BARE.search(word)):
+            raise UsageError(
+                f"nvcc would pass {found[0]!r} in the option {word!r} to a shell, which may execute it",
+                "leave it out, or rename the folder; a #define in the source can hold any character",
+            )
+
+
+def refuse_shell_in_folder(folder: Path) -> None:
+    """Raise UsageError for an include folder that nvcc's shell would execute a part of."""
+    if found := _RUNS_IN_PATHS.search(str(folder)):
+        raise UsageError(
+            f"nvcc would pass {found[0]!r} in the folder {str(folder)!r} to a shell, which may execute it",
+            "rename the folder",
+        )
+
+
+def _absolute(word: str, folder: Path) -> str:
+    for option in FOLDERS:
+        if word.startswith(option) and len(word) > len(option):
+            return f"{option}{_whole(word.removeprefix(option), folder)}"
+    if word.startswith(HEADER) and (folder / (header := word.removeprefix(HEADER))).is_file():
+        return f"{HEADER}{_whole(header, folder)}"
+    return word
 
 
 def _whole(path: str, folder: Path) -> str:

@@ -8,12 +8,15 @@ catalog = ["kernels"] folders of families, relative to the file
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.errors import BadFile, Untrusted, UsageError
 from ncu_swizzle.files import read_toml
 
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
@@ -24,11 +27,20 @@ HELP = "docs/ci.md describes [check]; docs/your-kernels.md describes catalog and
 
 @dataclass(frozen=True)
 class Project:
-    """A settings file: its content by key, and the prefix of the keys: "" or ``tool.ncu-swizzle.``."""
+    """A settings file: its content by key, and the prefix of the keys: "" or ``tool.ncu-swizzle.``.
+
+    `trusted` is whether the user passed --trust.
+    """
 
     file: Path
     content: Mapping[str, Any] = field(default_factory=dict)
     outer: str = ""
+    trusted: bool = False
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What the file may ask for."""
+        return Bounds(self.file.parent, self.trusted)
 
     def table(self, key: str) -> Mapping[str, Any]:
         """Return the table under a key, empty if there is none; raise UsageError if it is not a table."""
@@ -36,41 +48,53 @@ class Project:
 
     @property
     def catalog(self) -> tuple[Path, ...]:
-        """The folders of families. Raises UsageError."""
+        """The folders of families. Raises UsageError, Untrusted for one outside the checkout."""
         folders = self.content.get("catalog", [])
         if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
             raise UsageError(
                 f"{self.file}: catalog is {folders!r}",
                 'give a list of folders, relative to the file: catalog = ["kernels"]',
             )
-        return tuple(self.file.parent / folder for folder in folders)
+        return tuple(self.bounds.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
 
 
-def find(start: Path) -> Project | None:
-    """Return the nearest settings file, in `start` or a folder above it."""
+def find(start: Path, trusted: bool = False) -> Project | None:
+    """Return the nearest settings file, in `start` or a folder above it.
+
+    Raises Untrusted if it belongs to another user than `start` does: anyone can leave a file in /tmp.
+    """
     for folder in (start, *start.parents):
         for name in (OWN, PROJECT):
-            if (folder / name).is_file() and (project := _read(folder / name, name == OWN)):
+            if (folder / name).is_file() and (project := _read(folder / name, name == OWN, trusted)):
+                _refuse_foreign(project.file, start)
                 return project
     return None
 
 
-def read(file: Path) -> Project:
+def _refuse_foreign(file: Path, start: Path) -> None:
+    if file.stat().st_uid not in (0, os.geteuid(), start.stat().st_uid):
+        raise Untrusted(
+            f"{file} belongs to another user, and was only found on the way up from {start}",
+            f"--config {file}, or --config none",
+        )
+
+
+def read(file: Path, trusted: bool = False) -> Project:
     """Return the settings in a file; raise BadFile if it has none."""
-    project = _read(file, file.name != PROJECT)
+    project = _read(file, file.name != PROJECT, trusted)
     if project is None:
         raise BadFile(f"{file} has no [tool.ncu-swizzle]", HELP)
     return project
 
 
-def project_file(name: str, start: Path) -> Project | None:
+def project_file(name: str, start: Path, trusted: bool = False) -> Project | None:
     """Return the settings file that --config names, None for "none", or the nearest one by default."""
     if name == NONE:
         return None
-    return read(Path(name)) if name else find(start)
+    return read(Path(name), trusted) if name else find(start, trusted)
 
 
-def _read(file: Path, own: bool) -> Project | None:
+def _read(file: Path, own: bool, trusted: bool) -> Project | None:
     try:
         content: Any = read_toml(file)
     except BadFile as error:
@@ -81,7 +105,7 @@ def _read(file: Path, own: bool) -> Project | None:
             return None
     outer = "" if own else "tool.ncu-swizzle."
     refuse_others(table(content, file, f"[{outer.rstrip('.')}]"), KEYS, file.name)
-    return Project(file, content, outer)
+    return Project(file, content, outer, trusted)
 
 
 def table(content: Any, file: Path, name: str) -> Mapping[str, Any]:

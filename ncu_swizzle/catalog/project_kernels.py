@@ -11,7 +11,7 @@ args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]       # see 
 defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
-nvcc = ["--use_fast_math"]
+nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
 reference = "reference.py:transpose"   # see `launch.expected_output`
 tolerance = { y = 0.0 }
 bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.catalog import nvcc_options
+from ncu_swizzle.catalog.bounds import Bounds
 from ncu_swizzle.catalog.family import Parameter
 from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.validate import whole
 
 VARIANT = ("defines", "include", "std", "nvcc", "title", "lesson")
 KERNEL = (
@@ -47,7 +48,7 @@ def specs(project: Project) -> tuple[KernelSpec, ...]:
 
 def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     origin = f"{project.file.name} [{project.outer}kernel.{name}]"
-    folder = project.file.parent
+    folder, bounds = project.file.parent, project.bounds
     fields = table(entry, project.file, f"[{project.outer}kernel.{name}]")
     refuse_others(fields, KERNEL, origin)
     if not isinstance(fields.get("source"), str):
@@ -55,7 +56,7 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     variants = table(fields.get("variant", {}), project.file, f"[{project.outer}kernel.{name}.variant]")
     return KernelSpec(
         name=name,
-        source=folder / fields["source"],
+        source=bounds.path(fields["source"], f"{origin}: source"),
         entry=_text(fields, "entry", origin),
         problem=tuple(_parameter(size, value, origin) for size, value in _table(fields, "problem", origin).items()),
         grid=_sizes(fields, "grid", origin),
@@ -63,8 +64,9 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
         shared=_text(fields, "shared", origin) or "0",
         args=_texts(fields, "args", origin),
         args_folder=folder,
-        options=_options(fields, folder, origin),
-        reference=_reference(_text(fields, "reference", origin), folder),
+        args_bounds=bounds,
+        options=_options(fields, bounds, origin),
+        reference=_reference(_text(fields, "reference", origin), bounds, origin),
         tolerance=_tolerances(fields, origin),
         flops=_text(fields, "flops", origin) or "0",
         bytes=_text(fields, "bytes", origin) or "0",
@@ -81,29 +83,36 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
     origin = f"{project.file.name} {header}"
     refuse_others(fields, VARIANT, origin)
     title, lesson = _text(fields, "title", origin), _text(fields, "lesson", origin)
-    return Variant(f"{kernel}-{name}", _options(fields, project.file.parent, origin), title, lesson)
+    return Variant(f"{kernel}-{name}", _options(fields, project.bounds, origin), title, lesson)
 
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
     try:
-        return Parameter(name, **(value if isinstance(value, dict) else {"default": int(value)}))
+        return Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{origin}: the size {name} is {value!r}", "problem = { n = 4096, m = { default = 64, multiple = 32 } }"
         ) from error
 
 
-def _options(fields: Mapping[str, Any], folder: Path, origin: str) -> tuple[str, ...]:
+def _options(fields: Mapping[str, Any], bounds: Bounds, origin: str) -> tuple[str, ...]:
     defined = [f"{name}={value}" for name, value in _table(fields, "defines", origin).items()]
-    standard = _text(fields, "std", origin)
-    return nvcc_options.options(
-        defined, _texts(fields, "include", origin), _texts(fields, "nvcc", origin), standard, folder
-    )
+    include, nvcc, standard = (
+        _texts(fields, "include", origin), _texts(fields, "nvcc", origin), _text(fields, "std", origin),
+    )  # fmt: skip
+    by_key = {
+        "defines": nvcc_options.options(defined, (), (), "", bounds.folder),
+        "include": nvcc_options.options((), include, (), "", bounds.folder),
+        "std": nvcc_options.options((), (), (), standard, bounds.folder),
+        "nvcc": nvcc_options.split(nvcc, bounds.folder),
+    }
+    return tuple(option for key, words in by_key.items() for option in bounds.options(words, f"{origin}: {key}"))
 
 
-def _reference(text: str, folder: Path) -> str:
+def _reference(text: str, bounds: Bounds, origin: str) -> str:
     """Return a reference with its file's absolute path; a module's name is returned unchanged."""
-    return str(folder.absolute() / text) if re.search(r"\.py(:\w+)?$", text) else text
+    file = re.search(r"^(.*\.py)(:\w+)?$", text, re.DOTALL)
+    return f"{bounds.path(file[1], f'{origin}: reference').absolute()}{file[2] or ''}" if file else text
 
 
 def _tolerances(fields: Mapping[str, Any], origin: str) -> dict[str, float]:
@@ -115,7 +124,7 @@ def _tolerances(fields: Mapping[str, Any], origin: str) -> dict[str, float]:
 
 
 def _capability(text: str, origin: str) -> str:
-    if text and not re.fullmatch(r"\d+\.\d+", text):
+    if text and not re.fullmatch(r"\d{1,3}\.\d", text):
         raise UsageError(f"{origin}: compute_capability is {text!r}", 'compute_capability = "9.0"')
     return text or "0.0"
 

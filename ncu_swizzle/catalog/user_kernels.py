@@ -16,19 +16,23 @@ from ncu_swizzle.catalog.project import Project
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
 
 
-def everything(folders: Sequence[Path] = (), config: str = "", start: Path | None = None) -> Catalog:
+def everything(
+    folders: Sequence[Path] = (), config: str = "", start: Path | None = None, trust: bool = False
+) -> Catalog:
     """Return the shipped families, those in the folders, and those of the project.
 
     `config` names the project's file, or "none"; the default is the nearest one, searching upwards from `start` (the
-    current folder). Raises BadCatalog, BadFile and UsageError.
+    current folder). `trust` is --trust, see `bounds`. Raises BadCatalog, BadFile and UsageError.
     """
-    return _beside(folders, project.project_file(config, start or Path.cwd()))
+    return _beside(folders, project.project_file(config, start or Path.cwd(), trust), trust)
 
 
-def _beside(folders: Sequence[Path], config: Project | None, without: Path | None = None) -> Catalog:
+def _beside(folders: Sequence[Path], config: Project | None, trust: bool, without: Path | None = None) -> Catalog:
     """Return the shipped and the user's kernels, except the project's kernels in the file `without`."""
     users = dict.fromkeys(folder.resolve() for folder in (*folders, *(config.catalog if config else ())))
-    loaded = [family for folder in users for family in collection.load(folder).families if not family.shipped]
+    loaded = [
+        family for folder in users for family in collection.load(folder, trust=trust).families if not family.shipped
+    ]
     own = []
     for spec in project_kernels.specs(config) if config else ():
         if config and not (without and _same(spec.source, without)):
@@ -44,7 +48,11 @@ def _family(spec: KernelSpec, config: Project) -> Family:
 
 
 def chosen(
-    kernel: str, description: KernelDescription, folders: Sequence[Path] = (), config: str = ""
+    kernel: str,
+    description: KernelDescription,
+    folders: Sequence[Path] = (),
+    config: str = "",
+    trust: bool = False,
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue, and the names of the chosen kernels: one, or every variant of a .cu file's.
 
@@ -55,15 +63,19 @@ def chosen(
         if typed := description.typed:
             given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
             raise UsageError(f"{given}, and {kernel} is not one", f"ncu-swizzle profile my.cu {typed[0]} …")
-        return everything(folders, config), [kernel]
-    project_file = project.project_file(config, source.absolute().parent)
+        return everything(folders, config, trust=trust), [kernel]
+    project_file = project.project_file(config, source.absolute().parent, trust)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
-    catalog = Catalog((*_beside(folders, project_file, source).families, family))
+    catalog = Catalog((*_beside(folders, project_file, trust, source).families, family))
     return catalog, [variant.name for variant in family.kernels]
 
 
 def chosen_together(
-    kernels: Sequence[str], description: KernelDescription, folders: Sequence[Path] = (), config: str = ""
+    kernels: Sequence[str],
+    description: KernelDescription,
+    folders: Sequence[Path] = (),
+    config: str = "",
+    trust: bool = False,
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue, and the names of several kernels or of one .cu file's; see `chosen`."""
     files = [kernel for kernel in kernels if kernel.endswith(FILES)]
@@ -71,7 +83,7 @@ def chosen_together(
         raise UsageError(
             f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
         )
-    catalog, names = chosen(kernels[0], description, folders, config)
+    catalog, names = chosen(kernels[0], description, folders, config, trust)
     return catalog, names if files else list(kernels)
 
 
@@ -104,6 +116,7 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         shared=description.shared or spec.shared,
         args=description.args or spec.args,
         args_folder=Path() if description.args else spec.args_folder,
+        args_bounds=None if description.args else spec.args_bounds,
         problem=tuple(sizes.values()),
         options=(*spec.options, *description.options),
     )

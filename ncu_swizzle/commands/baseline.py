@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle import paths
+from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.options import with_options
@@ -31,15 +32,18 @@ def save(
     ],
     request: Request,
     options: Options,
+    sources: CatalogOptions,
     file: FileOption = paths.BASELINE,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop other kernels from the file.")] = False,
 ) -> None:
     """Save profiles; several of one kernel show how much its time varies."""
+    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 
+    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
     with output.progress() as progress:
-        gathered, _ = checking.gather(profiles, with_options(request, options), progress)
+        gathered, _ = checking.gather(profiles, with_options(request, options), progress, catalog)
     reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 

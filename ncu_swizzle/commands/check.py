@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.options import with_options
@@ -25,6 +25,7 @@ def check(
     outputs: Outputs,
     request: Request,
     options: Options,
+    sources: CatalogOptions,
     max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],  # noqa: B006 - typer takes a list as it is
     max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
     max_regression: Annotated[
@@ -36,15 +37,9 @@ def check(
     kernel_name: Annotated[
         str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Check only kernels with this name.")
     ] = "",
-    config: Annotated[
-        str, typer.Option(metavar="FILE|none", help="Default: the nearest ncu-swizzle.toml or pyproject.toml.")
-    ] = "",
     allow_recorded: Annotated[
         bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Check recorded values too.")
     ] = None,
-    catalog: Annotated[
-        list[Path], typer.Option("--catalog", metavar="FOLDER", help="Your own families; repeatable.")
-    ] = [],  # noqa: B006
 ) -> None:
     """Check profiles against limits: exit code 0, 1 or 5.
 
@@ -61,7 +56,7 @@ def check(
 
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     query = checking.CheckOptions(
-        tuple(profiles), limits, baseline, config, allow_recorded, kernel_name, tuple(catalog)
+        tuple(profiles), limits, baseline, sources.config, allow_recorded, kernel_name, sources.catalog, sources.trust
     )
     with output.progress() as progress:
         verdict = checking.check(query, with_options(request, options), progress)

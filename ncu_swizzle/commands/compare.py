@@ -44,7 +44,7 @@ def compare(
     from ncu_swizzle.render import page
 
     choice = selection.choice()
-    catalog = user_kernels.everything(sources.catalog, sources.config)
+    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
     with output.progress() as progress:
         result = compare_all(catalog, profiles, with_options(request, options), progress, choice)
     if html:

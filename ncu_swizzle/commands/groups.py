@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shlex
+import sys
 import typing
 from collections.abc import Callable, Sequence
 from enum import Enum, StrEnum
@@ -16,7 +18,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ncu_swizzle.catalog.bounds import TRUST
+from ncu_swizzle.errors import Untrusted
 from ncu_swizzle.option import Option, options_of
+from ncu_swizzle.validate import whole
 
 Command = Callable[..., None]
 
@@ -45,12 +50,22 @@ def grouped(command: Command) -> Command:
     def call(**given: Any) -> None:
         for name, (kind, fields) in groups.items():
             given[name] = kind(**{field.name: _parsed(field, given.pop(field.name)) for field in fields})
-        command(**given)
+        try:
+            command(**given)
+        except Untrusted as error:
+            raise Untrusted(str(error), _typed_with_trust() if error.hint == TRUST else error.hint) from error
 
     call.__doc__, call.__name__ = command.__doc__, command.__name__
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(call)["__signature__"] = inspect.Signature(parameters)
     return call
+
+
+def _typed_with_trust() -> str:
+    """Return the command that was typed, with --trust before any ``--``."""
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    return shlex.join(["ncu-swizzle", *words[:end], "--trust", *words[end:]])
 
 
 def sizes(texts: Sequence[str]) -> dict[str, int]:
@@ -60,7 +75,10 @@ def sizes(texts: Sequence[str]) -> dict[str, int]:
         name, equals, value = part.partition("=")
         if not equals or not value.strip().isdecimal():
             raise typer.BadParameter(f"{part!r} is not NAME=SIZE, such as seq=1024")
-        values[name.strip()] = int(value)
+        try:
+            values[name.strip()] = whole(value)
+        except ValueError as error:
+            raise typer.BadParameter(f"{part!r}: {error}") from error
     return values
 
 

@@ -38,15 +38,14 @@ def lint(
 
     Kernels are compiled and emulated, one launch each, without a GPU.
     """
-    from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import linting, reporting
     from ncu_swizzle.gate.lint_inputs import LintOptions
 
     description = own.described(request.problem)
-    query = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config)
-    settings = EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    query = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config, sources.trust)
+    settings = EmulationSettings.of(request)
     with output.progress() as progress:
         verdict = linting.lint(query, settings, progress)
     reporting.show(verdict, outputs, Output())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.commands.groups import grouped
+from ncu_swizzle.texts import in_json
 
 
 @grouped
@@ -23,9 +23,9 @@ def list_(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import listing
 
-    kernels = user_kernels.everything(sources.catalog, sources.config)
+    kernels = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
     if json:
-        sys.stdout.write(json_.dumps(listing.data(kernels), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(in_json(listing.data(kernels), indent=1))
     elif markdown:
         sys.stdout.write(listing.markdown(kernels))
     else:

@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.texts import beneath, one_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -33,19 +35,19 @@ class _Bars:
         self._stack.close()
 
     def move(self, kernel: str, percent: float) -> None:
-        from rich.markup import escape
-
         bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
         if kernel not in self._tasks:
-            self._tasks[kernel] = bars.add_task(escape(kernel), total=100)
+            self._tasks[kernel] = bars.add_task(one_line(kernel), total=100)
         bars.update(self._tasks[kernel], completed=percent)
 
     def _drawn(self) -> Progress:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        return Progress(*columns, console=Console(stderr=True), transient=True)
+        from ncu_swizzle.commands.console import Output
+
+        name = TextColumn("{task.description}", markup=False)
+        columns = (name, BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        return Progress(*columns, console=Output(beneath(sys.stderr)), transient=True)
 
 
 @contextmanager
@@ -79,6 +81,7 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.render import csv_, json_, markdown, terminal
+    from ncu_swizzle.render.terminal_tables import line
 
     makers: Makers = {
         "json": lambda: json_.to_json(result),
@@ -90,7 +93,8 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     console = Output()
     terminal.show(result, console)
     for file in written:
-        console.print(f"\nWritten to {file}", highlight=False, markup=False, soft_wrap=True)
+        console.print()
+        console.print(line(f"Written to {file}"), soft_wrap=True)
 
 
 def show_findings(shown: Sequence[findings.LaunchFindings], formats: Formats) -> None:

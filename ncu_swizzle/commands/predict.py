@@ -44,7 +44,7 @@ def predict(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import predict as answer
 
-    kernels = user_kernels.everything(sources.catalog, sources.config)
+    kernels = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
     query = answer.PredictQuery(
         what, op, active, threads, tuple(write), tuple(read), elem, swizzle, pad, request.problem, profile, kernels
     )

@@ -113,7 +113,7 @@ def _kernel(
     from ncu_swizzle.jobs import profile_kernel
 
     description = own.described(request.problem)
-    catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config)
+    catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
     target = catalog.target(names[-1], request.problem)
     with output.progress() as progress:
         return profile_kernel.profile(catalog, target, request, companions, destination, progress)

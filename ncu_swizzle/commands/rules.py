@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 from ncu_swizzle.commands.formats import Formats
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
+from ncu_swizzle.texts import on_terminal, one_line
 
 app = typer.Typer(no_args_is_help=True, help="The rule pack for Nsight Compute: its sections and rules.")
 
@@ -24,7 +27,8 @@ def path() -> None:
     """Print the pack's folder, for ncu --section-folder $(ncu-swizzle rules path)."""
     from ncu_swizzle import paths
 
-    typer.echo(paths.rules())
+    folder = paths.rules()
+    typer.echo(on_terminal(str(folder)) if sys.stdout.isatty() else os.fsencode(folder))
 
 
 @app.command("list")
@@ -63,7 +67,7 @@ def install(dest: DestOption = None) -> None:
 
     for folder in installation.destinations(dest):
         files = installation.install(folder)
-        typer.echo(f"{len(files)} files written to {folder}")
+        typer.echo(one_line(f"{len(files)} files written to {folder}"))
 
 
 @app.command("uninstall")
@@ -79,9 +83,9 @@ def uninstall(dest: DestOption = None) -> None:
         raise BadFile("the pack is not installed", "install it with ncu-swizzle rules install")
     for folder in folders:
         removed, kept = installation.uninstall(folder)
-        typer.echo(f"{len(removed)} files removed from {folder}")
+        typer.echo(one_line(f"{len(removed)} files removed from {folder}"))
         for name in kept:
-            typer.echo(f"  kept because it was changed: {name}")
+            typer.echo(one_line(f"  kept because it was changed: {name}"))
 
 
 @app.command("apply")

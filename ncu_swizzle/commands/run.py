@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 import sys
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
+from ncu_swizzle.texts import in_json
 
 
 @grouped
@@ -38,9 +38,9 @@ def run(
 
     more = ["--repeats", str(repeats), *(["--seed", str(seed)] if seed is not None else [])]
     description = own.described(request.problem)
-    catalog, names = user_kernels.chosen_together(kernels, description, sources.catalog, sources.config)
+    catalog, names = user_kernels.chosen_together(kernels, description, sources.catalog, sources.config, sources.trust)
     timing = time_kernels(catalog, names, request, reference, more)
     if json:
-        sys.stdout.write(json_.dumps(timing.facts) + "\n")
+        sys.stdout.write(in_json(timing.facts, allow_nan=True))
     else:
         terminal_times.show_times(timing, Output())

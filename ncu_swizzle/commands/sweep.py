@@ -47,7 +47,7 @@ def sweep(
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.sweep import plan, running
 
-    catalog = user_kernels.everything(sources.catalog, sources.config)
+    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
     points = plan.make_plan(catalog, kernels, plan.listed(variants), plan.sizes(problem))
     with output.progress() as progress:
         swept = running.run(points, with_options(request, options), destination, resume, progress)

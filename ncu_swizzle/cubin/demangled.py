@@ -9,11 +9,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ncu_swizzle.texts import printable
+from ncu_swizzle.bounds.deadline import OutOfTime
+from ncu_swizzle.bounds.elsewhere import answered
+from ncu_swizzle.texts import one_line
 
 MOST = 60  # characters of a shortened name
+LONGEST = 20_000  # characters of a name that are looked at; a longer one is cut
+LONGEST_MANGLED = 20_000
+LONGEST_DEMANGLED = 200_000
+FEW_REFERENCES = 8  # in a mangled name: with so few, what it repeats stays small
+DEMANGLING_S = 2.0
 CUT = "…"
 
 _OPEN, _CLOSE = "(<[{", ")>]}"
@@ -27,8 +35,37 @@ _OPERATOR = re.compile(r"operator\s*(\(\)|\[\]|<<=?|>>=?|<=>|[-+*/%^&|~!=<>]=?|-
 
 def demangle(name: str) -> str:
     """Return a C++ name demangled, ``void ns::fn<32>(float*, int)``; any other name unchanged."""
+    return demangle_all([name])[name]
+
+
+def demangle_all(names: Iterable[str]) -> dict[str, str]:
+    """Return each name demangled. A name whose demangling takes too long or grows too large stays mangled."""
+    every = dict.fromkeys(names)
+    mangled = [name for name in every if name.startswith("_Z") and len(name) <= LONGEST_MANGLED and "\0" not in name]
+    simple = [name for name in mangled if name.count("S") + name.count("T") <= FEW_REFERENCES]
+    known = translated(simple) | _translated_elsewhere(tuple(name for name in mangled if name not in set(simple)))
+    return {name: known.get(name) or name for name in every}
+
+
+def translated(names: Iterable[str]) -> dict[str, str]:
     translate = _translator()
-    return (translate(name) or name) if translate and name.startswith("_Z") else name
+    return {name: text for name in names if translate and (text := translate(name))}
+
+
+_PROGRAM = """
+from ncu_swizzle.cubin import demangled
+names = demangled.translated(question)
+answer = {name: text for name, text in names.items() if len(text) <= demangled.LONGEST_DEMANGLED}
+"""
+
+
+@functools.lru_cache(maxsize=64)
+def _translated_elsewhere(names: tuple[str, ...]) -> dict[str, str]:
+    """Demangle in a process that may run out of time and memory: a reference may double a name, again and again."""
+    try:
+        return dict(answered(_PROGRAM, names, DEMANGLING_S)) if names else {}
+    except OutOfTime:
+        return {}
 
 
 @functools.cache
@@ -43,9 +80,9 @@ def _translator() -> Callable[[str], str | None] | None:
     translate.restype = ctypes.c_void_p
 
     def call(name: str) -> str | None:
-        text = translate(name.encode(), None, None, ctypes.byref(ctypes.c_int()))
+        text = translate(name.encode(errors="replace"), None, None, ctypes.byref(ctypes.c_int()))
         try:
-            return ctypes.string_at(text).decode() if text else None
+            return ctypes.string_at(text).decode(errors="replace") if text else None
         finally:
             free(text)
 
@@ -60,13 +97,15 @@ def function(demangled: str) -> str:
 
     A string without such a name is returned unchanged.
     """
-    return printable(_head(_last_part(demangled)).strip() or demangled.strip())
+    line = one_line(demangled[:LONGEST].strip())
+    return _head(_last_part(line)).strip() or line
 
 
 def shorten(demangled: str, most: int = MOST) -> str:
     """Return a function's name with its template arguments, without namespaces, in at most `most` characters."""
-    plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(demangled)))).strip() or demangled.strip()
-    short = printable(re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split())))
+    line = one_line(demangled[:LONGEST].strip())
+    plain = _QUALIFIER.sub("", _CAST.sub("", _UNNAMED.sub("", _last_part(line)))).strip() or line
+    short = re.sub(r"\s+(?=[>*&])", "", " ".join(_LITERAL.sub(r"\1", plain).split()))
     return short if len(short) <= most else short[: max(most, len(CUT)) - len(CUT)] + CUT
 
 
@@ -101,9 +140,9 @@ def qualified(demangled: str) -> str:
 
 
 def parameter_types(demangled: str) -> list[str] | None:
-    """Return the types of a function's parameters; None if the name has none, like a C function's."""
+    """Return the types of a function's parameters; None if the name has none, like a C function's, or is too long."""
     parameters = _signature(demangled)[1]
-    if parameters is None:
+    if parameters is None or len(demangled) > LONGEST:
         return None
     return [part.strip() for part in _split(parameters, ",")] if parameters.strip() else []
 
@@ -118,7 +157,7 @@ def spaceless(name: str) -> str:
 
 def _signature(demangled: str) -> tuple[str, str | None]:
     """Return the qualified name with its template arguments, and the text of the parameter list."""
-    text = re.sub(r"\s*\[clone [^]]*\]", "", demangled.strip())
+    text = re.sub(r"\s?\[clone [^][]*\]", "", demangled[:LONGEST].strip())
     opening = next((index for index, letter in _top_level(text) if letter == "(" and index), len(text))
     spaces = [index for index, letter in _top_level(text[:opening].rstrip()) if letter == " "]
     name = text[spaces[-1] + 1 if spaces else 0 : opening].strip()
@@ -155,6 +194,7 @@ def _top_level(text: str) -> Iterator[tuple[int, str]]:
     letters = {index for match in _OPERATOR.finditer(text) for index in range(*match.span(1))}
     letters |= {index for match in _UNNAMED.finditer(text) for index in range(*match.span(1))}
     opened: list[str] = []
+    counts = Counter[str]()  # of the open brackets: looking through all for each closing one is quadratic
     for index, letter in enumerate(text):
         if index in letters or (letter == ">" and text[index - 1 : index] == "-"):
             continue
@@ -162,10 +202,12 @@ def _top_level(text: str) -> Iterator[tuple[int, str]]:
             if not opened:
                 yield index, letter
             opened.append(letter)
+            counts[letter] += 1
         elif letter in _CLOSE:
-            if _PAIRS[letter] in opened:
-                while opened.pop() != _PAIRS[letter]:
-                    pass
+            if counts[_PAIRS[letter]]:
+                while (closed := opened.pop()) != _PAIRS[letter]:
+                    counts[closed] -= 1
+                counts[closed] -= 1
         elif not opened:
             yield index, letter
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import re
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.sections import Section, SymbolTableSection
 
-from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
+from ncu_swizzle.files import brief
 from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 MACHINE = "EM_CUDA"
@@ -28,6 +29,12 @@ RESERVED_FROM = 80  # ncu counts the reserved bytes from sm_80 on
 FORMAT_SIZED = 4  # an attribute followed by its size in bytes; the others hold their value in place
 PARAMETER = 0x17
 SIZE_SHIFT = 18  # of a parameter's size in bytes, in its attribute's last word
+ADDRESS_BYTES = 4  # the least that a relocation writes
+SYMBOL_BYTES = {32: 16, 64: 24}  # by the file's class
+MOST_NAMES = 1 << 26  # characters of all symbols' names
+MOST_ADDRESS = 1 << 48
+MOST_SHARED = 1 << 20  # bytes of static shared memory, more than any GPU has
+MOST_CONSTANT = 1 << 16  # bytes of a constant bank
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
@@ -87,20 +94,25 @@ class Cubin:
         self.data, self.name = data, name
         if data[:4] != b"\x7fELF":
             raise BadFile(f"{name} is not a cubin", AGAIN)
-        try:
+        with self._reading():
             self.elf = open_elf(data)
             if self.elf["e_machine"] != MACHINE:
                 raise BadFile(f"{name} is code for {self.elf['e_machine']}, not a cubin", AGAIN)
             self._whole()
             self.symbols = tuple(self._symbols())
             self.kernels = tuple(self._kernels())
-        except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
-            raise self._damaged(error) from error
         if not self.kernels:
             raise BadFile(f"{name} has no kernel", "only __global__ functions can be launched")
 
-    def _damaged(self, error: Exception) -> DamagedFile:
-        return DamagedFile(f"{self.name} is damaged: {error or type(error).__name__}", AGAIN)
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn whatever a damaged file makes pyelftools and this class raise into DamagedFile."""
+        try:
+            yield
+        except NcuSwizzleError:
+            raise
+        except Exception as error:
+            raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
 
     def _whole(self) -> None:
         end = max(s["sh_offset"] + s["sh_size"] for s in self.elf.iter_sections() if s["sh_type"] != "SHT_NOBITS")
@@ -114,10 +126,18 @@ class Cubin:
         table = self.elf.get_section_by_name(".symtab")
         if not isinstance(table, SymbolTableSection):
             raise ValueError("it has no symbol table")
+        if table["sh_entsize"] != SYMBOL_BYTES[self.elf.elfclass]:
+            raise ValueError(f"its symbols have {table['sh_entsize']} bytes each")
         return table
 
     def _symbols(self) -> Iterator[Symbol]:
+        characters = 0
         for symbol in self._table().iter_symbols():
+            characters += len(symbol.name)
+            if characters > MOST_NAMES:
+                raise ValueError("its symbols' names overlap")
+            if symbol["st_value"] + symbol["st_size"] > MOST_ADDRESS:
+                raise ValueError(f"{symbol.name} lies at {symbol['st_value']:#x}")
             index = symbol["st_shndx"]
             section = self.elf.get_section(index).name if isinstance(index, int) else ""
             yield Symbol(symbol.name, section, symbol["st_value"], symbol["st_size"])
@@ -126,15 +146,24 @@ class Cubin:
         # Each kernel has its own constant bank, which holds its parameters.
         for symbol in self._table().iter_symbols():
             function = symbol["st_info"]["type"] == "STT_FUNC" and isinstance(symbol["st_shndx"], int)
-            if function and self.section(f".nv.constant0.{symbol.name}") is not None:
+            if function and self.elf.get_section_by_name(f".nv.constant0.{symbol.name}") is not None:
                 yield symbol.name
 
-    def section(self, name: str) -> bytes | None:
-        """Return a section's bytes, zeros for one without file contents; None if there is no such section."""
-        section = self.elf.get_section_by_name(name)
-        if section is None:
-            return None
-        return bytes(section["sh_size"]) if section["sh_type"] == "SHT_NOBITS" else bytes(section.data())
+    def section(self, name: str) -> bytes:
+        """Return a section's bytes in the file; empty without the section, or if it only reserves memory."""
+        with self._reading():
+            section = self.elf.get_section_by_name(name)
+            return b"" if section is None else self._content(section)
+
+    def size(self, name: str) -> int:
+        """Return a section's size in memory; 0 if there is no such section."""
+        with self._reading():
+            section = self.elf.get_section_by_name(name)
+            return 0 if section is None else int(section["sh_size"])
+
+    def _content(self, section: Section) -> bytes:
+        start = section["sh_offset"]
+        return b"" if section["sh_type"] == "SHT_NOBITS" else self.data[start : start + section["sh_size"]]
 
     @cached_property
     def sm(self) -> int:
@@ -145,16 +174,16 @@ class Cubin:
 
     def attributes(self, kernel: str) -> Attributes:
         """Return the properties of the kernel with this symbol; raise DamagedFile."""
-        try:
+        with self._reading():
             return self._attributes(kernel)
-        except (ELFError, ValueError, IndexError, KeyError, struct.error, TypeError, AttributeError) as error:
-            raise self._damaged(error) from error
 
     def _attributes(self, kernel: str) -> Attributes:
-        own = list(_attribute_values(self.section(f".nv.info.{kernel}") or b""))
+        own = list(_attribute_values(self.section(f".nv.info.{kernel}")))
         values = dict(own)
         bank = struct.unpack("<IHH", values[PARAMETER_BANK]) if PARAMETER_BANK in values else (0, 0, 0)
-        shared = len(self.section(f".nv.shared.{kernel}") or b"")
+        shared = self.size(f".nv.shared.{kernel}")
+        if shared > MOST_SHARED:
+            raise ValueError(f"{kernel} has {shared:,} bytes of static shared memory")
         # From sm_90 on, the section, if there is one, includes the driver's share.
         reserved = RESERVED_BYTES if self.sm >= RESERVED_FROM else 0
         within = RESERVED_BYTES if self.sm >= 90 and shared else 0
@@ -173,31 +202,38 @@ class Cubin:
 
     def _registers(self) -> dict[str, int]:
         counts = {}
-        for attribute, value in _attribute_values(self.section(".nv.info") or b""):
+        for attribute, value in _attribute_values(self.section(".nv.info")):
             if attribute == REGISTERS:
                 index, count = struct.unpack("<II", value)
                 counts[self.symbols[index].name] = count
         return counts
 
     def relocations(self, section: str) -> tuple[Relocation, ...]:
-        """Return the relocations that the loader would apply to a section."""
-        relocations: list[Relocation] = []
+        """Return the relocations that the loader would apply to a section; raise DamagedFile."""
+        with self._reading():
+            return tuple(self._relocations(section))
+
+    def _relocations(self, section: str) -> Iterator[Relocation]:
         for prefix in (".rela", ".rel"):
             table: Any = self.elf.get_section_by_name(prefix + section)
             if isinstance(table, RelocationSection):
                 for entry in table.iter_relocations():
                     addend = entry["r_addend"] if entry.is_RELA() else 0
+                    if entry["r_offset"] + ADDRESS_BYTES > self.size(section):
+                        raise ValueError(f"a relocation at {entry['r_offset']:#x} is beyond the end of {section}")
                     name = self.symbols[entry["r_info_sym"]].name
-                    relocations.append(Relocation(entry["r_offset"], name, entry["r_info_type"], addend))
-        return tuple(relocations)
+                    yield Relocation(entry["r_offset"], name, entry["r_info_type"], addend)
 
     def constants(self, kernel: str) -> Mapping[int, bytes]:
-        """Return the constant banks, except bank 0 with the parameters, which a launch fills."""
+        """Return the constant banks, except bank 0 with the parameters, which a launch fills. Raises DamagedFile."""
         banks = {}
-        for section in self.elf.iter_sections():
-            match = re.fullmatch(rf"\.nv\.constant(\d+)(\.{re.escape(kernel)})?", section.name)
-            if match and match[1] != "0":
-                banks[int(match[1])] = bytes(section.data())
+        with self._reading():
+            for section in self.elf.iter_sections():
+                match = re.fullmatch(rf"\.nv\.constant(\d{{1,2}})(\.{re.escape(kernel)})?", section.name)
+                if match and match[1] != "0":
+                    if section["sh_size"] > MOST_CONSTANT:
+                        raise ValueError(f"{section.name} has {section['sh_size']:,} bytes")
+                    banks[int(match[1])] = self._content(section) or bytes(section["sh_size"])
         return banks
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
@@ -23,6 +22,10 @@ from ncu_swizzle.cubin.location import Location
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
 _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
+_MOST_ROWS = 1 << 21
+_MOST_LINES = 1 << 31  # of a file
+_MOST_SHIFT = 63  # bits of a number, before its last byte
+_DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class LineTable:
         index = bisect_right(self.rows, offset, key=lambda row: row.offset) - 1
         stack: list[Location] = []
         row = self.rows[index] if index >= 0 else None
-        while row is not None and len(stack) <= len(self.numbered):  # a damaged table may have cycles
+        while row is not None and len(stack) < _DEEPEST:
             stack.append(row.location)
             number = row.inlined_at
             row = self.numbered[number - 1] if 0 < number <= len(self.numbered) else None
@@ -54,14 +57,15 @@ class LineTable:
 
 
 def line_table(cubin: bytes, function: str) -> LineTable:
-    """Return the line table of the function (mangled name); empty if the cubin has none."""
+    """Return the line table of the function (mangled name); empty if the cubin has none, or a damaged one."""
     try:
         elf = open_elf(cubin)
         section = elf.get_section_by_name(".debug_line")
-        if section is None:
+        if section is None or section.compressed:
             return LineTable()
-        tables = _Program(section.data(), _relocations(elf)).run()
-    except (ELFError, IndexError, ValueError, UnicodeDecodeError):
+        start = section["sh_offset"]
+        tables = _Program(cubin[start : start + section["sh_size"]], _relocations(elf)).run()
+    except Exception:  # pyelftools raises whatever a damaged file causes
         return LineTable()
     return tables.get(function, LineTable())
 
@@ -131,6 +135,8 @@ class _Program:
                 self._standard(opcode)
 
     def _emit(self) -> None:
+        if not 0 <= self.line < _MOST_LINES or len(self.numbered) >= _MOST_ROWS:
+            raise ValueError("a row of the line table is implausible")
         row = TableRow(self.address, (self.files[self.file], self.line), self.context)
         self.numbered.append(row)
         self.table.rows.append(row)
@@ -180,7 +186,7 @@ class _Program:
 
     def _string(self) -> str:
         end = self.data.index(0, self.position)
-        text = self.data[self.position : end].decode()
+        text = self.data[self.position : end].decode(errors="surrogateescape")
         self.position = end + 1
         return text
 
@@ -189,9 +195,11 @@ class _Program:
         while True:
             (byte,) = self._bytes(1)
             value |= (byte & 0x7F) << shift
-            shift += 7
             if byte < 0x80:
                 return value
+            shift += 7
+            if shift > _MOST_SHIFT:
+                raise ValueError("a number in the line table does not end")
 
     def _signed(self) -> int:
         start = self.position

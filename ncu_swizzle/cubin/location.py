@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-Location = tuple[str, int]  # file and line
+from ncu_swizzle.validate import Count
+
+Location = tuple[str, Count]  # file and line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ncu_swizzle.cubin.demangled import SPELLINGS, demangle, qualified, spaceless
+from ncu_swizzle.cubin.demangled import SPELLINGS, demangle_all, qualified, spaceless
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UnknownKernel, UsageError
 
@@ -27,7 +27,7 @@ def find(cubin: Cubin, wanted: str) -> str:
         return only_kernel(cubin)
     if wanted in cubin.kernels:
         return wanted
-    named = {mangled: demangle(mangled) for mangled in cubin.kernels}
+    named = demangle_all(cubin.kernels)
     for spelled in SPELLINGS:
         matching = [
             mangled
@@ -52,7 +52,7 @@ def only_kernel(cubin: Cubin) -> str:
     """Return the mangled name of the only kernel; raise UnknownKernel, with the candidates, if there are several."""
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
-    names = ", ".join(qualified(demangle(kernel)) for kernel in cubin.kernels)
+    names = _listed(demangle_all(cubin.kernels).values())
     raise UnknownKernel(f"{cubin.name} has {len(cubin.kernels)} kernels", f"--kernel with one of {names}")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from ncu_swizzle.texts import in_json
 
 SCHEMA = 1
 
@@ -43,7 +44,7 @@ class Diagnosis:
 
     def to_json(self) -> str:
         content = {"schema": SCHEMA, "able": self.able, "checks": [asdict(check) for check in self.checks]}
-        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        return in_json(content, indent=1)
 
 
 def good(name: str, said: str) -> HealthCheck:

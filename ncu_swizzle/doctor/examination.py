@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.ncu.system import System
 from ncu_swizzle.profiles.engine import NCU, Engine
+from ncu_swizzle.unfinished.folders import scratch
 
 KERNEL = "transpose-plain"  # compiles fast and runs on every GPU that the catalogue supports
 ONE_PASS = "sm__cycles_elapsed.max"  # a hardware counter: it needs the same permission as all others
@@ -27,6 +27,7 @@ Trial = Callable[[Path | None], HealthCheck]
 
 def examine(system: System, ncu: Path | None = None, trial: Trial | None = None) -> Diagnosis:
     """Return the findings of all checks; the trial comes last, and only if nothing else is bad."""
+    system.ask_ahead([hardware.MIG_MODE, hardware.CLOCKS, *tools.questions(system, ncu)])
     checks = list(_checks(system, ncu))
     if trial is not None and Diagnosis(tuple(checks)).able:
         checks.append(trial(ncu))
@@ -62,8 +63,8 @@ def profile_once(ncu: Path | None) -> HealthCheck:
 
 
 def _trial(target: Target, request: Request) -> HealthCheck:
-    with tempfile.TemporaryDirectory() as folder:
-        profile = measured.measure(target, Context(request, Engine(NCU), Path(folder)))
+    with scratch() as folder:
+        profile = measured.measure(target, Context(request, Engine(NCU), folder))
     cycles = profile.number(ONE_PASS)
     if not cycles:
         return bad("trial", f"{target.name} was profiled, but {ONE_PASS} has no value", "ncu --query-metrics")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ncu_swizzle.bounds.quotation import shortened
 from ncu_swizzle.doctor.diagnosis import HealthCheck, bad, doubtful, good
 from ncu_swizzle.ncu.failures import NO_COUNTERS
 from ncu_swizzle.ncu.system import System
 
 OLDEST = (7, 0)  # the lowest compute capability that Nsight Compute still profiles: Volta
 OURS = (8, 0)  # what the catalogue's kernels require
+MIG_MODE = ("nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader")
+CLOCKS = ("nvidia-smi", "--query-gpu=clocks.current.sm,clocks.max.sm,persistence_mode", "--format=csv,noheader")
+SMI_HANGS = "nvidia-smi shows whether it hangs; sudo nvidia-smi -pm 1 keeps the driver initialized"
 
 
 def driver(system: System) -> HealthCheck:
@@ -58,7 +62,9 @@ def counters(system: System) -> HealthCheck:
 
 def mig(system: System) -> HealthCheck:
     """Return whether the GPU is partitioned."""
-    ran = system.run(["nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader"])
+    ran = system.run(MIG_MODE)
+    if ran and ran.silence:
+        return doubtful("MIG", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
     if ran is None or ran.status:
         return good("MIG", "unknown to nvidia-smi; few GPUs support it")
     if "Enabled" in ran.output:
@@ -72,11 +78,12 @@ def mig(system: System) -> HealthCheck:
 
 def clocks(system: System) -> HealthCheck:
     """Return the current clocks: durations depend on them, counts do not."""
-    query = "--query-gpu=clocks.current.sm,clocks.max.sm,persistence_mode"
-    ran = system.run(["nvidia-smi", query, "--format=csv,noheader"])
-    if ran is None or ran.status:
+    ran = system.run(CLOCKS)
+    if ran and ran.silence:
+        return doubtful("clocks", f"unknown: nvidia-smi {ran.silence}", SMI_HANGS)
+    if ran is None or ran.status or not ran.output.strip():
         return doubtful("clocks", "nvidia-smi does not show the GPU's clocks", "nvidia-smi -q -d CLOCK")
-    now, most, persistent = (*ran.output.splitlines()[0].split(", "), "", "")[:3]
+    now, most, persistent = (*shortened(ran.output.splitlines()[0], 80).split(", "), "", "")[:3]
     speed = f"SM at {now} of {most}, not locked by ncu-swizzle (--clock-control none)"
     if persistent == "Disabled":
         return doubtful(

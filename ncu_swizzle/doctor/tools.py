@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import nvcc_release
@@ -12,8 +12,18 @@ from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncu.installed import OLDEST_CHECKED, Installed, Version
 from ncu_swizzle.ncu.system import System
 
+ANOTHER_NCU = "to use another one: ncu-swizzle doctor --ncu PATH"
 # Programs that reserve the counters while they run.
 HOLDERS = ("nv-hostengine", "dcgm-exporter", "ncu", "nsys", "nsys-launcher")
+NVCC_VERSION = ("nvcc", "--version")
+
+
+def questions(system: System, given: Path | None) -> Iterator[Sequence[str]]:
+    """Yield the commands that these checks run."""
+    yield NVCC_VERSION
+    for program in [given] if given else [candidate.path for candidate in installed.candidates(system)]:
+        if system.executable(program):
+            yield [str(program), installed.ASK]
 
 
 def ncu(system: System, given: Path | None) -> Iterator[HealthCheck]:
@@ -33,7 +43,10 @@ def ncu(system: System, given: Path | None) -> Iterator[HealthCheck]:
         return
     used, *others = all_ncu
     program = f"{used.path}, {used.version_text} ({used.origin})"
-    if not used.version:
+    ran = system.run([str(used.path), installed.ASK])  # even if its folder names the version: it may hang
+    if ran and ran.silence:
+        yield bad("ncu", f"{program} {ran.silence}", f"{used.path} --version shows whether it hangs; {ANOTHER_NCU}")
+    elif not used.version:
         yield doubtful("ncu", f"{program}: it does not report its version", f"{used.path} --version shows why")
     elif used.version < OLDEST_CHECKED:
         yield doubtful("ncu", f"{program}: older than any version tested", "use a newer one: --ncu PATH")
@@ -63,7 +76,9 @@ def reader(system: System, version: Version) -> HealthCheck:
 
 def nvcc(system: System) -> HealthCheck:
     """Return whether kernels can be compiled."""
-    ran = system.run(["nvcc", "--version"])
+    ran = system.run(NVCC_VERSION)
+    if ran and ran.silence:
+        return bad("nvcc", f"the CUDA compiler {ran.silence}", "nvcc --version shows whether it hangs; type -a nvcc")
     if ran is None or ran.status:
         cure = "export PATH=/usr/local/cuda/bin:$PATH"
         if not system.exists("/usr/local/cuda/bin/nvcc"):

@@ -1,17 +1,19 @@
-"""The distinct requests of each shared-memory instruction, how often each is made, and its wavefronts."""
+"""Which shared-memory requests an instruction makes: its width, its operation, and a log of what it asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.limits import SEEN_BYTES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.parse import MEMORY, PRED, SassInstruction
+from ncu_swizzle.emulate.requests import AccessCounts, Seen, count_accesses
 from ncu_swizzle.emulate.values import Bits
-from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX
 
@@ -65,17 +67,6 @@ def zero_fill(instruction: SassInstruction) -> bool:
 
 
 @dataclass
-class Seen:
-    """Requests that some warps made together, and how often."""
-
-    addresses: Bits
-    selected: Bools
-    source: Ints | None
-    blocks: Ints
-    count: int = 0
-
-
-@dataclass
 class Unknown:
     """Why something is unknown, and the index of the instruction that caused it."""
 
@@ -85,12 +76,15 @@ class Unknown:
 
 @dataclass
 class Log:
-    """All requests of one run, by instruction index."""
+    """All requests of one run, by instruction index. They are counted when their memory reaches a limit."""
 
     instructions: Sequence[SassInstruction]
     limit: int  # bytes of shared memory per block
+    blocks: int  # that run together
     seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
+    _counted: dict[int, AccessCounts] = field(default_factory=dict)
+    _bytes: int = 0
 
     def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Bits | None = None) -> None:
         """Count one request per warp of the view; raise MemoryFault for an invalid address."""
@@ -107,11 +101,36 @@ class Log:
             lanes = lanes & WINDOW
             self._check(m, self.instructions[number], lanes, selected)
             seen = requests[key] = Seen(lanes, selected.copy(), origin, m.view_blocks())
+            self._bytes += seen.nbytes + sum(map(len, key))
         seen.count += 1
+        if self._bytes > SEEN_BYTES:
+            self.counts()
 
     def miss(self, number: int, reason: str, origin: int | None) -> None:
         """Record that a request is unknown."""
         self.unknown.setdefault(number, Unknown(reason, origin))
+
+    def counts(self) -> Mapping[int, AccessCounts]:
+        """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
+        for number, requests in self.seen.items():
+            counted = self._evaluate(number, list(requests.values()))
+            if counted is not None:
+                earlier = self._counted.get(number)
+                self._counted[number] = earlier.plus(counted) if earlier else counted
+        self.seen.clear()
+        self._bytes = 0
+        return self._counted
+
+    def _evaluate(self, number: int, seen: Sequence[Seen]) -> AccessCounts | None:
+        op = operation_name(self.instructions[number])
+        if op is None:
+            if any(request.selected.any() for request in seen):
+                self.miss(number, "no rule is known for the wavefronts of this instruction", None)
+            return None
+        counted = count_accesses(op, seen, self.blocks)
+        if not counted.known:
+            self.miss(number, "no rule is known for the wavefronts of some of its requests", None)
+        return counted
 
     def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
         width = access_width(instruction)
@@ -142,64 +161,6 @@ def _from_first_line(source: Bits, selected: Bools) -> Ints:
     first = np.where(selected, lanes, 1 << 40).min(axis=1, keepdims=True) & -LINE
     relative: Ints = np.where(selected, lanes - first, 0)
     return relative
-
-
-@dataclass(frozen=True, eq=False)
-class AccessCounts:
-    """One instruction's wavefronts by block, and its distinct requests."""
-
-    op: str
-    wavefronts: Ints  # (B,)
-    ideal: Ints  # (B,)
-    known: bool
-    addresses: Ints  # (N, 32)
-    active: Bools
-    source: Ints | None
-    times: Ints  # (N, B)
-
-
-def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCounts:
-    """Count the wavefronts of all requests of one instruction, by block."""
-    operation = operations.find(op)
-    addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
-    active = np.concatenate([r.selected for r in requests])
-    owner = np.concatenate([r.blocks for r in requests])
-    counts = np.concatenate([np.full(len(r.blocks), r.count, np.int64) for r in requests])
-    sources = [r.source for r in requests if r.source is not None]
-    source = np.concatenate(sources) if sources else None
-    rows, which = _unique(addresses, active, source)
-    times = np.zeros((len(rows), blocks), np.int64)
-    np.add.at(times, (which, owner), counts)
-    addresses, active = addresses[rows], active[rows]
-    source = source[rows] if source is not None else None
-    actual, ideal, known = _count(operation, addresses, active, source)
-    return AccessCounts(op, actual @ times, ideal @ times, bool(known.all()), addresses, active, source, times)
-
-
-def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct request, and for every row the index of its request."""
-    parts = [addresses, active.astype(np.int64), *([source] if source is not None else [])]
-    table = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
-    _, rows, which = np.unique(as_bytes, return_index=True, return_inverse=True)
-    return rows, which.ravel()
-
-
-def _count(
-    operation: operations.Operation, addresses: Ints, active: Bools, source: Ints | None
-) -> tuple[Ints, Ints, Bools]:
-    """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
-    actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
-    known = np.ones(len(addresses), bool)
-    matrix = operation.kind in (LDMATRIX, STMATRIX)
-    given = active[:, : operation.addressed]
-    rows = np.flatnonzero(given.all(axis=1) if matrix else active.any(axis=1))
-    if matrix:
-        known &= given.all(axis=1) | ~active.any(axis=1)
-    if len(rows):
-        counted = wavefronts(operation.name, addresses[rows], active[rows], None if source is None else source[rows])
-        actual[rows], ideal[rows], known[rows] = counted.actual, counted.ideal, counted.known
-    return np.where(known, actual, 0), ideal, known
 
 
 def memory_operands(instruction: SassInstruction) -> list[int]:

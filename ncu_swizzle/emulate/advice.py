@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate.run import AccessRequests, Counts
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.emulate.run import Counts
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
@@ -80,6 +81,7 @@ class _Kind:
     active: Bools
     source: Ints | None
     times: Ints
+    complete: bool
 
     def access(self, tile: Tile, chosen: Ints | slice = slice(None)) -> Access:
         elements = self.addresses[chosen] // tile.element_bytes
@@ -119,7 +121,8 @@ def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
     kept = (
         "all of these accesses conflict-free" if not left else f"{left:,} excessive wavefronts in the blocks that ran"
     )
-    return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}"
+    of_those = "" if all(kind.complete for kind in kinds) else " (judged by the most frequent requests only)"
+    return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}{of_those}"
 
 
 def _left(kind: _Kind, mapping: Tile) -> int:
@@ -139,7 +142,8 @@ def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
             source = np.concatenate([access.source for access in group if access.source is not None])
         active = np.concatenate([access.active for access in group])
         addresses = np.where(active, np.concatenate([access.addresses for access in group]) - start, 0)
-        kinds.append(_Kind(op, addresses, active, source, np.concatenate([access.times for access in group])))
+        times = np.concatenate([access.times for access in group])
+        kinds.append(_Kind(op, addresses, active, source, times, all(access.complete for access in group)))
     return kinds
 
 

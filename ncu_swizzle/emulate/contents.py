@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ncu_swizzle.emulate.dependence import any_way
-from ncu_swizzle.emulate.machine import LocalWord, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Bits, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools
 
@@ -117,7 +117,7 @@ def store_local(
     for number_of_word in np.unique(lanes[selected] >> np.uint32(2)):
         here = selected & (lanes >> np.uint32(2) == number_of_word)
         for k, value in enumerate(values):
-            word = m.local.setdefault(int(number_of_word) + k, LocalWord.nothing(m.warps))
+            word = m.local_word(int(number_of_word) + k)
             word.write(m.view.warps, here, lanes & np.uint32(3), value, min(size, 4))
             word.tag = any_way(word.tag, value.tag, address.tag)
 

@@ -72,7 +72,7 @@ def _lanes_of(m: Machine, operand: Operand, instruction: SassInstruction) -> Boo
     value = operands.integer(operand)(m)
     if not bool((np.asarray(value.known) | ~m.view.mask).all()):
         raise Unsupported(instruction.offset, instruction.text, "has an unknown lane mask")
-    m.pin(value.tag)
+    m.decide(value.tag)
     bits = np.broadcast_to(value.bits, m.view.mask.shape) if value.bits.shape[1] > 1 else value.bits
     first = m.view.mask.argmax(axis=1)
     row = bits[:, :1] if bits.shape[1] == 1 else bits[np.arange(len(bits)), first][:, None]
@@ -89,11 +89,10 @@ def _exit(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> N
 
 @handles("BSSY")
 def _bssy(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    s.tokens += 1
-    barrier = instruction.operands[0].number
-    tokens = s.machine.tokens[barrier]
-    tokens[group.warps] = np.where(group.mask, s.tokens, tokens[group.warps])
-    s.reconvergence[s.tokens] = s.program.flow.targets(pc)[0]
+    token = len(s.reconvergence)
+    s.reconvergence.append(s.program.flow.targets(pc)[0])
+    tokens = s.machine.tokens[instruction.operands[0].number]
+    tokens[group.warps] = np.where(group.mask, token, tokens[group.warps])
     s.add(s.after(pc), group.warps, group.mask)
 
 
@@ -178,7 +177,7 @@ def _jump_to_register(
     register = next(operand for operand in instruction.operands if operand.kind in (REG, UREG))
     plus += sum(operand.number for operand in instruction.operands if operand.kind == INTEGER)
     value = operands.raw(register)(m)
-    m.pin(value.tag)
+    m.decide(value.tag)
     known = np.broadcast_to(np.asarray(value.known), selected.shape)
     if bool((selected & ~known).any()):
         lost = (selected & ~known).any(axis=1)
@@ -232,7 +231,7 @@ def _guard(m: Machine, instruction: SassInstruction) -> Value | None:
 def _uniform(m: Machine, operand: Operand, instruction: SassInstruction) -> int:
     """Return a number that must be the same in all threads."""
     value = operands.integer(operand)(m)
-    m.pin(value.tag)
+    m.decide(value.tag)
     lanes = np.broadcast_to(value.bits, m.view.mask.shape)[m.view.mask]
     if not value.certain or len(np.unique(lanes)) > 1:
         raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")

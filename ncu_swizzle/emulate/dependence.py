@@ -1,52 +1,77 @@
-"""How values depend on the block index, and for which blocks every decision stays the same.
+"""How values depend on the block index.
 
 One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
-comparison, an address), the box of blocks around the one that runs is narrowed to those for which the decision is the
-same. What holds for the block that ran then holds for every block in its box: they are one class.
+comparison, an address), only blocks for which the decision is the same are represented by the one that ran: see
+`boxes`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from ncu_swizzle.smem.banks import Ints
-
 WORD = 1 << 32
+MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than are worth telling apart
+
+Steps = tuple[int, int, int]
+EVERY: Steps = (1, 1, 1)
 
 
 @dataclass(frozen=True)
 class Tag:
-    """How a value changes from block to block.
+    """How a value changes between blocks whose indices differ by multiples of `stride`, in x, y and z.
 
-    `coefficients`: the step per block in x, y and z, the same for all threads, modulo 2^32. If that is None but the
-    dependence is `uniform`: by an amount that is the same for all threads and a multiple of 2^`align`. Otherwise in any
-    way. `dims` has bit 0 for x, 1 for y, 2 for z.
+    `coefficients`: the change per stride, the same for all threads, modulo 2^32; 0 in each dimension whose index the
+    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None but the dependence is `uniform`:
+    by an amount that is the same for all threads and a multiple of 2^`align`. Otherwise in any way. `dims` are the
+    dimensions in which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z.
     """
 
     dims: int
-    coefficients: tuple[int, int, int] | None = None
+    coefficients: Steps | None = None
     uniform: bool = False
     align: int = 0
+    stride: Steps = EVERY
+
+    def lattice(self, bits: int = 32) -> tuple[Steps, int]:
+        """Return the stride at which the value's lower bits do not change, and the dimensions that have none."""
+        if self.coefficients is None:
+            if self.uniform and self.align >= bits:
+                return self.stride, 0
+            return _without(self.stride, self.dims), self.dims
+        factors = [1 << max(0, bits - trailing_zeros(c)) for c in self.coefficients]
+        stride = _steps(step * factor for step, factor in zip(self.stride, factors, strict=True))
+        coarse = _bits(step > MOST_STRIDE for step in stride)
+        return _without(stride, coarse), coarse
 
 
-def affine(coefficients: tuple[int, int, int]) -> Tag | None:
-    """Return the tag of a value with these steps per block; None if they are all 0."""
-    centred = tuple((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
-    dims = sum(1 << axis for axis, c in enumerate(centred) if c)
-    if not dims:
+def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
+    """Return the tag of a value with these changes per stride; None if it is the same for all blocks."""
+    centred = _steps((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
+    dims = _bits(c != 0 for c in centred)
+    if not dims and stride == EVERY:
         return None
-    align = min(trailing_zeros(c) for c in centred if c)
-    return Tag(dims, (centred[0], centred[1], centred[2]), True, align)
+    return Tag(dims, centred, True, min(map(trailing_zeros, centred)), stride)
 
 
 def any_way(*tags: Tag | None) -> Tag | None:
     """Return the tag of an arbitrary function of values with these tags."""
-    dims = 0
-    for tag in tags:
-        dims |= tag.dims if tag else 0
-    return Tag(dims) if dims else None
+    return function_of(*((tag, 32) for tag in tags if tag))
+
+
+def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Tag | None:
+    """Return the tag of an arbitrary function of the lower bits, so many, of values with these tags.
+
+    `uniform` if all threads of a warp have the same values.
+    """
+    lattices = [tag.lattice(bits) for tag, bits in arguments if tag]
+    stride = _least_common(stride for stride, _ in lattices)
+    dims = _bits(step > MOST_STRIDE for step in stride)
+    for _, more in lattices:
+        dims |= more
+    stride = _without(stride, dims)
+    return Tag(dims, None, uniform, 0, stride) if dims else affine((0, 0, 0), stride)
 
 
 def total(*tags: Tag | None) -> Tag | None:
@@ -54,15 +79,24 @@ def total(*tags: Tag | None) -> Tag | None:
     present = [tag for tag in tags if tag]
     if len(present) <= 1:
         return present[0] if present else None
-    if all(tag.coefficients for tag in present):
-        parts = [tag.coefficients for tag in present if tag.coefficients]
-        return affine((sum(c[0] for c in parts), sum(c[1] for c in parts), sum(c[2] for c in parts)))
-    if all(tag.uniform for tag in present):
-        dims = 0
-        for tag in present:
-            dims |= tag.dims
-        return Tag(dims, None, True, min(tag.align for tag in present))
-    return any_way(*present)
+    stride = _least_common(tag.stride for tag in present)
+    if max(stride) > MOST_STRIDE or not all(tag.uniform for tag in present):
+        return any_way(*present)
+    coarser = [_at_stride(tag, stride) for tag in present]
+    if all(coarser):
+        x, y, z = (sum(steps) for steps in zip(*filter(None, coarser), strict=True))
+        return affine((x, y, z), stride)
+    dims = 0
+    for tag in present:
+        dims |= tag.dims
+    return Tag(dims, None, True, min(tag.align for tag in present), stride)
+
+
+def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
+    """Return a tag's coefficients for a multiple of its stride."""
+    if tag.coefficients is None:
+        return None
+    return _steps(c * (to // step) for c, step, to in zip(tag.coefficients, tag.stride, stride, strict=True))
 
 
 def scaled(tag: Tag | None, factor: int) -> Tag | None:
@@ -70,78 +104,48 @@ def scaled(tag: Tag | None, factor: int) -> Tag | None:
     if tag is None or factor % WORD == 0:
         return None
     if tag.coefficients:
-        x, y, z = tag.coefficients
-        return affine((x * factor, y * factor, z * factor))
+        return affine(_steps(c * factor for c in tag.coefficients), tag.stride)
     if tag.uniform:
         align = tag.align + trailing_zeros(factor)
-        return Tag(tag.dims, None, True, align) if align < 32 else None
+        return Tag(tag.dims, None, True, align, tag.stride) if align < 32 else affine((0, 0, 0), tag.stride)
     return tag
 
 
-def shifted_right(tag: Tag | None, bits: int) -> Tag | None:
-    """Return the tag of a right shift whose value stays in range for all blocks; see `Boxes.keep_within`."""
-    if tag is None or tag.coefficients is None:
-        return any_way(tag)
-    if tag.align < bits:
-        return any_way(tag)
-    x, y, z = tag.coefficients
-    return affine((x >> bits, y >> bits, z >> bits))
+def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
+    """Return the tag for a stride at which the value changes by multiples of 2^bits; None if it exceeds `most`."""
+    if tag is None or not tag.uniform or tag.align >= bits:
+        return tag if tag and tag.uniform else None
+    if tag.coefficients is None:
+        return None
+    stride, lost = tag.lattice(bits)
+    if lost or max(stride) > most:
+        return None
+    return affine(_at_stride(tag, stride) or (0, 0, 0), stride)
+
+
+def shifted_right(tag: Tag, bits: int) -> Tag | None:
+    """Return the tag of a right shift of an `aligned` value that stays in range for all blocks."""
+    assert tag.coefficients is not None
+    return affine(_steps(c >> bits for c in tag.coefficients), tag.stride)
 
 
 def trailing_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1 if value else 32
 
 
-class Boxes:
-    """One box of blocks around each of the B blocks that run: ``low`` <= index <= ``high``, arrays of shape (B, 3)."""
+def _steps(values: Iterable[int]) -> Steps:
+    x, y, z = values
+    return x, y, z
 
-    def __init__(self, blocks: Ints, grid: tuple[int, int, int]) -> None:
-        self.blocks = blocks
-        self.low = np.zeros_like(blocks)
-        self.high = np.broadcast_to(np.array(grid, np.int64) - 1, blocks.shape).copy()
-        self.pinned = 0  # bit per dimension in which some box was narrowed to a single index
 
-    def pin(self, which: Ints, dims: int) -> None:
-        """Narrow the boxes of these blocks to the block's own index in some dimensions."""
-        self.pinned |= dims
-        for axis in range(3):
-            if dims >> axis & 1:
-                self.low[which, axis] = self.blocks[which, axis]
-                self.high[which, axis] = self.blocks[which, axis]
+def _bits(conditions: Iterable[bool]) -> int:
+    return sum(1 << axis for axis, condition in enumerate(conditions) if condition)
 
-    def keep_within(self, tag: Tag, which: Ints, down: Ints, up: Ints) -> None:
-        """Narrow to the blocks in which a value with this tag falls by at most `down` and grows by at most `up`."""
-        assert tag.coefficients is not None
-        axes = [axis for axis in range(3) if tag.coefficients[axis]]
-        extent = {axis: abs(tag.coefficients[axis]) * int(self.high[:, axis].max() + 1) for axis in axes}
-        for axis in sorted(axes, key=lambda a: -extent[a]):
-            others = [other for other in axes if other != axis]
-            self._narrow(tag.coefficients, axis, others, which, down, up)
 
-    def _narrow(
-        self, coefficients: tuple[int, int, int], axis: int, others: list[int], which: Ints, down: Ints, up: Ints
-    ) -> None:
-        least, most = self._reach(coefficients, others, which)
-        room_down, room_up = down + least, up - most  # what the other dimensions leave in the worst case
-        coefficient = coefficients[axis]
-        if coefficient < 0:
-            room_down, room_up, coefficient = room_up, room_down, -coefficient
-        here = self.blocks[which, axis]
-        possible = (room_down >= 0) & (room_up >= 0)
-        low = np.where(possible, here - np.maximum(room_down, 0) // coefficient, here)
-        high = np.where(possible, here + np.maximum(room_up, 0) // coefficient, here)
-        if ((low == here) & (high == here) & (self.high[which, axis] > self.low[which, axis])).any():
-            self.pinned |= 1 << axis
-        self.low[which, axis] = np.maximum(self.low[which, axis], low)
-        self.high[which, axis] = np.minimum(self.high[which, axis], high)
+def _without(stride: Steps, dims: int) -> Steps:
+    """Return the stride with 1 in these dimensions."""
+    return _steps(1 if dims >> axis & 1 else step for axis, step in enumerate(stride))
 
-    def _reach(self, coefficients: tuple[int, int, int], axes: list[int], which: Ints) -> tuple[Ints, Ints]:
-        """Return how far the value falls (a negative number) and grows at most over these dimensions."""
-        least = np.zeros(len(which), np.int64)
-        most = np.zeros(len(which), np.int64)
-        for axis in axes:
-            down = coefficients[axis] * (self.low[which, axis] - self.blocks[which, axis])
-            up = coefficients[axis] * (self.high[which, axis] - self.blocks[which, axis])
-            least += np.minimum(down, up)
-            most += np.maximum(down, up)
-        return least, most
+
+def _least_common(strides: Iterable[Steps]) -> Steps:
+    return _steps(math.lcm(*steps) for steps in zip(EVERY, *strides, strict=True))

@@ -3,9 +3,11 @@
     ProgramFailed
     ├── Unsupported     an instruction whose result is needed but that is not emulated
     ├── MemoryFault     an invalid address
-    └── Stuck           a deadlock, as far as the emulator can tell
+    ├── Stuck           a deadlock, as far as the emulator can tell
+    └── TooLarge        more local memory, or more kinds of blocks, than the limit
     TimeLimit
-    └── Endless         more instructions than the limit
+    ├── Endless         the threads run longer than the limit
+    └── ManyKinds       so many blocks differ that the grid is not covered within the limit
 
 ``offset`` is the instruction's offset in bytes from the function's start, from which a caller finds the source line.
 """
@@ -13,6 +15,8 @@
 from __future__ import annotations
 
 from ncu_swizzle.errors import ProgramFailed, TimeLimit
+
+HINT = "raise the limit with --timeout SECONDS, or choose a smaller --problem or --grid"
 
 
 class Unsupported(ProgramFailed):
@@ -45,12 +49,32 @@ class Stuck(ProgramFailed):
         self.offset = offset
 
 
-class Endless(TimeLimit):
-    """The step limit, with the instruction that was reached."""
+class TooLarge(ProgramFailed):
+    """A limit on what the emulator keeps in memory, with the instruction that exceeded it, if one did."""
 
-    def __init__(self, offset: int, sass: str, limit: int) -> None:
+    def __init__(self, what: str, offset: int = -1) -> None:
+        super().__init__(what, "--engine ncu measures the kernel on a GPU; a smaller --problem or --grid takes less")
+        self.offset = offset
+
+
+class Endless(TimeLimit):
+    """The time limit, with the instruction that was reached."""
+
+    def __init__(self, offset: int, sass: str, timeout_s: float) -> None:
         super().__init__(
-            f"still running after {limit} steps, at {sass!r} ({offset:#x}): an endless loop, or a large problem",
-            "a smaller problem, or a larger limit",
+            f"still running after {timeout_s:g} s, at {sass!r} ({offset:#x}): an endless loop, or a large problem", HINT
         )
         self.offset = offset
+
+
+class ManyKinds(TimeLimit):
+    """The time limit, with how much of the grid was covered."""
+
+    offset = -1
+
+    def __init__(self, covered: int, blocks: int, timeout_s: float) -> None:
+        super().__init__(
+            f"after {timeout_s:g} s, {covered:,} of the grid's {blocks:,} blocks are covered: their accesses or "
+            f"branches differ from block to block",
+            HINT,
+        )

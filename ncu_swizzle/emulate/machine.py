@@ -6,14 +6,19 @@ and their active lanes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Boxes, Tag, any_way
+from ncu_swizzle.emulate.boxes import Boxes
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.faults import TooLarge
+from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
 from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -106,6 +111,20 @@ class Machine:
         self.approximated = False  # whether an approximate instruction ran, see operations.floating
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
+
+    def local_word(self, number: int) -> LocalWord:
+        """Return a word of local memory to write to. Raises TooLarge."""
+        word = self.local.get(number)
+        if word is None:
+            word = self.local[number] = LocalWord.nothing(self.warps)
+            if self.local_bytes > LOCAL_BYTES:
+                raise TooLarge(f"the threads that run together use more than {LOCAL_BYTES >> 20} MiB of local memory")
+        return word
+
+    @property
+    def local_bytes(self) -> int:
+        """The bytes that the tracked words of local memory take here."""
+        return len(self.local) * self.warps * 32 * 5  # 4 of bits, 1 of which are known
 
     def keep_contents(self) -> None:
         """Track the contents of shared memory, unknown at first."""
@@ -230,22 +249,30 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------ dependence on the block
 
+    @cached_property
+    def coarsest(self) -> int:
+        """The coarsest stride of blocks worth following: more kinds of blocks would be left than blocks of a kind."""
+        return min(MOST_STRIDE, math.isqrt(max(self.grid)))
+
+    def follows(self, *values: Value) -> bool:
+        """Say whether all values change by fixed steps between blocks that are near enough to be worth it."""
+        tags = [value.tag for value in values if value.tag is not None]
+        return all(tag.coefficients is not None and max(tag.stride) <= self.coarsest for tag in tags)
+
     def view_blocks(self) -> Ints:
         """Return the block of each of the view's warps."""
         blocks: Ints = self.block_of[self.view.warps]
         return blocks
 
-    def pin(self, tag: Tag | None) -> None:
-        """Record a decision by a value that depends on the block."""
+    def decide(self, tag: Tag | None, bits: int = 32) -> None:
+        """Record a decision by the lower bits of a value that depends on the block."""
         if tag is not None:
-            self.boxes.pin(np.unique(self.view_blocks()), tag.dims)
+            self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
 
     def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, lanes: Bools) -> None:
         """Keep only blocks for which each value, (G, 32) int64, stays in its bounds in the given lanes."""
         if tag is None:
             return
-        if tag.coefficients is None:
-            return  # results computed from it keep the tag
         shape = lanes.shape
         far = np.int64(1) << 40
         down = np.where(lanes, np.broadcast_to(values - least, shape), far).min(axis=1)
@@ -262,5 +289,5 @@ class Machine:
     def certain_mask(self, guard: Value | None) -> tuple[Bools, Bools]:
         """Return the lanes that the guard selects and those for which that is unknown; this decides the tag."""
         if guard is not None:
-            self.pin(guard.tag)
+            self.decide(guard.tag)
         return self.selection(guard)

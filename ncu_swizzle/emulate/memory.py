@@ -20,13 +20,14 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
-from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.dependence import any_way, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.smem.operations import LINE
 
 Reader = Callable[[Machine], Value]
 
@@ -142,7 +143,7 @@ class _Shared(_Access):
         _decide_address(m, origin)
         if self.zero_fill:
             reads = self.fill(m)
-            m.pin(reads.tag)
+            m.decide(reads.tag)
             if reads.known is not True or bool((selected & ~reads.bits).any()):
                 m.log.miss(self.index, "the cost of lanes that write zeros instead of reading", m.now)
                 return False
@@ -193,13 +194,8 @@ class _Shared(_Access):
 
 
 def _decide_address(m: Machine, address: Value) -> None:
-    """Pin the block dimensions that shift a request by anything but a multiple of 128 bytes."""
-    tag = address.tag
-    if tag is not None and not (tag.uniform and tag.align >= 7):
-        dims = tag.dims
-        if tag.coefficients:
-            dims = sum(1 << axis for axis, c in enumerate(tag.coefficients) if c % 128)
-        m.boxes.pin(np.unique(m.view_blocks()), dims)
+    """Keep only blocks whose requests are shifted by multiples of 128 bytes, which changes no wavefront."""
+    m.decide(address.tag, bits=trailing_zeros(LINE))
 
 
 def _extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:

@@ -16,7 +16,7 @@ ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
 TRUE = 7  # PT and UPT
 
-_REGISTER = re.compile(r"(UR|UP|R|P|B)(\d+|Z|T)")
+_REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
 _HEX = re.compile(r"-?0x[0-9a-f]+")

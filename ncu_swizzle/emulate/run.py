@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import AccessCounts, Unknown
-from ncu_swizzle.emulate.blocks import Setting, Totals, cover
+from ncu_swizzle.emulate.accesses import Unknown
+from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.machine import STACK_TOP
 from ncu_swizzle.emulate.program import PreparedCode, prepare
+from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import Bools
 from ncu_swizzle.smem.operations import LINE
-
-LIMIT = 20_000_000  # instructions, summed over the groups of warps that execute together
 
 STACK_AT = 0x28  # in constant bank 0
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
 
 Dim3 = tuple[int, int, int]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,7 @@ class Launch:
     memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays with known values
     cluster: Dim3 = (1, 1, 1)
     constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
-
-
-@dataclass(frozen=True, eq=False)
-class AccessRequests:
-    """The distinct requests of one instruction, and how often each is made."""
-
-    op: str  # of smem.operations
-    addresses: Ints  # (N, 32) byte addresses in shared memory
-    active: Bools  # (N, 32)
-    times: Ints  # (N,)
-    source: Ints | None = None  # (N, 32) global addresses that cp.async reads
+    notes: tuple[str, ...] = ()  # what is not known of it
 
 
 @dataclass(frozen=True)
@@ -91,15 +80,16 @@ def emulate(
     launch: Launch,
     *,
     exhaustive: bool = False,
-    limit: int = LIMIT,
+    timeout_s: float = TIMEOUT_S,
     on_progress: Progress | None = None,
 ) -> Counts:
     """Return the counts of one launch.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks. `on_progress` is
-    called with the blocks accounted for and the total. Raises Unsupported, MemoryFault, Stuck or Endless (see
-    `faults`), and UsageError if code and launch do not match.
+    called with the blocks accounted for and the total. Raises one of `faults`, and UsageError if code and launch do
+    not match.
     """
+    clock = Clock(timeout_s)
     _check_launch(code, launch)
     program = prepare(code, arrays=bool(launch.memory))
     constants, known = _constants(code, launch)
@@ -112,7 +102,7 @@ def emulate(
         known_constants=known,
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
-        limit=limit,
+        clock=clock,
     )
     totals = cover(setting, exhaustive, on_progress)
     return Counts(
@@ -121,8 +111,8 @@ def emulate(
         blocks_run=totals.run,
         classes=totals.classes,
         checked=totals.checked,
-        notes=tuple(_notes(program, totals)),
-        requests={program.instructions[n].offset: _requests(results) for n, results in totals.requests.items()},
+        notes=(*launch.notes, *_notes(program, totals)),
+        requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
     )
 
 
@@ -188,15 +178,3 @@ def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"
         yield f"{instruction.mnemonic} is not emulated; its result is unknown: {where}"
-
-
-def _requests(results: list[AccessCounts]) -> AccessRequests:
-    """Return the requests of all batches."""
-    source = [result.source for result in results if result.source is not None]
-    return AccessRequests(
-        op=results[0].op,
-        addresses=np.concatenate([result.addresses for result in results]),
-        active=np.concatenate([result.active for result in results]),
-        times=np.concatenate([result.times.sum(axis=1) for result in results]),
-        source=np.concatenate(source) if source else None,
-    )

@@ -19,6 +19,7 @@ from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARE
 from ncu_swizzle.emulate.faults import Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
+from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine, View
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.program import PreparedCode
@@ -34,14 +35,12 @@ class Schedule:
 
     program: PreparedCode
     machine: Machine
-    limit: int
+    clock: Clock
     handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
     ready: list[Group] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     unknown: dict[int, Unknown] = field(default_factory=dict)
-    steps: int = 0
-    tokens: int = 0
-    reconvergence: dict[int, int] = field(default_factory=dict)  # by token: where its threads reconverge
+    reconvergence: list[int] = field(default_factory=lambda: [EXIT])  # by token: where its threads reconverge
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
     collective: dict[int, int] = field(default_factory=dict)
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
@@ -65,7 +64,7 @@ class Schedule:
             per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
             issued[group.pc] += per_block
             issued[last + 1] -= per_block
-            self._count_steps(last, group.pc)
+            self._watch_clock(last)
             self.enter(group)
             for pc, step in program.runs[group.pc]:
                 m.now = pc
@@ -85,11 +84,10 @@ class Schedule:
             return
         self.ready.append(Group(pc, warps, mask))
 
-    def _count_steps(self, last: int, first: int) -> None:
-        self.steps += last - first + 1
-        if self.steps > self.limit:
+    def _watch_clock(self, last: int) -> None:
+        if self.clock.expired:
             instruction = self.program.instructions[last]
-            raise Endless(instruction.offset, instruction.text, self.limit)
+            raise Endless(instruction.offset, instruction.text, self.clock.timeout_s)
 
     def enter(self, group: Group) -> None:
         m = self.machine
@@ -242,9 +240,13 @@ class Schedule:
         if complete.any():
             done, lanes = warps[complete], there[complete]
             self._cleared(barrier, done, lanes)
-            onward = np.array([self.reconvergence.get(int(token), self.after(pc)) for token in mine[complete, 0]])
+            onward = np.array([self._target(int(token), self.after(pc)) for token in mine[complete, 0]])
             for target in np.unique(onward):
                 self.add(int(target), done[onward == target], lanes[onward == target])
+
+    def _target(self, token: int, otherwise: int) -> int:
+        """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
+        return self.reconvergence[token] if 0 < token < len(self.reconvergence) else otherwise
 
     def _cleared(self, barrier: int, warps: Ints, lanes: Bools) -> None:
         self.arrived[barrier][warps] &= ~lanes
@@ -265,7 +267,7 @@ class Schedule:
                     if not ((tokens == token) & m.live[warp] & ~there).any():
                         after = self.after(int(self.waits_at[warp][there][0]))
                         self._cleared(int(barrier), np.array([warp]), there[None])
-                        self.add(self.reconvergence.get(int(token), after), np.array([warp]), there[None])
+                        self.add(self._target(int(token), after), np.array([warp]), there[None])
         self._recheck_warps()
 
     def _recheck_warps(self) -> None:

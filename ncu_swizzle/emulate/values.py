@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Tag, function_of
 
 Bits = NDArray[Any]  # uint32 for numbers, bool for predicates; (warps, 32), either can be 1 if uniform
 Known = bool | NDArray[np.bool_]
@@ -80,12 +80,10 @@ def computed(bits: Bits, *sources: Value) -> Value:
 
 def dependent(*sources: Value) -> Tag | None:
     """Return the tag of any function of the sources: a result of uniform values is uniform."""
-    dims = 0
-    for source in sources:
-        dims |= source.tag.dims if source.tag else 0
-    if not dims:
+    if not any(source.tag for source in sources):
         return None
-    return Tag(dims, None, all(source.bits.shape[-1] == 1 for source in sources), 0)
+    uniform = all(source.bits.shape[-1] == 1 for source in sources)
+    return function_of(*((source.tag, 32) for source in sources), uniform=uniform)
 
 
 def signed(bits: Bits) -> Bits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
@@ -22,7 +21,7 @@ def compute(target: Target, context: Context) -> Profile:
     beside, request = context.engine.beside, context.request
     if beside and target.kernel.library:
         return recall(target, context.folder)
-    settings = emulation.EmulationSettings(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+    settings = emulation.EmulationSettings.of(request)
     try:
         emulated = emulation.emulate_target(target, settings, context.percent_of(target.name))
     except NcuSwizzleError as error:

@@ -6,10 +6,11 @@ are known if the family defines them (index arrays, lengths); random inputs are 
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ncu_swizzle.cubin import parameters
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.limits import ARRAY_BYTES
 from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
@@ -78,7 +80,7 @@ def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
         for symbol in cubin.symbols:
             if symbol.section == section and symbol.name:
                 variables[symbol.name] = (start + symbol.offset, symbol.size)
-        start += APART + len(cubin.section(section) or b"")
+        start += APART + cubin.size(section)
     return variables
 
 
@@ -100,9 +102,9 @@ def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
 
 def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
     if kind in ABSOLUTE_64:
-        data[offset : offset + 8] = struct.pack("<Q", address)
+        data[offset : offset + 8] = struct.pack("<Q", address % (1 << 64))
     elif kind in LOW_32 or kind in HIGH_32:
-        word = address >> 32 if kind in HIGH_32 else address & 0xFFFFFFFF
+        word = (address >> 32 if kind in HIGH_32 else address) & 0xFFFFFFFF
         data[offset : offset + 4] = struct.pack("<I", word)
     else:
         raise DamagedFile(f"unknown relocation type {kind}", "compile the kernel with nvcc 12 or 13")
@@ -121,11 +123,26 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     """Return the launch of a target."""
     family, kernel, problem = target.family, target.kernel, target.problem
     grid, block = family.geometry(problem)
-    values = [_value(argument, problem) for argument in family.arguments]
+    too_large = _too_large(family.arguments, problem)
+    values = [_value(argument, problem, argument in too_large) for argument in family.arguments]
     if not family.shipped:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
         argument_check.refuse_mismatch(cubin, symbol, family.arguments, sizes)
-    return launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
+    launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
+    return replace(launched, notes=tuple(_unknown_contents(argument, problem) for argument in too_large))
+
+
+def _too_large(arguments: Sequence[Argument], problem: Problem) -> list[Argument]:
+    """Return the buffers whose contents do not fit into what the emulator keeps; smaller ones come first."""
+    filled = [argument for argument in arguments if argument.shape and fills.reproducible(argument)]
+    filled.sort(key=lambda argument: fills.size(argument, problem))
+    totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
+    return [argument for argument, total in zip(filled, totals, strict=True) if total > ARRAY_BYTES]
+
+
+def _unknown_contents(argument: Argument, problem: Problem) -> str:
+    size = fills.size(argument, problem)
+    return f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {ARRAY_BYTES >> 20} MiB kept"
 
 
 def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
@@ -155,15 +172,15 @@ def launch(
     )
 
 
-def _value(argument: Argument, problem: Problem) -> ArgumentValue:
+def _value(argument: Argument, problem: Problem, too_large: bool) -> ArgumentValue:
     if argument.tensor_map:
         return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    # NumPy needs another package for bfloat16, but not for its size.
-    itemsize = 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
-    content = np.ascontiguousarray(fills.array(argument, problem)).tobytes() if fills.reproducible(argument) else None
-    return ArgumentValue(size=math.prod(fills.shape(argument, problem)) * itemsize, content=content)
+    content = None
+    if fills.reproducible(argument) and not too_large:
+        content = np.ascontiguousarray(fills.array(argument, problem)).tobytes()
+    return ArgumentValue(size=fills.size(argument, problem), content=content)
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:

@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.build import compiled, headers
-from ncu_swizzle.build.commit import commit_of
+from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
-from ncu_swizzle.emulate import faults
 from ncu_swizzle.emulate.run import Counts, Launch, emulate
 from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
 from ncu_swizzle.profiles.model import KernelId, Profile
 
@@ -33,10 +33,15 @@ OnProgress = Callable[[float], None]  # percent
 
 @dataclass(frozen=True)
 class EmulationSettings:
-    """How to compile and emulate kernels."""
+    """How to compile and emulate kernels; the time limit holds for each tool, and for each launch."""
 
     toolchain: Toolchain = field(default_factory=Toolchain)
     exhaustive: bool = False  # run every block, not just one of each distinct class
+
+    @classmethod
+    def of(cls, request: Request) -> EmulationSettings:
+        """Return the settings of a request."""
+        return cls(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,14 @@ def emulate_target(
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.compiled:
         return emulate_cubin(target, _binary(target.source, settings.toolchain), "", settings, on_progress)
-    code = compiled.cubin(target.family, target.kernel, ARCH, settings.toolchain)
-    return emulate_cubin(target, code, settings.toolchain.version(), settings, on_progress)
+    built = (target.family, target.kernel, ARCH, settings.toolchain)
+    check, version = compiled.has_kernel(target.family, target.kernel), settings.toolchain.version()
+    try:
+        return emulate_cubin(target, compiled.cubin(*built, check), version, settings, on_progress)
+    except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
+        if not compiled.forget(*built):
+            raise
+    return emulate_cubin(target, compiled.cubin(*built), version, settings, on_progress)
 
 
 def emulate_cubin(
@@ -83,7 +94,7 @@ def emulate_cubin(
     counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = profile_of_counts(named, target.problem, binary, launch, counts, compiler)
-    return Emulated(replace(profile, commit=commit_of(family.folder)), counts, binary)
+    return Emulated(replace(profile, commit=commit_of_family(family)), counts, binary)
 
 
 def profile_binary(
@@ -131,8 +142,14 @@ def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progres
         on_progress(100 * done / max(blocks, 1))
 
     try:
-        return emulate(code, launch, exhaustive=settings.exhaustive, on_progress=progress)
-    except (faults.Unsupported, faults.MemoryFault, faults.Stuck, faults.Endless) as error:
+        return emulate(
+            code,
+            launch,
+            exhaustive=settings.exhaustive,
+            timeout_s=settings.toolchain.timeout_s,
+            on_progress=progress,
+        )
+    except ProgramFailed as error:
         raise _located(error, binary) from error
 
 

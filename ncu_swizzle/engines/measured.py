@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child, errors, paths
+from ncu_swizzle.bounds import quotation
 from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
@@ -63,7 +64,7 @@ def time_together(
         raise error
     if outcome.status:
         raise ProgramFailed(
-            f"the program exited with status {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            f"the program exited with status {outcome.status}; its last lines:\n{quotation.last_lines(outcome.log)}",
             "run it under compute-sanitizer",
         )
     content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
@@ -75,10 +76,7 @@ def launch_command(
 ) -> list[str]:
     """Return the command line of the child process that launches the kernels."""
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
-    if family.standalone:
-        own = ["--description", _description(family)]
-    else:
-        own = [] if family.shipped else ["--catalog", str(family.folder.parent)]
+    own = [] if family.shipped else ["--description", _description(family)]
     names = [kernel.name for kernel in kernels]
     return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
 
@@ -88,8 +86,8 @@ def _description(family: Family) -> str:
 
 
 def _describe(family: Family, folder: Path) -> None:
-    """Write a family that is in no catalogue to the folder that the child runs in."""
-    if family.standalone:
+    """Write a user's family, as it was read and checked here, to the folder that the child runs in."""
+    if not family.shipped:
         family_json.write(family, folder / _description(family))
 
 

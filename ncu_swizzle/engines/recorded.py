@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from ncu_swizzle import paths
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.files import read_bytes, write_atomically
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.texts import in_words
@@ -30,7 +30,7 @@ def recall(target: Target, folder: Path) -> Profile:
             "leave out --problem, or measure on a machine with a GPU and ncu",
         )
     for file in (report, launch_facts.facts_path(report)):
-        shutil.copy(file, folder)
+        write_atomically(folder / file.name, read_bytes(file))
     return profile
 
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ncu_swizzle import digest, paths
+from ncu_swizzle import digest, paths, validate
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.files import read_bytes, write_json
+from ncu_swizzle.files import brief, read_bytes, write_json
 from ncu_swizzle.profiles.counts import Ratios
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import MachineInfo, Profile
-from ncu_swizzle.texts import in_words
+from ncu_swizzle.texts import in_json, in_words
+from ncu_swizzle.validate import Amount, Count
 
 SCHEMA = 1
 AGAIN = "rewrite it: ncu-swizzle baseline save PROFILE…"
@@ -33,9 +34,9 @@ SINGLE_SPREAD = 2.0  # percent; the assumed noise of a duration that was measure
 class SavedCounts(Ratios):
     """Counts of one access kind; None if ncu reported none."""
 
-    executed: int | None
-    wavefronts: int | None
-    ideal: int | None
+    executed: Count | None
+    wavefronts: Count | None
+    ideal: Count | None
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class Entry:
     engine: str
     when: str
     machine: MachineInfo
-    problem: Mapping[str, int]
+    problem: Mapping[str, Count]
     grid: str  # 64x16x4
     block: str
     accesses: Mapping[str, SavedCounts]
-    durations_ns: tuple[float, ...]  # without the unknown ones
+    durations_ns: tuple[Amount, ...]  # without the unknown ones
 
     @property
     def names(self) -> tuple[str, str]:
@@ -162,7 +163,7 @@ class Baseline:
 
     def to_json(self) -> str:
         """Return the file's content on one line."""
-        return json.dumps(self._content())
+        return in_json(self._content()).rstrip()
 
     def _content(self) -> dict[str, Any]:
         return {"schema": SCHEMA, "kernels": [_to_data(entry) for entry in self.entries]}
@@ -190,15 +191,15 @@ def load(file: Path) -> Baseline:
     try:
         content = json.loads(read_bytes(file).decode())
     except (ValueError, RecursionError, MemoryError) as error:
-        raise DamagedFile(f"{file} is damaged: {error}", RESTORE) from error
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", RESTORE) from error
     if not isinstance(content, dict) or "kernels" not in content or "schema" not in content:
         raise BadFile(f"{file} is not a baseline", AGAIN)
     if content["schema"] != SCHEMA:
         raise BadFile(f"{file} has schema {content['schema']}; this ncu-swizzle reads schema {SCHEMA}", AGAIN)
     try:
         return Baseline(tuple(_from_data(entry, file) for entry in content["kernels"]), file)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"{file} is damaged: {error!r}", RESTORE) from error
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", RESTORE) from error
 
 
 def _to_data(entry: Entry) -> dict[str, Any]:
@@ -216,4 +217,7 @@ def _from_data(data: dict[str, Any], file: Path) -> Entry:
         )
     accesses = {access: SavedCounts(**counts) for access, counts in content["accesses"].items()}
     machine, durations = MachineInfo(**content["machine"]), tuple(content["durations_ns"])
-    return Entry(**{**content, "machine": machine, "accesses": accesses, "durations_ns": durations})
+    entry = Entry(**{**content, "machine": machine, "accesses": accesses, "durations_ns": durations})
+    if mismatch := validate.mismatch(entry):
+        raise ValueError(mismatch)
+    return entry

@@ -36,6 +36,7 @@ class CheckOptions:
     allow_recorded: bool | None = None
     only: str = ""
     catalog: tuple[Path, ...] = ()
+    trust: bool = False
 
 
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
@@ -43,7 +44,7 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     rules = _policy(options, Path.cwd())
     policy.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    catalog = user_kernels.everything(options.catalog, options.config)
+    catalog = user_kernels.everything(options.catalog, options.config, trust=options.trust)
     profiles, reason = gather(options.profiles, request, on_progress, catalog)
     verdict = judge(profiles, rules, saved, reason)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
@@ -57,7 +58,7 @@ def _in_checkout(check: Check, root: Path) -> Check:
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:
     """Return the settings and the command line combined; the command line comes last and so overrides them."""
-    settings = _settings(options.config, folder)
+    settings = _settings(options.config, folder, options.trust)
     typed = [
         policy.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
@@ -66,10 +67,10 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
     return Policy((*settings.rules, *typed), _baseline(options.baseline, settings), allow, only)
 
 
-def _settings(file: str, folder: Path) -> GateSettings:
+def _settings(file: str, folder: Path, trust: bool) -> GateSettings:
     if file == NONE:
         return GateSettings()
-    return config.read(Path(file)) if file else config.find(folder)
+    return config.read(Path(file), trust) if file else config.find(folder, trust)
 
 
 def _baseline(file: str, settings: GateSettings) -> Path | None:

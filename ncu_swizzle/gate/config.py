@@ -26,22 +26,22 @@ class GateSettings:
     file: Path | None = None
 
 
-def find(start: Path) -> GateSettings:
+def find(start: Path, trust: bool = False) -> GateSettings:
     """Read the nearest settings file, in `start` or a folder above it; return empty settings if there is none."""
-    nearest = project.find(start)
+    nearest = project.find(start, trust)
     return _settings(nearest) if nearest else GateSettings()
 
 
-def read(file: Path) -> GateSettings:
+def read(file: Path, trust: bool = False) -> GateSettings:
     """Read the settings of the named file; raise BadFile if it has none."""
-    return _settings(project.read(file))
+    return _settings(project.read(file, trust))
 
 
 def _settings(settings: Project) -> GateSettings:
-    return _checked(settings.table("check"), settings.file, f"{settings.file.name} [{settings.outer}check]")
+    return _checked(settings.table("check"), settings, f"{settings.file.name} [{settings.outer}check]")
 
 
-def _checked(table: Mapping[str, Any], file: Path, origin: str) -> GateSettings:
+def _checked(table: Mapping[str, Any], settings: Project, origin: str) -> GateSettings:
     project.refuse_others(table, (*LIMITS, "baseline", "allow-recorded", "rule"), origin)
     baseline, allow = table.get("baseline"), table.get("allow-recorded", False)
     if baseline is not None and not isinstance(baseline, str):
@@ -56,9 +56,9 @@ def _checked(table: Mapping[str, Any], file: Path, origin: str) -> GateSettings:
             *_limits(table, "", "", origin),
             *(r for n, entry in enumerate(rules, 1) for r in _rule(entry, n, origin)),
         ),
-        baseline=file.parent / baseline if baseline else None,
+        baseline=settings.bounds.path(baseline, f"{origin}: baseline") if baseline else None,
         allow_recorded=allow,
-        file=file,
+        file=settings.file,
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
-from ncu_swizzle.texts import one_line
+from ncu_swizzle.texts import in_markdown, one_line
 
 LEVELS = {Outcome.failed: "error", Outcome.inconclusive: "warning"}
 
@@ -32,32 +31,22 @@ def _command(level: str, properties: Mapping[str, str], message: str) -> str:
 
 
 def _data(text: str) -> str:
-    return log_line(text).replace("%", "%25")
+    return one_line(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def log_line(text: str) -> str:
-    """Return the text as one line without ``##[``, which starts a workflow command even in mid-line."""
-    return one_line(text).replace("##[", "## [")
-
-
 def summary(verdict: Verdict) -> str:
     """Return the verdict as Markdown: a heading, a table (what did not pass comes first), notes."""
     order = [Outcome.failed, Outcome.inconclusive, Outcome.passed]
-    lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{verdict.summary}.", ""]
+    lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{in_markdown(verdict.summary)}.", ""]
     if verdict.checks:
         lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
     for check in sorted(verdict.checks, key=lambda check: order.index(check.outcome)):
         criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
         cells = (check.outcome, check.kernel, criterion, check.message, str(check.place or ""))
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
-    lines += ["", *(f"{_cell(note)}\n" for note in verdict.notes)]
+        lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
+    lines += ["", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
     return "\n".join(lines).rstrip() + "\n\n"
-
-
-def _cell(text: str) -> str:
-    """Return text that Markdown shows verbatim: every character with a possible meaning becomes an entity."""
-    return re.sub(r"[^\w\s.,/%+()→×…=-]", lambda match: f"&#{ord(match[0])};", one_line(text)).replace("_", "&#95;")

@@ -5,7 +5,6 @@ Counts are exact and every launch must meet them, so the worst launch decides; d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -260,7 +259,8 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
         yield _missing(rules.only, "no profile of a kernel of that name was given", "--kernel-name")
     if not rules.only:
         for kernel, origin in {rule.kernel: rule.origin for rule in rules.effective if rule.kernel}.items():
-            if not any(re.fullmatch(kernel, name) for subject in subjects for name in subject.now.names):
+            expression = policy.kernel_pattern(kernel, origin)
+            if not any(expression.is_one_of(subject.now.names) for subject in subjects):
                 yield _missing(kernel, "it has a limit, but no profile of a kernel of that name was given", origin)
     if baseline:
         used = [baseline.nearest(subject.now) for subject in subjects]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
@@ -11,11 +13,11 @@ KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error"}
 
 
 def render(verdict: Verdict) -> str:
-    """Return the XML document; characters that XML cannot represent become spaces."""
+    """Return the XML document; characters that XML cannot represent become U+FFFD."""
     root = Element("testsuites", {"name": "ncu-swizzle check", **_counts(verdict.checks)})
     for kernel in dict.fromkeys(check.kernel for check in verdict.checks):
         checks = tuple(check for check in verdict.checks if check.kernel == kernel)
-        suite = SubElement(root, "testsuite", {"name": one_line(kernel), **_counts(checks)})
+        suite = _element(root, "testsuite", {"name": kernel, **_counts(checks)})
         for check in checks:
             _case(suite, check)
     indent(root, " ")
@@ -32,12 +34,15 @@ def _counts(checks: tuple[Check, ...]) -> dict[str, str]:
 
 
 def _case(suite: Element, check: Check) -> None:
-    where = {"file": one_line(check.place.file), "line": str(check.place.line)} if check.place else {}
+    where = {"file": check.place.file, "line": str(check.place.line)} if check.place else {}
     name = f"{check.criterion}, {check.access}" if check.access else check.criterion
-    case = SubElement(suite, "testcase", {"classname": one_line(check.kernel), "name": one_line(name), **where})
-    message = one_line(str(check))
+    case = _element(suite, "testcase", {"classname": check.kernel, "name": name, **where})
     if kind := KINDS.get(check.outcome):
-        result = SubElement(case, kind, type=check.criterion, message=message)
+        result = _element(case, kind, {"type": check.criterion, "message": str(check)})
         result.text = "\n".join(one_line(part) for part in (str(check.place or ""), check.hint) if part)
     else:
-        SubElement(case, "system-out").text = message
+        _element(case, "system-out").text = one_line(str(check))
+
+
+def _element(parent: Element, name: str, attributes: Mapping[str, str] = MappingProxyType({})) -> Element:
+    return SubElement(parent, name, {key: one_line(value) for key, value in attributes.items()})

@@ -11,7 +11,7 @@ from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted
 
 DESCRIPTION = "family.toml"
 PROJECTS = ("ncu-swizzle.toml", "pyproject.toml")
@@ -26,6 +26,7 @@ class LintOptions:
     description: KernelDescription = KernelDescription()
     catalogs: tuple[Path, ...] = ()
     config: str = ""
+    trust: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     if path.suffix in family_.FILES:
         yield from _in_source(path, options)
     elif path.is_dir() or path.name == DESCRIPTION:
-        yield from _in_folder(path if path.is_dir() else path.parent)
+        yield from _in_folder(path if path.is_dir() else path.parent, options.trust)
     elif path.name in PROJECTS and path.is_file():
-        catalog = user_kernels.everything((), str(path))
+        catalog = user_kernels.everything((), str(path), trust=options.trust)
         yield from _with_source((family, kernel) for family, kernel in catalog if not family.shipped)
     else:
-        yield user_kernels.everything(options.catalogs, options.config).find(file)
+        yield user_kernels.everything(options.catalogs, options.config, trust=options.trust).find(file)
 
 
 def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
@@ -68,12 +69,12 @@ def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
     return (variant for variant in variants if not variant[1].library)
 
 
-def _in_folder(folder: Path) -> Iterator[Variant]:
+def _in_folder(folder: Path, trust: bool) -> Iterator[Variant]:
     if (folder / DESCRIPTION).is_file():
-        beside = collection.load(folder.resolve().parent)
+        beside = collection.load(folder.resolve().parent, trust=trust)
         yield from _with_source((family, kernel) for family, kernel in beside if family.folder == folder.resolve())
     else:
-        yield from _with_source(collection.load(folder))
+        yield from _with_source(collection.load(folder, trust=trust))
 
 
 def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
@@ -85,8 +86,10 @@ def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
         yield from described
         return
     try:
-        catalog, names = user_kernels.chosen(str(file), options.description, options.catalogs, options.config)
-    except (UnknownKernel, BadFile):
+        catalog, names = user_kernels.chosen(
+            str(file), options.description, options.catalogs, options.config, options.trust
+        )
+    except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
         if options.description.typed:
@@ -98,8 +101,8 @@ def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
 
 def _described(file: Path, options: LintOptions) -> Iterator[Variant]:
     folder = file.resolve().parent
-    beside = list(_in_folder(folder)) if (folder / DESCRIPTION).is_file() else []
-    project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder)))
+    beside = list(_in_folder(folder, options.trust)) if (folder / DESCRIPTION).is_file() else []
+    project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder, options.trust)))
     seen = set()
     for family, kernel in (*beside, *project):
         same = os.path.realpath(family.source(kernel)) == os.path.realpath(file)

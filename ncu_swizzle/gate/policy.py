@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
 from ncu_swizzle.profiles.counts import TRANSFERS
+from ncu_swizzle.validate import whole
 
 LIMITS = (MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION)
 LEAST = {MAX_EXCESSIVE: 0, MAX_DEGREE: 1, MAX_REGRESSION: 0}
@@ -32,7 +34,7 @@ class Rule:
 
     def applies_to(self, names: Iterable[str]) -> bool:
         """Return whether the rule applies to a kernel with these names."""
-        return not self.kernel or any(re.fullmatch(self.kernel, name) for name in names)
+        return not self.kernel or kernel_pattern(self.kernel, self.origin).is_one_of(names)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Policy:
         return self.rules if self.rules or self.baseline else (Rule(MAX_EXCESSIVE, 0),)
 
     def concerns(self, names: Iterable[str]) -> bool:
-        return not self.only or any(re.fullmatch(self.only, name) for name in names)
+        return not self.only or kernel_pattern(self.only, "--kernel-name").is_one_of(names)
 
 
 def parse_rule(criterion: str, text: str) -> Rule:
@@ -67,9 +69,10 @@ def parse_rule(criterion: str, text: str) -> Rule:
     access, _, number = rest.rpartition("=")
     digits = number.strip().removesuffix("%") if criterion == MAX_REGRESSION else number.strip()
     try:
-        limit = int(digits) if digits.isdecimal() else float(digits)
+        limit = whole(digits) if digits.isdecimal() else float(digits)
     except ValueError as error:
-        raise UsageError(f"--{criterion} {text}: {number!r} is not a number", FORM) from error
+        why = "has more than 64 bits" if digits.isdecimal() else "is not a number"
+        raise UsageError(f"--{criterion} {text}: {number!r} {why}", FORM) from error
     return rule(criterion, limit, kernel, access, f"--{criterion}")
 
 
@@ -94,13 +97,13 @@ def rule(criterion: str, limit: Any, kernel: Any, access: Any, origin: str) -> R
 
 def pattern(text: str, origin: str) -> str:
     """Return a regular expression that compiles, or raise UsageError."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"{origin}: {text!r} is not a valid regular expression: {error}", "escape *, ? and ( with \\"
-        ) from error
-    return text
+    return kernel_pattern(text, origin).compiled.pattern
+
+
+@cache
+def kernel_pattern(text: str, origin: str) -> NamePattern:
+    """Return the expression of a rule's or the command line's kernels, which matches whole names."""
+    return NamePattern(text, origin, "for example gemm-.*")
 
 
 def check_baseline(policy: Policy) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
+import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from ncu_swizzle.errors import GateFailed, NotComparable, NotWritable
-from ncu_swizzle.files import ELSEWHERE, write_atomically
+from ncu_swizzle.errors import GateFailed, NotComparable
+from ncu_swizzle.files import not_writable, note_finished, write_atomically
 from ncu_swizzle.gate import github, junit, sarif
 from ncu_swizzle.gate.baseline import Baseline, Entry
 from ncu_swizzle.gate.outputs import Outputs
 from ncu_swizzle.gate.verdict import Outcome, Verdict
-from ncu_swizzle.texts import in_words, one_line
+from ncu_swizzle.render.terminal_tables import line, plain_table
+from ncu_swizzle.texts import beneath, in_json, in_words, one_line
 
 SCHEMA = 1
 STYLES = {Outcome.passed: "green", Outcome.failed: "bold red", Outcome.inconclusive: "yellow"}
@@ -38,36 +37,35 @@ def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
         if outputs.json:
             write_atomically(Path(outputs.json), to_json(verdict).encode())
     if outputs.github:
-        commands = Console(stderr=outputs.json == "-", soft_wrap=True)
+        log = beneath(sys.stderr) if outputs.json == "-" else console.file
         for command in github.commands(verdict):
-            commands.print(command, markup=False, highlight=False, soft_wrap=True)
+            print(command, file=log)
 
 
 def _append(file: Path, text: str) -> None:
     try:
         with file.open("a", encoding="utf-8") as stream:
             stream.write(text)
+        note_finished(file)
     except OSError as error:
-        raise NotWritable(f"cannot write {file}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(file, error) from error
 
 
 def _print(verdict: Verdict, console: Console) -> None:
     for check in verdict.checks:
-        line = Text(f"{check.outcome:<13}", style=STYLES[check.outcome])
-        line.append(github.log_line(f"{check}{f' ({check.place})' if check.place else ''}"), style="default")
-        console.print(line, soft_wrap=True, highlight=False)
+        place = f" ({check.place})" if check.place else ""
+        console.print(line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
     for note in verdict.notes:
-        console.print(Text(github.log_line(note)), soft_wrap=True, highlight=False)
-    console.print(
-        Text.assemble("\nThe gate: ", (str(verdict.outcome), STYLES[verdict.outcome]), f" ({verdict.summary})")
-    )
+        console.print(line(note), soft_wrap=True)
+    console.print()
+    console.print(line("The gate: ", (verdict.outcome, STYLES[verdict.outcome]), f" ({verdict.summary})"))
 
 
 def to_json(verdict: Verdict) -> str:
     """Return the verdict as one JSON object; ``docs/ci.md`` describes it."""
     checks = [dataclasses.asdict(check) for check in verdict.checks]
     content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return in_json(content, indent=1)
 
 
 def conclude(verdict: Verdict) -> None:
@@ -76,7 +74,7 @@ def conclude(verdict: Verdict) -> None:
         return
     first = next(iter(verdict.deciding), None)
     hint = (first.hint if first else "") or "ncu-swizzle compare shows the profiles; with --html it writes a page"
-    message = github.log_line(str(first)) if first else "nothing was judged: no rule applies to these profiles"
+    message = one_line(str(first)) if first else "nothing was judged: no rule applies to these profiles"
     more = f" (and {len(verdict.deciding) - 1} more)" if len(verdict.deciding) > 1 else ""
     if verdict.outcome is Outcome.failed:
         raise GateFailed(f"{message}{more}", hint)
@@ -85,17 +83,15 @@ def conclude(verdict: Verdict) -> None:
 
 def show_baseline(baseline: Baseline, console: Console) -> None:
     """Print a baseline: a row per kernel, with the conditions of its values."""
-    table = Table(title=str(baseline.file), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in ("kernel", "conditions"):
-        table.add_column(name, overflow="fold")
+    table = plain_table(str(baseline.file), "kernel", "conditions")
     for name in ("excessive", "degree", "ms", "launches"):
         table.add_column(name, justify="right")
     for entry in baseline.entries:
         wavefronts = sum(counts.wavefronts or 0 for counts in entry.accesses.values())
         ideal = sum(counts.ideal or 0 for counts in entry.accesses.values())
         table.add_row(
-            Text(one_line(entry.kernel)),
-            Text(one_line(_conditions(entry))),
+            entry.kernel,
+            _conditions(entry),
             "unknown" if entry.excessive is None else f"{entry.excessive:,}",
             f"{wavefronts / ideal:.2f}" if ideal else "-",
             "unknown" if entry.duration_ns is None else f"{entry.duration_ns / 1e6:,.3f}",

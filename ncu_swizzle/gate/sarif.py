@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 from ncu_swizzle import digest
 from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict
 from ncu_swizzle.ncu.system import System
-from ncu_swizzle.texts import one_line
+from ncu_swizzle.texts import in_json, one_line
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 IDS = list(CRITERIA)
@@ -30,7 +29,7 @@ def render(verdict: Verdict) -> str:
         ],
         "results": [_result(check, check.place) for check in reported if check.place],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, allow_nan=False) + "\n"
+    return in_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
 def _driver() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import EVERYTHING, Choice, Forced, Row
 from ncu_swizzle.profiles.result import JobResult
+from ncu_swizzle.unfinished.folders import scratch
 
 
 def compare_all(
@@ -34,8 +34,8 @@ def compare_all(
     if _is_one_run(texts):
         return _of_run(Path(texts[0]), engine, choice)
     entries = [find(catalog, text, request) for text in texts]
-    with tempfile.TemporaryDirectory() as folder:
-        context = Context(request, engine, Path(folder), progress)
+    with scratch() as folder:
+        context = Context(request, engine, folder, progress)
         reports = [profiles_of(entry, context) for entry in entries]
     return _result(reports, texts, engine, choice)
 

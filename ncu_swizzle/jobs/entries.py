@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from ncu_swizzle.errors import BadFile
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.unfinished.folders import scratch
 
 Entry = Target | Path
 
@@ -59,6 +59,6 @@ def gather(
 ) -> list[Profile]:
     """Return the profiles of all entries; reports made on the way are not kept."""
     entries = [find(catalog, text, request) for text in texts]
-    with tempfile.TemporaryDirectory() as folder:
-        context = Context(request, engine, Path(folder), progress)
+    with scratch() as folder:
+        context = Context(request, engine, folder, progress)
         return [profile for entry in entries for profile in profiles_of(entry, context)]

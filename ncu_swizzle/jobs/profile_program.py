@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from ncu_swizzle import child
+from ncu_swizzle.bounds import quotation
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
@@ -17,6 +17,7 @@ from ncu_swizzle.files import slug, write_atomically, write_json
 from ncu_swizzle.jobs import compare
 from ncu_swizzle.jobs.companions import AUTO, NONE
 from ncu_swizzle.jobs.entries import saved_profiles
+from ncu_swizzle.jobs.program_output import ProgramOutput
 from ncu_swizzle.jobs.warm_up import meanwhile
 from ncu_swizzle.ncu import failures, gpu, installed, profiler
 from ncu_swizzle.ncu.options import Launches
@@ -33,8 +34,6 @@ DEFAULTS = Launches(target_processes="all", profile_from_start="on", import_sour
 REPORT, LOG = "report.ncu-rep", "program.log"
 
 _INTERPRETERS = re.compile(r"(python|pypy)[\d.]*$")
-_NCU_SAYS = re.compile(r"^==(PROF|WARNING|ERROR|INFO)==.*(\n|$)", re.MULTILINE)
-_AVAILABLE = re.compile(r"^Available Kernels:\s*\n((?:\s*\d+\. .*(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def _baseline(baseline: str) -> Sequence[Profile]:
 def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     """Run the program under ncu; leave the report and the program's output in the folder."""
     file, request = context.folder / REPORT, context.request
-    printed: list[str] = []
+    output = ProgramOutput(context.folder / LOG)
     try:
         notes = profiler.collect(
             installed.find(request.ncu),
@@ -149,11 +148,13 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
             request.timeout_s,
             on_progress=context.percent_of(program.name),
             folder=program.folder,
-            on_output=printed.append,
+            on_output=output.feed,
         )
     except ProgramFailed as error:
-        raise _explained(error, program, "".join(printed)) from None
-    write_atomically(context.folder / LOG, own_words("".join(printed)).encode())
+        output.close()
+        raise _explained(error, program, output) from None
+    finally:
+        output.close()
     write_json(launch_facts.facts_path(file), {})
     launch_facts.seal(file, notes)
     from ncu_swizzle.ncurep import reader
@@ -161,28 +162,20 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
     return reader.read(file)
 
 
-def own_words(log: str) -> str:
-    """Return the program's output without ncu's lines in it."""
-    return _NCU_SAYS.sub("", log)
-
-
-def _explained(error: ProgramFailed, program: UserProgram, log: str) -> NcuSwizzleError:
+def _explained(error: ProgramFailed, program: UserProgram, output: ProgramOutput) -> NcuSwizzleError:
     """Return the error with the kernels that the program launched, or its last lines of output."""
     hint = error.hint.replace(failures.WITHOUT_NCU, f"run it without ncu first: {program}")
     if isinstance(error, NothingProfiled):
-        launched = [
-            line.split(". ", 1)[-1].strip() for listing in _AVAILABLE.findall(log) for line in listing.splitlines()
-        ]
-        if launched:
+        if output.kernels:
             return NothingProfiled(
-                f"{error}; {program.name} launches {', '.join(launched)}",
+                f"{error}; {program.name} launches {quotation.some(output.kernels)}",
                 "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
             )
         return NothingProfiled(
             f"{error} of {program.name}",
             "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
         )
-    last_lines = child.last_lines(own_words(log))
+    last_lines = output.last_lines
     more = f"; {program.name}'s last output:\n{last_lines}" if last_lines and last_lines not in str(error) else ""
     return type(error)(f"{error}{more}", hint)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.measured import time_together
 from ncu_swizzle.jobs.profile_kernel import has_torch
 from ncu_swizzle.profiles.result import Timing
+from ncu_swizzle.unfinished.folders import scratch
 
 
 def time_kernels(
@@ -25,6 +24,6 @@ def time_kernels(
     if reference and library and library not in kernels and has_torch():
         kernels.append(library)
     problem = family.problem(request.problem)
-    with tempfile.TemporaryDirectory() as folder:
-        facts = time_together(family, kernels, problem, Path(folder), request.timeout_s, more)
+    with scratch() as folder:
+        facts = time_together(family, kernels, problem, folder, request.timeout_s, more)
     return Timing(family, tuple(kernels), facts)

@@ -1,7 +1,7 @@
 """The program that ncu profiles: build a catalogue kernel, check its output, launch it once or time it.
 
     python -m ncu_swizzle.launch --action profile --facts FILE [--problem seq=1024] kernel2
-    python -m ncu_swizzle.launch --description FILE --facts FILE fn      a family in no catalogue, see `family_json`
+    python -m ncu_swizzle.launch --description FILE --facts FILE fn      a user's family, see `family_json`
 
 It runs as a separate process. Its results (the GPU, output errors, times) go to the facts file as JSON, and so does any
 failure; nothing else in the project needs CUDA.
@@ -21,15 +21,17 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.build import compiled, headers
-from ncu_swizzle.build.commit import commit_of
+from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.catalog import collection, family_json, fills
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Kernel, Problem
-from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.errors import OUT_OF_MEMORY, EnvironmentLacking, NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.files import brief, write_atomically
 from ncu_swizzle.launch import compiler, device, expected_output, ready_kernel, timing
 from ncu_swizzle.launch.buffers import Buffers
+from ncu_swizzle.texts import encodable, on_terminal
+from ncu_swizzle.validate import whole
 
 COPY = "a copy of as many bytes"  # timed next to memory-bound kernels
 
@@ -95,7 +97,7 @@ def prepare(
         arch = "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
-        cubin = compiled.cubin(family, kernel, arch, nvcc)
+        cubin = compiled.cubin(family, kernel, arch, nvcc, compiled.has_kernel(family, kernel))
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
@@ -134,9 +136,9 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
         "title": kernel.title,
         "family": family.name,
         "problem": problem,
-        "commit": commit_of(family.folder),
+        "commit": commit_of_family(family),
         "sources": {} if kernel.library else family.source_texts(),
-        "source_roots": [str(root) for root in headers.source_roots(family)],
+        "source_roots": [encodable(str(root)) for root in headers.source_roots(family)],
     }
 
 
@@ -155,7 +157,7 @@ def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _size(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
-    return name, int(value)
+    return name, whole(value)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -166,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # whatever it is, report it to the parent process
         reported = explain(error)
         facts["error"] = {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}
-        traceback.print_exception(error)
+        print(on_terminal("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         return reported.exit_code
     finally:
         write_atomically(arguments.facts, json.dumps(facts).encode())
@@ -177,6 +179,8 @@ def explain(error: Exception) -> NcuSwizzleError:
     """Return the error as one of ours: CUDA and PyTorch errors become ProgramFailed."""
     if isinstance(error, NcuSwizzleError):
         return error
+    if isinstance(error, MemoryError):
+        return EnvironmentLacking(f"out of memory: {brief(error)}", OUT_OF_MEMORY)
     if "out of memory" in str(error):
         return ProgramFailed(f"the GPU is out of memory: {error}", "use a smaller --problem")
     if isinstance(error, device.CUDA_ERRORS):

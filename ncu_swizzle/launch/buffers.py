@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +33,7 @@ class Buffers:
             elif argument.name in inputs:
                 device.append(cuda.to_device(_bytes(inputs[argument.name])))
             else:
-                device.append(cuda.mem_alloc(_size(argument, problem)))
+                device.append(cuda.mem_alloc(fills.size(argument, problem)))
         return cls(inputs, tuple(device))
 
     def reset(self, family: Family, problem: Problem) -> None:
@@ -43,7 +42,7 @@ class Buffers:
             if argument.output and argument.name in self.inputs:
                 cuda.memcpy_htod(pointer, _bytes(self.inputs[argument.name]))
             elif argument.output:
-                cuda.memset_d8(pointer, POISON, _size(argument, problem))
+                cuda.memset_d8(pointer, POISON, fills.size(argument, problem))
 
     def parameters(self, family: Family, kernel: Kernel, problem: Problem) -> list[bytes]:
         """Return the values of the kernel's parameters."""
@@ -60,10 +59,6 @@ class Buffers:
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8)
-
-
-def _size(argument: Argument, problem: Problem) -> int:
-    return math.prod(fills.shape(argument, problem)) * fills.numpy_dtype(argument.dtype).itemsize
 
 
 def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem) -> bytes:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import subprocess
 import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle import child
 from ncu_swizzle.build.compiled import Refused
 from ncu_swizzle.build.toolchain import nvcc_release
-from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.launch.device import cuda, nvcc
+
+TIMEOUT_S = 60.0
+PATH_HINT = "put the CUDA toolkit's bin folder on PATH"
 
 
 @cache
 def nvcc_version() -> str:
-    command = ["nvcc", "--version"]
     try:
-        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentLacking(f"nvcc cannot be run: {error}", "put the CUDA toolkit's bin folder on PATH") from error
-    return nvcc_release(text) or text.strip()
+        ended = child.run(["nvcc", "--version"], TIMEOUT_S, with_stderr=False)
+    except NcuSwizzleError as error:
+        raise EnvironmentLacking(f"nvcc does not work: {error}", PATH_HINT) from error
+    if ended.status:
+        raise EnvironmentLacking(f"nvcc --version exited with code {ended.status}", PATH_HINT)
+    return nvcc_release(ended.log) or ended.log.strip()
 
 
 class PyCudaCompiler:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.model import terminal
+from ncu_swizzle.render.terminal_tables import line
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BANKS, BankMap
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.texts import in_json
 from ncu_swizzle.tiles import lookup
 
 NONE = "none"
@@ -73,7 +73,7 @@ def show(
             if path:
                 write_atomically(path, render(maps, subject.title).encode())
     if data:
-        sys.stdout.write(json.dumps(to_data(maps), indent=1) + "\n")
+        sys.stdout.write(in_json(to_data(maps), indent=1))
     elif query.show == "map":
         _show_maps(subject, maps, console)
     else:
@@ -118,7 +118,7 @@ def _excess(mapping: Mapping, access: Access) -> int:
 
 def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> None:
     if subject.title and subject.title != str(subject.after):
-        console.print(Text(subject.title, style="bold"))
+        console.print(line(subject.title, style="bold"))
         console.print()
     for number, bank_map in enumerate(maps):
         if number:
@@ -130,18 +130,18 @@ def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> N
 def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
     if query.show == "bits":
         bits = pictures.bits(subject.after, query.row)
-        console.print(Text(str(subject.after), style="bold"))
+        console.print(line(str(subject.after), style="bold"))
         terminal.show_bits(bits, console)
     elif query.show == "places":
         before, after = pictures.places(subject.before), pictures.places(subject.after)
-        console.print(Text(f"{subject.after}: where each column lies in memory", style="bold"))
+        console.print(line(f"{subject.after}: where each column lies in memory", style="bold"))
         terminal.show_places(before, after, console)
     elif subject.access is None:
         raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
     else:
         for variant in dict.fromkeys((subject.before, subject.after)):
             number, phases = bankmap.phases(subject.access, variant, query.request)
-            console.print(Text(str(variant), style="bold"))
+            console.print(line(str(variant), style="bold"))
             terminal.show_phases(subject.access.op, number, phases, console)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ncu_swizzle import paths
 from ncu_swizzle.catalog import collection
@@ -25,13 +22,14 @@ from ncu_swizzle.model.prediction import CheckedPrediction, Prediction
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.engine import RECORDED, Engine
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import gf2, lanes, mapping, operations
 from ncu_swizzle.smem.expression import evaluate
 from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.operations import LOAD, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
-from ncu_swizzle.texts import in_words
+from ncu_swizzle.texts import in_json, in_words
 
 WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op'
 
@@ -177,25 +175,26 @@ def show(query: PredictQuery, console: Console, data: bool = False) -> None:
     """Print the answer as tables or as JSON."""
     result = answer(query)
     if data:
-        sys.stdout.write(json.dumps(to_data(result), indent=1) + "\n")
+        sys.stdout.write(in_json(to_data(result), indent=1))
         return
-    console.print(Text(result.title, style="bold"))
+    console.print(line(result.title, style="bold"))
     console.print(_table(result.predictions))
     if result.note:
-        console.print(result.note, highlight=False)
+        console.print(line(result.note))
     if result.unknown:
-        console.print(f"{result.unknown:,} requests are unknown: no measured rule covers them.")
+        console.print(line(f"{result.unknown:,} requests are unknown: no measured rule covers them."))
     if result.off is not None:
         verdict = f"{result.off:,} requests differ from" if result.off else "All requests match"
-        console.print(f"{verdict} the measurement.")
+        console.print(line(f"{verdict} the measurement."))
     if result.checks:
-        console.print(Text(f"\nCompared with the counts ({result.origin})", style="bold"))
+        console.print()
+        console.print(line(f"Compared with the counts ({result.origin})", style="bold"))
         console.print(_checks(result.checks))
     elif result.origin:
-        console.print(f"Not compared: {result.origin}.", highlight=False)
+        console.print(line(f"Not compared: {result.origin}."))
 
 
-def _table(predictions: Iterable[Prediction]) -> Table:
+def _table(predictions: Iterable[Prediction]) -> PlainTable:
     table = _columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
     for predicted in predictions:
         degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
@@ -205,17 +204,17 @@ def _table(predictions: Iterable[Prediction]) -> Table:
     return table
 
 
-def _checks(checks: Iterable[CheckedPrediction]) -> Table:
+def _checks(checks: Iterable[CheckedPrediction]) -> PlainTable:
     table = _columns("access", right=("predicted", "counted"))
     table.add_column("", overflow="fold")
     for check in checks:
         counted = check.counted.wavefronts if check.counted else None
-        table.add_row(check.predicted.access, _count(check.predicted.wavefronts), _count(counted), Text(check.verdict))
+        table.add_row(check.predicted.access, _count(check.predicted.wavefronts), _count(counted), check.verdict)
     return table
 
 
-def _columns(*left: str, right: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _columns(*left: str, right: Sequence[str]) -> PlainTable:
+    table = PlainTable(gap=2, header_style="dim")
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:

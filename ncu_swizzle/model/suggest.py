@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
+from ncu_swizzle.texts import in_json
 from ncu_swizzle.tiles import lookup
 
 SHOWN = 5  # candidates in a table
@@ -91,14 +91,15 @@ def show(query: SuggestQuery, console: Console, source: str = "both", data: bool
         raise UsageError(f"unknown code {source!r}", f"--code {', '.join(CODE)}")
     results = list(answers(query))
     if data:
-        sys.stdout.write(json.dumps([to_data(answer) for answer in results], indent=1) + "\n")
+        sys.stdout.write(in_json([to_data(answer) for answer in results], indent=1))
         return
     for answer in results:
         _show(answer, console)
         for title, text in code_of(answer).items():
             if source in ("both", title.lower()):
-                console.print(Text(f"\n{title}", style="bold"))
-                console.out(text.rstrip(), highlight=False)
+                console.print()
+                console.print(line(title, style="bold"))
+                console.print(Text(text.rstrip()), soft_wrap=True)
 
 
 def code_of(answer: SuggestAnswer) -> dict[str, str]:
@@ -112,30 +113,30 @@ def code_of(answer: SuggestAnswer) -> dict[str, str]:
 
 def _show(answer: SuggestAnswer, console: Console) -> None:
     suggestion = answer.suggestion
-    console.print(Text(answer.title, style="bold"))
+    console.print(line(answer.title, style="bold"))
     console.print(_accesses(answer))
     console.print()
     if suggestion.best is None:
         what = "Impossible within these constraints" if suggestion.complete else "Nothing found"
         none = "no XOR or padding makes all of these accesses conflict-free."
-        console.print(Text(f"{what}: {none}", style="bold"))
+        console.print(line(f"{what}: {none}", style="bold"))
     else:
-        console.print(Text(f"Use {suggestion.best.mapping.transform}.", style="bold"))
+        console.print(line(f"Use {suggestion.best.mapping.transform}.", style="bold"))
     if answer.today:
-        console.print(f"The kernel currently uses {answer.today}.", highlight=False)
+        console.print(line(f"The kernel currently uses {answer.today}."))
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
     if len(suggestion.clean) > SHOWN:
-        console.print(Text(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
+        console.print(line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
     for note in suggestion.notes:
-        console.print(Text(note, style="dim"))
+        console.print(line(note, style="dim"))
     if suggestion.unjudged:
         names = ", ".join(suggestion.unjudged)
-        console.print(Text(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
+        console.print(line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(f"Without {name}, {best.mapping.transform} works.", highlight=False)
+        console.print(line(f"Without {name}, {best.mapping.transform} works."))
 
 
-def _accesses(answer: SuggestAnswer) -> Table:
+def _accesses(answer: SuggestAnswer) -> PlainTable:
     table = _table("access", "instruction")
     for title in ("ideal", "plain", str(answer.chosen.mapping.transform)):
         table.add_column(title, justify="right", overflow="fold")
@@ -154,14 +155,14 @@ def _accesses(answer: SuggestAnswer) -> Table:
     return table
 
 
-def _candidates(candidates: Sequence[Candidate]) -> Table:
+def _candidates(candidates: Sequence[Candidate]) -> PlainTable:
     table = _table("mapping")
     for title in ("bytes", "ops", "align", "TMA", "blocks/SM", "excessive"):
         table.add_column(title, justify="right")
     for candidate in candidates[:SHOWN]:
         also = f" = {', '.join(candidate.also)}" if candidate.also else ""
         table.add_row(
-            Text(f"{candidate.mapping.transform}{also}"),
+            line(f"{candidate.mapping.transform}{also}"),
             f"{candidate.extra_bytes:+,}",
             str(candidate.operations),
             f"{candidate.alignment:,}",
@@ -172,8 +173,8 @@ def _candidates(candidates: Sequence[Candidate]) -> Table:
     return table
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _table(*columns: str) -> PlainTable:
+    table = PlainTable(gap=2, header_style="dim")
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from rich.console import Console
 from rich.text import Text
 
+from ncu_swizzle.render import terminal_tables
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.fragments import Fragment
 from ncu_swizzle.smem.layout import Ints
@@ -24,7 +25,7 @@ SOURCE, TARGET = "bold color(32)", "bold underline color(208)"
 
 def show(bank_map: BankMap, console: Console) -> None:
     """Print a map, what its cells are, and the cost of its access."""
-    console.print(Text(bank_map.title, style="bold"))
+    console.print(terminal_tables.line(bank_map.title, style="bold"))
     console.print(Text(_cells_are(bank_map), style=QUIET))
     console.print()
     for line in _grid(bank_map):
@@ -33,7 +34,7 @@ def show(bank_map: BankMap, console: Console) -> None:
     if bank_map.conflicts:
         console.print(Text.assemble((" * ", CONFLICT), " shares its bank with another word of the same phase."))
     if bank_map.access and bank_map.counts:
-        console.print(Text(counted(bank_map.access.name, bank_map.access.op, bank_map.counts)))
+        console.print(terminal_tables.line(counted(bank_map.access.name, bank_map.access.op, bank_map.counts)))
 
 
 def counted(name: str, op: str, counts: MapCounts) -> str:
@@ -51,13 +52,15 @@ def facts(mapping: Mapping, console: Console) -> None:
     """Print the size, access width and TMA mode of a mapping, or that it loses elements."""
     lost = mapping.collision()
     if lost:
-        console.print(Text(f"Not a bijection: {lost}. The second write overwrites the first.", style="bold red"))
+        console.print(
+            terminal_tables.line(f"Not a bijection: {lost}. The second write overwrites the first.", style="bold red")
+        )
         return
     mode = tma_mode(mapping)
     parts = [f"{mapping.bytes:,} bytes", f"accesses of up to {mapping.vector_bytes()} bytes stay whole"]
     aligned = f"TMA writes it in mode {mode}, aligned to {tma_alignment(mapping):,} bytes"
     parts.append({None: "TMA cannot write it", "none": "TMA writes it without a swizzle"}.get(mode, aligned))
-    console.print(Text(f"A bijection; {'; '.join(parts)}."))
+    console.print(terminal_tables.line(f"A bijection; {'; '.join(parts)}."))
 
 
 def _cells_are(bank_map: BankMap) -> str:
@@ -117,7 +120,7 @@ def _cell(bank: int, ways: int, width: int) -> Text:
 
 def show_phases(name: str, request: int, phases: tuple[Phase, ...], console: Console) -> None:
     """Print the phases of one request: the lanes served together, their banks, and the number of passes."""
-    console.print(Text(f"{name}, request {request}", style="bold"))
+    console.print(terminal_tables.line(f"{name}, request {request}", style="bold"))
     console.print(
         Text(f"{'phase':<7}{'lanes':<9}{'from cell':<12}{'to cell':<12}{'banks':<26}{'turns':>6}", style=QUIET)
     )

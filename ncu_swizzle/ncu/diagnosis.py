@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import re
 
-from ncu_swizzle.child import last_lines
+from ncu_swizzle.bounds.quotation import last_lines, shortened
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.ncu.failures import (
     BUSY,
     FAILURES,
     NO_KERNELS,
     NOTES,
-    OWN,
     OWN_TMPDIR,
     UNWRITABLE,
     WITHOUT_NCU,
     WRITABLE_HOME,
     Failure,
+    Log,
     State,
 )
-
-LONGEST_NOTE = 300
 
 
 def diagnose(log: str, status: int, state: State | None = None) -> NcuSwizzleError:
     """Return the error that explains why ncu failed; for an unknown failure it quotes the end of the output."""
     state = state or State()
-    failure = recognized_failure(log)
+    known = Log.of(log)
+    failure = _recognized(known)
     if state.full and (failure is None or failure.number in (NO_KERNELS, UNWRITABLE)):
         return disk_full()
     if failure:
-        match = failure.match(log)
+        match = failure.match(known)
         assert match
-        return failure.error(failure.message.format(**match.groupdict()), failure.hint)
+        return failure.error(_filled_in(failure.message, match), failure.hint)
     if state.lock:
         return EnvironmentLacking(f"ncu failed, and its lock file {state.lock} belongs to another user", OWN_TMPDIR)
     if not state.home_writable:
@@ -49,7 +48,15 @@ def nothing_profiled(log: str, state: State) -> NcuSwizzleError:
 
 def recognized_failure(log: str) -> Failure | None:
     """Return the first known failure that matches the log."""
+    return _recognized(Log.of(log))
+
+
+def _recognized(log: Log) -> Failure | None:
     return next((failure for failure in FAILURES if failure.match(log)), None)
+
+
+def _filled_in(message: str, match: re.Match[str]) -> str:
+    return message.format(**{name: shortened(text) for name, text in match.groupdict().items()})
 
 
 def busy(log: str) -> bool:
@@ -83,12 +90,9 @@ def half_written(reason: str, log: str, state: State) -> NcuSwizzleError:
 
 def notes(log: str) -> tuple[str, ...]:
     """Return ncu's non-fatal warnings, each once, in the order of NOTES."""
-    warnings = []
-    for pattern, meaning in NOTES:
-        match = re.search(f"{OWN}(?:{pattern})", log)
-        if match:
-            warnings.append(_shorten(meaning.format(**match.groupdict())).rstrip(".") + ".")
-    return tuple(warnings)
+    known = Log.of(log)
+    matches = ((known.find(pattern), meaning) for pattern, meaning in NOTES)
+    return tuple(f"{shortened(_filled_in(meaning, match)).rstrip('.')}." for match, meaning in matches if match)
 
 
 def quoted_end(log: str) -> str:
@@ -100,7 +104,3 @@ def quoted_end(log: str) -> str:
 def _end(status: int, state: State) -> str:
     report = "and wrote no report" if state.report_bytes is None else "and left a report that cannot be trusted"
     return f"was killed by signal {-status}" if status < 0 else f"exited with code {status} {report}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 1] + "…"

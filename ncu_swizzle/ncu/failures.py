@@ -14,7 +14,8 @@ from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfi
 BUSY = 2  # temporary: another profiler holds the counters
 UNWRITABLE, OPTION, TEMPORARY, NO_PROGRAM, NO_KERNELS = 19, 20, 21, 22, 6
 FULL_BYTES = 1 << 20  # a disk with less free space counts as full: no report is smaller
-OWN = r"==(?:ERROR|WARNING|PROF)==[^\n]*?"
+OWN = re.compile(r"==(?:ERROR|WARNING|PROF)==")
+LONGEST_LINE = 2_000  # characters of one of ncu's lines that are looked at
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,23 @@ class State:
 
 
 @dataclass(frozen=True)
+class Log:
+    """What ncu and the program printed, and ncu's own lines in it, from their mark on."""
+
+    text: str
+    own: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Log:
+        marked = ((line, OWN.search(line)) for line in text.split("\n"))
+        return cls(text, tuple(line[mark.end() : mark.end() + LONGEST_LINE] for line, mark in marked if mark))
+
+    def find(self, pattern: str) -> re.Match[str] | None:
+        """Return the first match on one of ncu's own lines."""
+        return next(filter(None, (re.search(pattern, line) for line in self.own)), None)
+
+
+@dataclass(frozen=True)
 class Failure:
     """A text that ncu prints, what it means, and the fix. `anywhere`: the text counts on any line."""
 
@@ -43,8 +61,8 @@ class Failure:
     hint: str
     anywhere: bool = False
 
-    def match(self, log: str) -> re.Match[str] | None:
-        return re.search(self.pattern if self.anywhere else f"{OWN}(?:{self.pattern})", log)
+    def match(self, log: Log) -> re.Match[str] | None:
+        return re.search(self.pattern, log.text) if self.anywhere else log.find(self.pattern)
 
 
 WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle run KERNEL"

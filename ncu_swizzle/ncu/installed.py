@@ -14,6 +14,7 @@ from ncu_swizzle.ncu.system import System
 
 Version = tuple[int, ...]
 TOOLKITS = ("CUDA_HOME", "CUDA_ROOT", "CUDA_PATH")  # environment variables that name the CUDA toolkit's folder
+ASK = "--version"
 LOCK = "nsight-compute-lock"
 OLDEST_CHECKED: Version = (2024, 1)  # reports of older versions were never tested
 
@@ -46,8 +47,8 @@ def _paths(system: System) -> Iterator[tuple[Path, str]]:
     if on_path:
         yield Path(on_path), "PATH"
     for name in TOOLKITS:
-        if folder := system.environment.get(name):
-            yield Path(folder, "bin", "ncu"), name
+        if (folder := Path(system.environment.get(name, ""))).is_absolute():
+            yield folder / "bin" / "ncu", name
     for pattern in ("/usr/local/cuda/bin/ncu", "/usr/local/cuda-*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu"):
         for path in system.glob(pattern):
             yield path, "toolkit" if "cuda" in pattern else "/opt/nvidia"
@@ -63,18 +64,27 @@ def newest(system: System) -> Installed | None:
 
 def by_age(system: System, programs: list[Installed]) -> list[Installed]:
     """Return the programs with their versions, the newest first, unknown versions last."""
+    system.ask_ahead(asks for ncu in programs if (asks := question(system, ncu.path)))
     versioned = [Installed(ncu.path, ncu.origin, version(system, ncu.path)) for ncu in programs]
     return sorted(versioned, key=lambda ncu: ncu.version, reverse=True)  # stable: equal versions keep their order
 
 
 def version(system: System, ncu: Path) -> Version:
     """Return an ncu's version, such as (2025, 3, 1, 0): from its folder's name, else from its --version."""
-    folder = re.search(r"nsight-compute[-/](\d+(?:\.\d+)+)", str(system.resolve(ncu)))
-    if folder:
+    if folder := _version_folder(system, ncu):
         return parse_version(folder[1])
-    ran = system.run([str(ncu), "--version"])
-    printed = re.search(r"Version (\d+(?:\.\d+)+)", ran.output) if ran and ran.status == 0 else None
+    ran = system.run([str(ncu), ASK])
+    printed = re.search(r"Version (\d{1,9}(?:\.\d{1,9})+)", ran.output) if ran and ran.status == 0 else None
     return parse_version(printed[1]) if printed else ()
+
+
+def _version_folder(system: System, ncu: Path) -> re.Match[str] | None:
+    return re.search(r"nsight-compute[-/](\d{1,9}(?:\.\d{1,9})+)", str(system.resolve(ncu)))
+
+
+def question(system: System, ncu: Path) -> list[str]:
+    """Return the command that tells an ncu's version; empty if its folder's name does."""
+    return [] if _version_folder(system, ncu) else [str(ncu), ASK]
 
 
 def parse_version(text: str) -> Version:

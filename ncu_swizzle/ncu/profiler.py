@@ -17,6 +17,7 @@ from ncu_swizzle.ncu.failures import State
 from ncu_swizzle.ncu.options import SECTION, Options
 from ncu_swizzle.ncu.progress import Progress
 from ncu_swizzle.ncu.system import System
+from ncu_swizzle.texts import one_line
 
 WAITS_S = (1.0, 2.0, 4.0)  # before each retry if another profiler holds the counters
 
@@ -72,7 +73,7 @@ def collect(
             return diagnosis.notes(log)
         if wait_s is None or not diagnosis.busy(log):
             raise error
-        _log.warning("%s; trying again in %g s", error, wait_s)
+        _log.warning("%s; trying again in %g s", one_line(str(error)), wait_s)
         time.sleep(wait_s)
     raise AssertionError("the last attempt returns or raises")
 

@@ -10,28 +10,37 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from ncu_swizzle import child
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle import child, paths
+from ncu_swizzle.errors import NcuSwizzleError, TimeLimit
 from ncu_swizzle.ncu import gpu
 
-QUICK_S = 20.0  # the time limit of a program that only prints something
+QUICK_S = 4.0  # the time limit of a program that only prints something
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A program's exit status and output."""
+    """A program's exit status and output; `waited_s` is how long it was waited for in vain, 0 if it answered."""
 
     status: int
     output: str
+    waited_s: float = 0.0
+
+    @property
+    def silence(self) -> str:
+        """What to say of a program that did not answer; empty if it did."""
+        return f"did not answer within {self.waited_s:g} s" if self.waited_s else ""
 
 
 class System:
-    """The real machine."""
+    """The real machine. Each program is asked each question once."""
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -85,15 +94,26 @@ class System:
             return path
 
     def which(self, name: str) -> str | None:
-        return shutil.which(name)
+        return shutil.which(name, path=os.pathsep.join(paths.program_folders()))
 
-    def run(self, argv: Sequence[str], timeout_s: float = QUICK_S) -> Ran | None:
-        """Run a program; None if it is missing or exceeds the time limit."""
-        try:
-            ended = child.run(argv, timeout_s)
-        except NcuSwizzleError:
-            return None
-        return Ran(ended.status, ended.log)
+    @cached_property
+    def _answers(self) -> dict[tuple[str, ...], Ran | None]:
+        return {}
+
+    def run(self, argv: Sequence[str]) -> Ran | None:
+        """Run a program that only prints something; None if it is missing."""
+        question = tuple(argv)
+        if question not in self._answers:
+            self._answers[question] = _answer(question)
+        return self._answers[question]
+
+    def ask_ahead(self, questions: Iterable[Sequence[str]]) -> None:
+        """Run programs at the same time, so that several that hang take no longer than one."""
+        threads = [threading.Thread(target=self.run, args=(argv,)) for argv in questions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def free_bytes(self, folder: str | Path) -> int | None:
         """Return the free space on the disk of the folder, or of its nearest existing parent."""
@@ -150,3 +170,13 @@ class System:
     def gpus(self) -> Sequence[tuple[str, tuple[int, int]]]:
         """Return the name and compute capability of each GPU; the first one is used."""
         return gpu.devices()
+
+
+def _answer(argv: Sequence[str]) -> Ran | None:
+    try:
+        ended = child.run(argv, QUICK_S, environment=paths.tool_environment())
+    except TimeLimit:
+        return Ran(-signal.SIGKILL, "", waited_s=QUICK_S)
+    except NcuSwizzleError:
+        return None
+    return Ran(ended.status, ended.log)

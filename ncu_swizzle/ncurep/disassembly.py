@@ -53,7 +53,7 @@ def units_and_code(report: Path, questions: Sequence[Question]) -> tuple[dict[st
     Raises DamagedFile or BadFile if the reader fails, EnvironmentLacking if it is not installed.
     """
     names = {name for question in questions for name in question.result.metrics}
-    cached_units: dict[str, str] = disassembly_cache.load(UNITS) or {}
+    cached_units: dict[str, str] = disassembly_cache.load(dict[str, str], UNITS) or {}
     units = cached_units | {name: SAMPLED for name in names if name.startswith(STALLED)}
     codes = [_recall(question) for question in questions]
     unknown = {number: questions[number].pcs for number, code in enumerate(codes) if code is None}
@@ -80,7 +80,7 @@ def _recall(question: Question) -> list[Line] | None:
         return []
     start, cached = question.result.address, None
     if start and question.result.cubin:
-        cached = disassembly_cache.load(*_named(question.result))
+        cached = disassembly_cache.load(dict[str, Line], *_named(question.result))
     if cached is None:
         return None
     try:

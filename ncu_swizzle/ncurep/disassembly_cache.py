@@ -1,30 +1,36 @@
 """Cached answers of NVIDIA's module, which needs half a second or more for each.
 
 An entry is JSON, keyed by the question and by the module's size and date: another version may answer differently.
+One that does not have the expected types is dropped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import cache
+from ncu_swizzle import cache, validate
 from ncu_swizzle.digest import sha256, sha256_of_texts
 
 KIND = "disassembly"
 
 
-def load(*question: bytes) -> Any:
-    """Return the cached answer, or None."""
+def load(shape: Any, *question: bytes) -> Any:
+    """Return the cached answer, plain JSON of the type `shape`, see `validate.check`; or None."""
     key = _key(question)
     content = cache.load(KIND, key) if key else None
-    try:
-        return None if content is None else json.loads(content)
-    except (ValueError, RecursionError):
+    if content is None:
         return None
+    with contextlib.suppress(ValueError, RecursionError, MemoryError):
+        answer = json.loads(content)
+        if not validate.check(shape)(answer):
+            return answer
+    cache.drop(KIND, key)
+    return None
 
 
 def save(answer: Any, *question: bytes) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from ncu_swizzle import digest, paths, validate
 from ncu_swizzle.errors import DamagedFile
 from ncu_swizzle.files import AGAIN, read_json, write_json
+from ncu_swizzle.validate import Amount, Count
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ _FACTS = {
     **dict.fromkeys(("engine", "kernel", "title", "family", "commit", "digest"), str),
     **dict.fromkeys(("machine", "report"), Mapping[str, str | int]),
     **dict.fromkeys(("source_roots", "notes"), tuple[str, ...]),
-    "problem": Mapping[str, int],
+    "problem": Mapping[str, Count],
     "sources": Mapping[str, str],
-    "errors": Mapping[str, Mapping[str, float]],
+    "errors": Mapping[str, Mapping[str, Amount]],
 }
 
 

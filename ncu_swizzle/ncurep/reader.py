@@ -35,6 +35,7 @@ from ncu_swizzle.profiles.model import (
     Profile,
     stall_reason,
 )
+from ncu_swizzle.texts import encodable
 
 SHOWN = 5  # metrics that a note lists
 
@@ -56,7 +57,7 @@ def read(report: Path) -> list[Profile]:
     """
     data = read_bytes(report)
     session = container.container_of(data, str(report))
-    origin = Origin(report.name, digest.sha256(data), session, Facts.beside(report))
+    origin = Origin(encodable(report.name), digest.sha256(data), session, Facts.beside(report))
     origin.facts.verify(report, origin.sha256)
     if not session.results:
         raise BadFile(
@@ -67,12 +68,15 @@ def read(report: Path) -> list[Profile]:
         tables = [_InstructionTable.counted_in(result) for result in session.results]
         questions = [Question(result, table.pcs) for result, table in zip(session.results, tables, strict=True)]
         units, codes = disassembly.units_and_code(report, questions)
-        return [
+        profiles = [
             _profile(result, launch, units, tuple(_instructions(result, table, code, origin.facts)), origin)
             for result, launch, table, code in zip(
                 session.results, _launches(session.results), tables, codes, strict=True
             )
         ]
+        if wrong := next(filter(None, map(sanity.impossible, profiles)), ""):
+            raise ValueError(wrong)
+        return profiles
     except (ValueError, LookupError, TypeError, ArithmeticError, struct.error) as error:
         raise DamagedFile(f"{report} is damaged: {brief(error)}", AGAIN) from error
 

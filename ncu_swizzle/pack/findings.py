@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.texts import in_json
 
 if TYPE_CHECKING:
     from swizzle_pack.finding import Finding
@@ -39,4 +39,4 @@ def rows(launches: Sequence[LaunchFindings]) -> list[dict[str, Any]]:
 
 def to_json(launches: Sequence[LaunchFindings]) -> str:
     """Return the findings as one JSON object."""
-    return json.dumps({"schema": SCHEMA, "findings": rows(launches)}, ensure_ascii=False) + "\n"
+    return in_json({"schema": SCHEMA, "findings": rows(launches)})

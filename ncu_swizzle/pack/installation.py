@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 from ncu_swizzle import child, paths
+from ncu_swizzle.bounds import quotation
 from ncu_swizzle.digest import sha256
-from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed
-from ncu_swizzle.files import ELSEWHERE, write_atomically, write_json
+from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, NotWritable, ProgramFailed, reason
+from ncu_swizzle.files import brief, not_writable, read_bytes, write_atomically, write_json
 from ncu_swizzle.pack import bridge
 
 MANIFEST = "ncu-swizzle.manifest.json"
@@ -105,7 +106,7 @@ def install(folder: Path) -> list[str]:
         _remove(folder, {name: digest for name, digest in ours.items() if name not in files})
         write_json(folder / MANIFEST, {"files": digests})
     except OSError as error:
-        raise NotWritable(f"cannot write to {folder}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(f"to {folder}", error) from error
     return [*files, MANIFEST]
 
 
@@ -118,7 +119,7 @@ def uninstall(folder: Path) -> tuple[list[str], list[str]]:
         removed, kept = _remove(folder, ours)
         (folder / MANIFEST).unlink()
     except OSError as error:
-        raise NotWritable(f"cannot remove from {folder}: {error.strerror}", "check its permissions") from error
+        raise NotWritable(f"cannot remove from {folder}: {reason(error)}", "check its permissions") from error
     return removed, kept
 
 
@@ -157,10 +158,10 @@ def _manifest(folder: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))["files"]
+        content = json.loads(read_bytes(file).decode())["files"]
         names = {str(name): str(digest) for name, digest in content.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedFile(f"{file} is damaged: {error}", "remove the pack's files there by hand") from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", "remove the pack's files there by hand") from error
     outside = [name for name in names if Path(name).is_absolute() or ".." in Path(name).parts]
     if outside:
         raise DamagedFile(f"{file} names files outside its folder: {', '.join(outside)}", "remove it by hand")
@@ -191,7 +192,7 @@ def _listed(ncu: Path, kind: str, option: str, names: tuple[str, ...]) -> Iterat
     outcome = child.run([str(ncu), "--section-folder", str(paths.rules()), option], LIST_TIMEOUT_S, Path.cwd())
     if outcome.status:
         raise ProgramFailed(
-            f"{ncu} {option} exited with code {outcome.status}; its last lines:\n{child.last_lines(outcome.log)}",
+            f"{ncu} {option} exited with code {outcome.status}; its last lines:\n{quotation.last_lines(outcome.log)}",
             "run it by hand, or name another ncu with --ncu",
         )
     words = {line.split()[0] for line in outcome.log.splitlines() if line.strip()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.validate import Count
 
 Key = TypeVar("Key", bound=Hashable)
 UNKNOWN = "unknown"  # the kind of an access whose SASS the report lacks
@@ -49,16 +50,16 @@ class Instruction(Ratios):
     the index in the stack of the location that ncu shows.
     """
 
-    pc: int
+    pc: Count
     sass: str
     opcode: str
     access: str = ""
     stack: tuple[Location, ...] = ()
-    executed: int | None = None
-    wavefronts: int | None = None
-    ideal: int | None = None
-    samples: Mapping[str, int] = field(default_factory=dict)
-    at: int = 0
+    executed: Count | None = None
+    wavefronts: Count | None = None
+    ideal: Count | None = None
+    samples: Mapping[str, Count] = field(default_factory=dict)
+    at: Count = 0
 
     @property
     def named(self) -> Location | None:

@@ -15,6 +15,7 @@ from ncu_swizzle.profiles import instruction_mix
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.counts import TRANSFERS, Instruction, Total
 from ncu_swizzle.profiles.model import Metric, Profile
+from ncu_swizzle.validate import LIMIT
 
 Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
 Row = TypeVar("Row")
@@ -165,7 +166,7 @@ def of_profile(profile: Profile, kind: Kind = "instructions") -> pd.DataFrame:
     samples = [instruction.samples for instruction in profile.instructions]
     reasons = sorted({reason for counts in samples for reason in counts})
     return table.assign(
-        **{f"{STALL}{reason}": pd.Series([c.get(reason, 0) for c in samples], dtype=COUNT) for reason in reasons}
+        **{f"{STALL}{reason}": _series([c.get(reason, 0) for c in samples], COUNT) for reason in reasons}
     )
 
 
@@ -193,7 +194,7 @@ def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
     stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]
     stacked = pd.concat(filled, ignore_index=True)
-    return stacked.astype(dict.fromkeys(stalls, COUNT)).fillna(dict.fromkeys(stalls, 0))
+    return stacked.assign(**{name: _series(stacked[name].fillna(0), COUNT) for name in stalls})
 
 
 def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
@@ -212,6 +213,11 @@ def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
 
 def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:
     """Return these rows as a table."""
-    # As objects first: an integer beside a None would become a float.
-    cells = {column.name: [column.get(row) for row in rows] for column in columns}
-    return pd.DataFrame(cells, dtype="object").astype({column.name: column.dtype for column in columns})
+    return pd.DataFrame({column.name: _series([column.get(row) for row in rows], column.dtype) for column in columns})
+
+
+def _series(values: Iterable[Any], dtype: Any) -> pd.Series[Any]:
+    """Return values as a column; counts beyond 63 bits, which only an implausible report has, stay Python's ints."""
+    cells = pd.Series(list(values), dtype="object")  # an integer beside a None would become a float
+    fits = dtype != COUNT or all(value is None or -LIMIT <= value < LIMIT for value in cells)
+    return cells.astype(dtype) if fits else cells.fillna(pd.NA)

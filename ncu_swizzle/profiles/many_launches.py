@@ -10,7 +10,7 @@ from ncu_swizzle.profiles import pairing, recollect
 from ncu_swizzle.profiles.comparison import Comparison, compare, distinct
 from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.profiles.pairing import Row
-from ncu_swizzle.texts import printable
+from ncu_swizzle.texts import one_line
 
 SUFFIXES = (".ncu-rep", ".json")
 BEFORE, AFTER = "before", "after"
@@ -91,7 +91,7 @@ def _stem(entry: str) -> str:
     """Return what to call a file or folder: its own name without the suffix."""
     name = PurePosixPath(entry).name
     suffix = next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
-    return printable(name.removesuffix(suffix)) or entry
+    return one_line(name.removesuffix(suffix)) or entry
 
 
 def excess(profile: Profile) -> int | None:

@@ -20,8 +20,12 @@ from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles.counts import Instruction, Total, added, grouped
 from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.texts import in_json
+from ncu_swizzle.validate import Amount, Count, Whole
 
 SCHEMA = 2
+# More than any compiler's kernel has: the time to show a profile grows with them.
+MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
 READABLE = (1, SCHEMA)  # schema 1 lacks `launch` and `kernel.mangled`
 
 DURATION = "gpu__time_duration.sum"
@@ -51,11 +55,11 @@ class LaunchId:
     "command list", whose results have no instructions. Sizes are empty if unknown.
     """
 
-    index: int = 0
-    occurrence: int = 0
+    index: Count = 0
+    occurrence: Count = 0
     workload: str = "kernel"
-    grid: tuple[int, ...] = ()
-    block: tuple[int, ...] = ()
+    grid: tuple[Count, ...] = ()
+    block: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class MachineInfo:
 
     gpu: str = ""
     compute_capability: str = ""
-    sm_count: int = 0
+    sm_count: Count = 0
     driver: str = ""
     cuda: str = ""
     ncu: str = ""
@@ -75,7 +79,7 @@ class MachineInfo:
 class Metric:
     """One of ncu's values, a number or a string, in ncu's unit."""
 
-    value: float | int | str
+    value: float | Whole | str
     unit: str = ""
 
 
@@ -101,13 +105,13 @@ class Profile:
 
     engine: str  # source of the values: "ncu", "recorded" (measured earlier, shipped), "emulated" (computed)
     kernel: KernelId
-    problem: Mapping[str, int]
+    problem: Mapping[str, Count]
     machine: MachineInfo
     when: str  # ISO 8601, UTC
     command: str  # ncu's command line
     report: str  # name of the .ncu-rep
     report_sha256: str
-    errors: Mapping[str, float]  # relative error of each output checked before profiling
+    errors: Mapping[str, Amount]  # relative error of each output checked before profiling
     metrics: Mapping[str, Metric]
     instructions: tuple[Instruction, ...]
     findings: tuple[Finding, ...] = ()
@@ -149,23 +153,23 @@ class Profile:
         sizes = tuple(int(self.number(f"launch__{what}_dim_{axis}") or 0) for axis in "xyz")
         return sizes if any(sizes) else ()
 
-    @property
+    @cached_property
     def total(self) -> Total:
         """All shared-memory accesses together."""
         return added(self.shared())
 
-    @property
+    @cached_property
     def accesses(self) -> dict[str, Total]:
         """The totals per access kind, most wavefronts first."""
         totals = grouped(self.shared(), lambda instruction: [instruction.access])
         return dict(sorted(totals.items(), key=lambda item: -(item[1].wavefronts or 0)))
 
-    @property
+    @cached_property
     def lines(self) -> dict[Location, Total]:
         """The totals per source line, including everything inlined there."""
         return grouped(self.instructions, lambda instruction: dict.fromkeys(instruction.stack))
 
-    @property
+    @cached_property
     def stalls(self) -> dict[str, int]:
         """Warp samples per stall reason, most first. "selected" is not a stall: the warp issued."""
         reasons = {reason: int(self.number(name) or 0) for name in self.metrics if (reason := stall_reason(name))}
@@ -189,7 +193,7 @@ class Profile:
         bare = dataclasses.replace(self, instructions=())  # written as a table: dictionaries are slow
         content = {"schema": SCHEMA, **dataclasses.asdict(bare)}
         content["instructions"] = _to_table(self.instructions)
-        return json.dumps({**content, "digest": digest.sha256_of_json(content)}, ensure_ascii=False) + "\n"
+        return in_json({**content, "digest": digest.sha256_of_json(content)}, allow_nan=True)
 
     @classmethod
     def from_json(cls, text: str, name: str = "the profile") -> Profile:
@@ -244,5 +248,13 @@ def _to_table(instructions: Iterable[Instruction]) -> dict[str, list[Any]]:
 
 def _from_table(table: Mapping[str, list[Any]]) -> tuple[Instruction, ...]:
     stacks = [tuple((file, line) for file, line in stack) for stack in table["stacks"]]
+    deepest = max(map(len, stacks), default=0)
+    frames = sum(len(stacks[row[table["columns"].index("stack")]]) for row in table["rows"])
+    if deepest > MOST_FRAMES or len(table["rows"]) > MOST_INSTRUCTIONS or frames > MOST_PLACES:
+        raise DamagedFile(
+            f"the profile has {len(table['rows']):,} instructions with {frames:,} source lines, inlined up to "
+            f"{deepest:,} deep; the limits are {MOST_INSTRUCTIONS:,}, {MOST_PLACES:,} and {MOST_FRAMES:,}",
+            "no compiler writes such a kernel: profile it again",
+        )
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
     return tuple(Instruction(**{**row, "stack": stacks[row["stack"]]}) for row in rows)

@@ -7,11 +7,11 @@ changed tile size or type.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.errors import NotComparable, UsageError
 from ncu_swizzle.profiles.model import Profile
@@ -57,19 +57,15 @@ def forced_pair(text: str) -> Forced:
 def matches(profile: Profile, wanted: str) -> bool:
     """Return whether a launch matches a name (its own or the catalogue's), regex:EXPRESSION or a launch number.
 
-    Raises UsageError if the expression is not valid.
+    Raises UsageError if the expression is not valid, or takes too long to match.
     """
     kernel = profile.kernel
     if wanted.isdecimal():
-        return profile.launch.index == int(wanted)
+        return str(profile.launch.index) == (wanted.lstrip("0") or "0")
     if not wanted.startswith(REGEX):
         short = (demangled.function(kernel.function), demangled.shorten(kernel.function))
         return wanted in (kernel.name, kernel.function, kernel.mangled, *short)
-    try:
-        expression = re.compile(wanted.removeprefix(REGEX))
-    except re.error as error:
-        raise UsageError(f"{wanted} is not a valid regular expression: {error}", "regex:softmax.*") from error
-    return bool(expression.search(kernel.function) or expression.search(kernel.name))
+    return NamePattern(wanted.removeprefix(REGEX), "--kernel-name or --pair").found_in((kernel.function, kernel.name))
 
 
 def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequence[int] = ()) -> list[Profile]:

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle import validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
-from ncu_swizzle.files import brief, locked, not_writable, read_bytes, read_json, slug, write_json
+from ncu_swizzle.files import brief, locked, not_writable, note_finished, read_bytes, read_json, slug, write_json
+from ncu_swizzle.profiles import extent, sanity
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.pairing import Row
+from ncu_swizzle.unfinished import folders
 
 MANIFEST, REPORT = "run.json", "report.html"
 DEFAULT = Path("swizzle-out")
+MOST_BYTES = 256 << 20  # of a saved profile
 AGAIN = "profile the kernel again"
 
 
@@ -49,23 +49,25 @@ class Run:
 
 @contextlib.contextmanager
 def staging(near: Path) -> Iterator[Path]:
-    """Yield an empty folder on the same disk as `near`; remove it at the end in any case.
+    """Yield an empty folder on the same disk as `near`; remove it at the end in any case, see `unfinished`.
 
     Parent folders created for it are removed too if they are still empty.
     """
     created = [parent for parent in near.parents if not parent.exists()]
-    try:
-        near.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=near.parent, prefix=f".{near.name}."))
-    except OSError as error:
-        raise not_writable(f"to {near.parent}", error) from error
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove_empty, created)
+        try:
+            near.parent.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(folders.folder(near.parent, f".{near.name}"))
+        except OSError as error:
+            raise not_writable(f"to {near.parent}", error) from error
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        for parent in created:
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+
+
+def _remove_empty(folders_: Sequence[Path]) -> None:
+    for folder in folders_:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def refuse_to_overwrite(destination: Destination) -> None:
@@ -117,6 +119,7 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
             # Renaming to a missing or empty folder is atomic.
             staged.chmod(0o755)
             staged.rename(folder)
+            note_finished(folder)
             return folder
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
@@ -134,6 +137,7 @@ def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
                 raise _taken(folder, ", ".join(taken))
             for file in files:
                 file.replace(folder / file.name)
+                note_finished(folder / file.name)
     except OSError as error:
         raise not_writable(f"to {folder}", error) from error
     return folder
@@ -181,6 +185,8 @@ def _plain(name: str) -> bool:
 
 def load_profile(file: Path) -> Profile:
     """Read a saved profile; raise BadFile or DamagedFile."""
+    if file.is_file() and file.stat().st_size > MOST_BYTES:
+        raise BadFile(f"{file} has more than {MOST_BYTES >> 20} MiB, the limit of a saved profile", AGAIN)
     data = read_bytes(file)
     try:
         text = data.decode()
@@ -190,7 +196,8 @@ def load_profile(file: Path) -> Profile:
         profile = Profile.from_json(text, str(file))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise DamagedFile(f"{file} is damaged: {brief(error)}", AGAIN) from error
-    mismatch = validate.mismatch(profile)
-    if mismatch:
-        raise DamagedFile(f"{file} is damaged: {mismatch}", AGAIN)
+    if wrong := sanity.impossible(profile):
+        raise DamagedFile(f"{file} is damaged: {wrong}", AGAIN)
+    if too_large := extent.excess(profile):
+        raise BadFile(f"{file} is too large to show: {too_large}", AGAIN)
     return profile

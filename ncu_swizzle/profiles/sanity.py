@@ -1,6 +1,7 @@
 """Implausible values in a report, which ncu writes without a warning, and the warnings it did give.
 
-A doubt about counts keeps the gate from judging; every doubt is a warning in the report.
+A doubt about counts keeps the gate from judging; every doubt is a warning in the report. A file with values that
+cannot be, such as negative counts, is damaged.
 """
 
 from __future__ import annotations
@@ -8,15 +9,31 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 
+from ncu_swizzle import validate
+from ncu_swizzle.bounds.quotation import some
 from ncu_swizzle.profiles.counts import UNKNOWN, Instruction
-from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.profiles.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Profile
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
 MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
 MOST = 1 << 62  # a larger count is a negative one read as unsigned
 SHARE = ".pct_of_peak_"
+DIMENSION = "launch__"
 LAUNCH_COUNTS = (WAVEFRONTS, IDEAL, "inst_executed")
+
+
+def impossible(profile: Profile) -> str:
+    """Return the first value in a profile just read that has the wrong type or sign; empty if there is none."""
+    return validate.mismatch(profile) or next(_negative(profile), "")
+
+
+def _negative(profile: Profile) -> Iterator[str]:
+    for name, metric in profile.metrics.items():
+        counts = name in (*LAUNCH_COUNTS, DURATION) or name.startswith((STALLED, DIMENSION))
+        if counts and not isinstance(metric.value, str) and metric.value < 0:
+            yield f"{name} is {metric.value:,}"
 
 
 def doubts(profile: Profile) -> list[str]:
@@ -29,11 +46,10 @@ def _uncollected(profile: Profile) -> Iterator[str]:
     """Name requested metrics that ncu left out: it silently skips names that it does not know."""
     requested = re.findall(r"--metrics[ =](\S+)", profile.command)
     names = [name for option in requested for name in option.split(",") if name and ":" not in name]
-    absent = [
-        name for name in names if not any(metric == name or metric.startswith(f"{name}.") for metric in profile.metrics)
-    ]
+    collected = {prefix for metric in profile.metrics for prefix in accumulate(metric.split("."), "{}.{}".format)}
+    absent = [name for name in names if name not in collected]
     if absent:
-        yield f"ncu collected nothing for {', '.join(absent)}: ncu --query-metrics lists the available metrics"
+        yield f"ncu collected nothing for {some(absent)}: ncu --query-metrics lists the available metrics"
 
 
 def about_counts(profile: Profile, access: str = "") -> str:

@@ -11,6 +11,7 @@ from ncu_swizzle.pack import findings
 from ncu_swizzle.profiles import instruction_mix, many_launches
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.result import JobResult
+from ncu_swizzle.texts import in_json
 
 SCHEMA = 1
 
@@ -32,7 +33,7 @@ def to_json(result: JobResult) -> str:
             "comparisons": [{"title": each.title, **_comparison(each)} for each in result.comparisons],
         }
     content["files"] = [str(file) for file in result.files]
-    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+    return in_json(content)
 
 
 def _kernel(comparison: Comparison) -> dict[str, Any]:

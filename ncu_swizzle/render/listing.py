@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ncu_swizzle import paths
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import Family, Kernel, Parameter
+from ncu_swizzle.texts import in_code, in_markdown
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from ncu_swizzle.render.terminal_tables import PlainTable
 
 
 def recorded_on(family: Family, kernel: Kernel) -> str:
@@ -59,22 +60,19 @@ def _near(folder: Path) -> str:
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
-def table(family: Family) -> Table:
+def table(family: Family) -> PlainTable:
     """Return one family as a terminal table."""
-    from rich.markup import escape
-    from rich.table import Table
+    from ncu_swizzle.render.terminal_tables import line, plain_table
 
     sizes = ", ".join(f"{parameter.name} {parameter.default}" for parameter in family.parameters)
     location = "" if family.shipped else f", in {_near(family.folder)}"
-    title = escape(f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{location}")
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column in ("kernel", "what it shows", "recorded on"):
-        table.add_column(column)
+    title = f"{family.name}: {family.title}{f' ({sizes})' if sizes else ''}{location}"
+    table = plain_table(title, "kernel", "what it shows", "recorded on")
     for kernel in family.kernels:
-        before = f" [dim]Compared with {escape(kernel.baseline)}.[/]" if kernel.baseline else ""
-        unchecked = "" if family.reference else " [dim]Output not checked.[/]"
-        shows = f"{escape(f'{kernel.title}. {kernel.lesson}'.strip())}{before}{unchecked}"
-        table.add_row(f"[bold]{escape(kernel.name)}[/]", shows, recorded_on(family, kernel) or "-")
+        before = f" Compared with {kernel.baseline}." if kernel.baseline else ""
+        unchecked = "" if family.reference else " Output not checked."
+        shows = line(f"{kernel.title}. {kernel.lesson}".strip(), (f"{before}{unchecked}", "dim"))
+        table.add_row(line(kernel.name, style="bold"), shows, recorded_on(family, kernel) or "-")
     return table
 
 
@@ -91,13 +89,15 @@ the project grew from; a kernel without one comes from a library, for comparison
 
 
 def _section(family: Family) -> str:
-    lines = [f"## {family.name}: {family.title}", ""]
-    lines += [f"- `{p.name}`: {p.help}; {p.default} by default, {limits(p)}" for p in family.parameters]
-    grid, block = (" × ".join(f"`{size}`" for size in sizes) for sizes in (family.grid, family.block))
+    lines = [f"## {in_markdown(family.name)}: {in_markdown(family.title)}", ""]
+    lines += [
+        f"- {in_code(p.name)}: {in_markdown(p.help)}; {p.default} by default, {limits(p)}" for p in family.parameters
+    ]
+    grid, block = (" × ".join(map(in_code, map(str, sizes))) for sizes in (family.grid, family.block))
     lines += [f"- grid {grid}, block {block}", ""]
     columns = ("kernel", "what it shows", "degree", "compared with", "article")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join(_cells(kernel))} |" for kernel in family.kernels]
+    lines += [f"| {' | '.join(map(in_markdown, _cells(kernel)))} |" for kernel in family.kernels]
     return "\n".join([*lines, ""])
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.render.view import document
 from ncu_swizzle.render.view.banks import TilesOf
 from ncu_swizzle.render.view.document import Report
+from ncu_swizzle.render.view.excerpt import Coloured, Highlight
 from ncu_swizzle.render.view.findings import KINDS
 from ncu_swizzle.render.view.instructions import InstructionRow
-from ncu_swizzle.render.view.source import Highlight
+from ncu_swizzle.texts import in_code, in_markdown
 
 MOST_BYTES = 60_000  # GitHub takes 65,536 characters in a comment
 STALLS_SHOWN = 6
 INSTRUCTIONS_SHOWN = 5
 MOST_PARTS = 3  # kernels shown in full
 MOST_ROWS = 100  # kernels listed
-NO_SOURCE: Highlight = lambda text, path: ()  # noqa: E731 - Markdown shows no source
+NO_SOURCE: Highlight = lambda text, path: Coloured(())  # noqa: E731 - Markdown shows no source
 NO_TILES: TilesOf = lambda profile: ()  # noqa: E731 - nor bank maps
 MOST_COLUMNS = 6  # profiles side by side; more do not fit a comment
 
@@ -35,12 +35,12 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     page = document.build_page(
         comparisons, notes, title or f"{len(comparisons)} kernels", NO_SOURCE, NO_TILES, MOST_PARTS
     )
-    parts = [f"### {escape(page.title)}\n", f"**{escape(page.verdict)}**\n"]
+    parts = [f"### {in_markdown(page.title)}\n", f"**{in_markdown(page.verdict)}**\n"]
     parts += ["> Recorded, not measured now.\n"] if page.recorded else []
-    parts += ["\n".join(f"> {escape(note)}" for note in page.notes) + "\n"] if page.notes else []
+    parts += ["\n".join(f"> {in_markdown(note)}" for note in page.notes) + "\n"] if page.notes else []
     rows = [
-        [r.number, escape(", ".join([r.name, r.note] if r.note else [r.name])), r.grid, r.block, r.excessive, r.degree,
-         r.duration, *([r.pace] if page.compares else [])]
+        [r.number, in_markdown(", ".join([r.name, r.note] if r.note else [r.name])), r.grid, r.block, r.excessive,
+         r.degree, r.duration, *([r.pace] if page.compares else [])]
         for r in page.rows[:MOST_ROWS]
     ]  # fmt: skip
     pace = ["speedup"] if page.compares else []
@@ -48,7 +48,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
     if len(page.rows) > MOST_ROWS:
         parts.append(f"{len(page.rows) - MOST_ROWS} more in the HTML report.\n")
     for part in page.parts:
-        parts.append(f"#### {escape(part.name)}\n")
+        parts.append(f"#### {in_markdown(part.name)}\n")
         parts += _parts(part.report)[1:]
     return _joined(parts)
 
@@ -67,20 +67,6 @@ def _joined(parts: Iterable[str]) -> str:
     return text
 
 
-def escape(text: str) -> str:
-    """Return text that Markdown shows verbatim, on one line, also in a table; it mentions and links nobody."""
-    line = " ".join(text.split())
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        line = line.replace(character, entity)
-    line = re.sub(r"([\\`*_\[\]|~]|^[#+-])", r"\\\1", line)
-    return re.sub(r"(@|:(?=//)|w(?=ww\.)|#(?=\d))", r"\1&#8203;", line)
-
-
-def _code(text: str) -> str:
-    """Return text as inline code; a backtick would end it and becomes an apostrophe."""
-    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
-
-
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
     """Return a table; all columns but the first `words` are numbers, right-aligned."""
     marks = [" --- " if column < words else " ---: " for column in range(len(heads))]
@@ -89,32 +75,42 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
 
 
 def _head(report: Report) -> list[str]:
-    parts = [f"### {escape(report.title)}\n", f"**{escape(report.verdict)}**\n"]
+    parts = [f"### {in_markdown(report.title)}\n", f"**{in_markdown(report.verdict)}**\n"]
     if report.computed:
-        parts.append(f"> Computed, not measured: wavefronts of {escape('; '.join(report.computed))}.\n")
+        parts.append(f"> Computed, not measured: wavefronts of {in_markdown('; '.join(report.computed))}.\n")
     if report.recorded:
-        parts.append(f"> Recorded, not measured now: {escape('; '.join(report.recorded))}.\n")
+        parts.append(f"> Recorded, not measured now: {in_markdown('; '.join(report.recorded))}.\n")
     if report.warnings:
-        parts.append("\n".join(f"> **Warning:** {escape(warning)}" for warning in report.warnings) + "\n")
-    rows = [[figure.title, escape(figure.before), escape(figure.after), figure.note] for figure in report.figures]
+        parts.append("\n".join(f"> **Warning:** {in_markdown(warning)}" for warning in report.warnings) + "\n")
+    rows = [
+        [figure.title, in_markdown(figure.before), in_markdown(figure.after), figure.note] for figure in report.figures
+    ]
     if report.compares:
-        before, after = (escape(label) for label in report.labels[:2])
+        before, after = (in_markdown(label) for label in report.labels[:2])
         parts.append(_table(["", before, after, ""], rows))
     else:
         parts.append(
-            _table(["", escape(report.labels[0]), ""], [[title, after, note] for title, _, after, note in rows])
+            _table(["", in_markdown(report.labels[0]), ""], [[title, after, note] for title, _, after, note in rows])
         )
     return parts
 
 
 def _overview(report: Report) -> list[str]:
-    rows = [[escape(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in report.overview]
+    rows = [[in_markdown(r.label), r.excessive, r.degree, r.duration, r.pace, r.pipe] for r in report.overview]
     return [_table(["profile", "excessive", "degree", "duration", "speed", "shared pipe"], rows)] if rows else []
 
 
 def _accesses(report: Report) -> list[str]:
     rows = [
-        [escape(kind.name), kind.transfer, escape(row.label), row.actual, row.ideal, row.excessive, row.degree]
+        [
+            in_markdown(kind.name),
+            kind.transfer,
+            in_markdown(row.label),
+            row.actual,
+            row.ideal,
+            row.excessive,
+            row.degree,
+        ]
         for kind in report.accesses
         for row in kind.rows[:MOST_COLUMNS]
     ]
@@ -123,14 +119,14 @@ def _accesses(report: Report) -> list[str]:
     heads = ["access", "transfer", "profile", "actual", "ideal", "excessive", "degree"]
     parts = ["#### Wavefronts by access\n", _table(heads, rows, words=3)]
     if report.phantoms:
-        counters = "; ".join(f"{escape(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
+        counters = "; ".join(f"{in_markdown(phantom.label)}: {phantom.counters}" for phantom in report.phantoms)
         parts.append(f"Phantom conflicts (hardware counters above zero without any excessive wavefront): {counters}.\n")
     return parts
 
 
 def _columns(report: Report) -> list[str]:
     """Return the heads of a table with one column per profile and a change column after the second."""
-    heads = [escape(label) for label in report.labels[:MOST_COLUMNS]]
+    heads = [in_markdown(label) for label in report.labels[:MOST_COLUMNS]]
     return [*heads[:2], "change", *heads[2:]] if report.compares else heads
 
 
@@ -141,12 +137,12 @@ def _cells(values: Sequence[str], change: str, compares: bool) -> list[str]:
 
 def _stalls(report: Report) -> list[str]:
     rows = [
-        [_code(row.reason), *_cells([share.text for share in row.shares], row.change, report.compares)]
+        [in_code(row.reason), *_cells([share.text for share in row.shares], row.change, report.compares)]
         for row in report.stalls.major[:STALLS_SHOWN]
     ]
     if not rows:
         return []
-    sentences = [escape(" ".join(report.stalls.sentences)) + "\n"] if report.stalls.sentences else []
+    sentences = [in_markdown(" ".join(report.stalls.sentences)) + "\n"] if report.stalls.sentences else []
     return ["#### Stalls, share of samples\n", *sentences, _table(["reason", *_columns(report)], rows)]
 
 
@@ -154,17 +150,17 @@ def _mix(report: Report) -> list[str]:
     if report.mix is None:
         return []
     rows = [
-        [escape(row.name), *_cells([share.text for share in row.shares], row.change, report.compares)]
+        [in_markdown(row.name), *_cells([share.text for share in row.shares], row.change, report.compares)]
         for row in (*report.mix.rows, report.mix.total)
     ]
     rows += [
         [
-            escape(row.title),
+            in_markdown(row.title),
             *_cells([f"{value} {row.unit}".strip() for value in row.values], row.change, report.compares),
         ]
         for row in report.mix.resources
     ]
-    sentence = f"{escape(report.mix.sentence)}\n\n" if report.mix.sentence else ""
+    sentence = f"{in_markdown(report.mix.sentence)}\n\n" if report.mix.sentence else ""
     table = _table(["warp instructions", *_columns(report)], rows)
     return [f"{sentence}<details><summary>Instruction mix</summary>\n\n{table}\n</details>\n"]
 
@@ -173,9 +169,9 @@ def _worst(report: Report) -> list[str]:
     """Return the instructions with most excess, of the first profiles that have any."""
     rows = [
         [
-            escape(table.label),
-            _code(row.sass),
-            *([_code(row.source)] if row.source else [""]),
+            in_markdown(table.label),
+            in_code(row.sass),
+            *([in_code(row.source)] if row.source else [""]),
             row.excessive,
             row.degree,
         ]
@@ -191,7 +187,7 @@ def _worst(report: Report) -> list[str]:
 def _rules(report: Report) -> list[str]:
     """Return the rule pack's optimizations and warnings, profile by profile."""
     items = [
-        f"- **{escape(group.label)}**, {escape(card.title)}: {escape(card.message)}"
+        f"- **{in_markdown(group.label)}**, {in_markdown(card.title)}: {in_markdown(card.message)}"
         for group in report.findings[:MOST_COLUMNS]
         for card in group.cards
         if card.kind != KINDS["ok"]
@@ -206,4 +202,4 @@ def _excessive(rows: Sequence[InstructionRow]) -> list[InstructionRow]:
 
 
 def _origin(report: Report) -> list[str]:
-    return [f"<sub>{escape(report.conditions)} · made with ncu-swizzle</sub>\n"]
+    return [f"<sub>{in_markdown(report.conditions)} · made with ncu-swizzle</sub>\n"]

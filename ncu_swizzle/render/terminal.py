@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ncu_swizzle.profiles import many_launches
 from ncu_swizzle.profiles.comparison import Comparison, compare
 from ncu_swizzle.profiles.counts import TRANSFERS
 from ncu_swizzle.profiles.engine import RECORDED
 from ncu_swizzle.profiles.result import JobResult
-from ncu_swizzle.render.terminal_tables import number, plain_table, quantity
+from ncu_swizzle.render.terminal_tables import line, plain_table
 from ncu_swizzle.render.view import kernels, mix, overview, text
 from ncu_swizzle.render.view.findings import gains
 from ncu_swizzle.render.view.summary import computed
@@ -22,6 +23,7 @@ from ncu_swizzle.render.view.summary import computed
 STALLS_SHOWN = 6
 MOST_COLUMNS = 3  # profiles side by side in 80 columns; with more, an overview comes first
 KERNELS_SHOWN = 3  # of many kernels, those shown in full
+FORMATS = {"ms": "{:,.3f}"}  # by unit; other fractions have one decimal
 KEY_METRICS = (
     "Duration",
     "Shared pipe, share of peak",
@@ -43,9 +45,10 @@ def show(result: JobResult, console: Console) -> None:
     else:
         _show_kernels(result, console)
     if result.folder:
-        console.print(f"\nWritten to [bold]{escape(str(result.folder))}/[/]:")
+        console.print()
+        console.print(line("Written to ", (f"{result.folder}/", "bold"), ":"))
         for file in result.files:
-            console.print(f"  {escape(file.name)}", highlight=False)
+            console.print(line(f"  {file.name}"))
 
 
 def _show_comparison(comparison: Comparison, console: Console) -> None:
@@ -61,12 +64,14 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_mix(instructions, comparison))
     console.print(_metrics(comparison))
     if left_out:
-        console.print(f"[dim]{left_out} more profiles are in the report, --json and --csv.[/]")
+        console.print(line(f"{left_out} more profiles are in the report, --json and --csv.", style="dim"))
     for warning in everything.warnings:
-        console.print(f"[yellow]Warning:[/] {escape(warning)}")
+        console.print(line(("Warning:", "yellow"), f" {warning}"))
     for card in gains(comparison.profiles[min(1, len(comparison.profiles) - 1)]):
-        console.print(f"\n[bold]{card.title}[/]: {escape(card.message)}", highlight=False)
-    console.print(f"\n[bold]{escape(comparison.verdict)}[/]")
+        console.print()
+        console.print(line((card.title, "bold"), f": {card.message}"))
+    console.print()
+    console.print(line(comparison.verdict, style="bold"))
 
 
 def _first(comparison: Comparison) -> Comparison:
@@ -81,36 +86,36 @@ def _overview(comparison: Comparison) -> Table:
     for title in ("excessive", "degree", "ms", "speed", "shared pipe"):
         table.add_column(title, justify="right")
     for row in overview.rows(comparison):
-        table.add_row(
-            escape(row.label), row.excessive, row.degree, row.duration.removesuffix(" ms"), row.pace, row.pipe
-        )
+        table.add_row(row.label, row.excessive, row.degree, row.duration.removesuffix(" ms"), row.pace, row.pipe)
     return table
 
 
 def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
     table = plain_table("Warp instructions executed", "class")
     for label in comparison.labels:
-        table.add_column(escape(label), justify="right")
+        table.add_column(label, justify="right")
     compared = len(comparison.labels) > 1
     if compared:
         table.add_column("change", justify="right")
     for row in (*section.rows, section.total):
-        table.add_row(escape(row.name), *(share.text for share in row.shares), *([row.change] if compared else []))
+        table.add_row(row.name, *(share.text for share in row.shares), *([row.change] if compared else []))
     return table
 
 
 def _show_kernels(result: JobResult, console: Console) -> None:
     console.print(kernel_list(result.comparisons))
     for note in result.notes:
-        console.print(f"[yellow]Note:[/] {escape(note)}")
+        console.print(line(("Note:", "yellow"), f" {note}"))
     worst = [result.comparisons[index] for index in many_launches.worst(result.comparisons, KERNELS_SHOWN)]
     conflicting = [comparison for comparison in worst if many_launches.excessive(comparison)]
     for comparison in conflicting:
-        console.print(f"\n[bold]── {escape(comparison.title)}[/]")
+        console.print()
+        console.print(line(f"── {comparison.title}", style="bold"))
         _show_comparison(comparison, console)
-    console.print(f"\n[bold]{escape(many_launches.verdict(result.comparisons))}[/]")
+    console.print()
+    console.print(line(many_launches.verdict(result.comparisons), style="bold"))
     if len(conflicting) < len(result.comparisons):
-        console.print("[dim]ncu-swizzle report --launch N or --kernel-name NAME shows others in full.[/]")
+        console.print(line("ncu-swizzle report --launch N or --kernel-name NAME shows others in full.", style="dim"))
 
 
 def kernel_list(comparisons: Sequence[Comparison]) -> Table:
@@ -122,20 +127,21 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     for title in ("ms", "excessive", "degree", *(["speedup"] if paired else [])):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
-        note = f" [dim]{escape(row.note)}[/]" if row.note else ""
+        name = line(row.name, (f" {row.note}", "dim")) if row.note else line(row.name)
         sizes = [row.grid] if paired else [row.grid, row.block]
         cells = [*sizes, row.duration, row.excessive, row.degree, *([row.pace] if paired else [])]
-        lines = [cell.replace(kernels.ARROW, "\n→ ") for cell in (row.number, *cells)]
+        lines = [Text(cell.replace(kernels.ARROW, "\n→ ")) for cell in (row.number, *cells)]
         style = "red" if row.bad else ""
-        table.add_row(lines[0], f"{escape(row.name)}{note}", *lines[1:], style=style)
+        table.add_row(lines[0], name, *lines[1:], style=style)
     return table
 
 
-def _origin(result: JobResult) -> str:
+def _origin(result: JobResult) -> Text:
     """Say where the numbers come from: computed, recorded earlier, or measured now."""
-    reason = f"Measuring is not possible here: {escape(result.engine.reason)}." if result.engine.reason else ""
+    reason = f"Measuring is not possible here: {result.engine.reason}." if result.engine.reason else ""
     comparison = result.comparison
-    emulated = [f"[bold yellow]Computed, not measured[/]: wavefronts of {escape(run)}." for run in computed(comparison)]
+    emulated = [part for run in computed(comparison)
+                for part in (("Computed, not measured", "bold yellow"), f": wavefronts of {run}. ")]  # fmt: skip
     runs = sorted(
         {
             (profile.machine.gpu, profile.machine.ncu, profile.when[:10])
@@ -147,14 +153,17 @@ def _origin(result: JobResult) -> str:
     if emulated:
         named = zip(comparison.labels, comparison.profiles, strict=True)
         labels = [label for label, profile in named if profile.engine == RECORDED]
-        recorded = f"Recorded entirely: {escape(', '.join(labels))}." if runs else ""
-        return " ".join(filter(None, [*emulated, reason, recorded]))
-    if runs:
+        recorded = f" Recorded entirely: {', '.join(labels)}." if runs else ""
+        shown = line(*emulated, f"{reason}{recorded}".strip())
+    elif runs:
         machines = "; ".join(f"{gpu}, ncu {ncu}, {day}" for gpu, ncu, day in runs)
-        return f"[bold yellow]Recorded, not measured now[/]: {escape(machines)}. {reason}".rstrip()
-    last = comparison.profiles[-1]
-    gpu, ncu = escape(last.machine.gpu or "an unknown GPU"), escape(last.machine.ncu or "of unknown version")
-    return f"Measured on {gpu} with ncu {ncu}, {last.when[:10] or 'date unknown'}."
+        shown = line(("Recorded, not measured now", "bold yellow"), f": {machines}. {reason}")
+    else:
+        last = comparison.profiles[-1]
+        gpu, ncu = last.machine.gpu or "an unknown GPU", last.machine.ncu or "of unknown version"
+        shown = line(f"Measured on {gpu} with ncu {ncu}, {last.when[:10] or 'date unknown'}.")
+    shown.rstrip()
+    return shown
 
 
 def _accesses(comparison: Comparison) -> Table:
@@ -164,7 +173,7 @@ def _accesses(comparison: Comparison) -> Table:
     rows = comparison.accesses
     for access in dict.fromkeys(rows["access"]):
         table.add_section()
-        heads = [escape(str(access)), f"[dim]{TRANSFERS.get(str(access), '')}[/]"]
+        heads = [line(str(access)), line(TRANSFERS.get(str(access), ""), style="dim")]
         for index, (_, row) in enumerate(rows[rows["access"] == access].iterrows()):
             head = heads[index] if index < len(heads) else ""
             excess = row["excessive"]
@@ -172,7 +181,7 @@ def _accesses(comparison: Comparison) -> Table:
             cells = [number(row[count], "{:,.0f}") for count in ("wavefronts", "ideal", "excessive")]
             no_ideal = not pd.isna(row["ideal"]) and row["ideal"] == 0
             cells.append("-" if no_ideal else number(row["degree"], "{:.2f}"))
-            table.add_row(head, escape(str(row["label"])), *cells, style=style)
+            table.add_row(head, str(row["label"]), *cells, style=style)
     return table
 
 
@@ -181,13 +190,13 @@ def _stalls(comparison: Comparison) -> Table:
     changed = " that changed most" if compared else ""
     table = plain_table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for label in comparison.labels:
-        table.add_column(escape(label), justify="right")
+        table.add_column(label, justify="right")
     if compared:
         table.add_column("change", justify="right")
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
         shares = [row[label] for label in comparison.labels]
         change = [number(shares[1] - shares[0], "{:+.1f}")] if compared else []
-        table.add_row(escape(str(reason)), *(number(share, "{:.1f} %") for share in shares), *change)
+        table.add_row(str(reason), *(number(share, "{:.1f} %") for share in shares), *change)
     return table
 
 
@@ -199,7 +208,7 @@ def _borrowed(comparison: Comparison) -> str:
 def _metrics(comparison: Comparison) -> Table:
     table = plain_table(f"Metrics{_borrowed(comparison)}", "metric")
     for label in comparison.labels:
-        table.add_column(escape(label), justify="right")
+        table.add_column(label, justify="right")
     for name in KEY_METRICS:
         if name in comparison.metrics.index:
             row = comparison.metrics.loc[name]
@@ -207,3 +216,14 @@ def _metrics(comparison: Comparison) -> Table:
     if comparison.speedup:
         table.add_row("Speedup", "", f"{comparison.speedup:.2f} x")
     return table
+
+
+def number(value: Any, form: str) -> str:
+    """Return a number in this format; "unknown" for NaN and NA."""
+    return "unknown" if pd.isna(value) else form.format(value)
+
+
+def quantity(value: Any, unit: str) -> str:
+    """Return a number with its unit, whole numbers without decimals; "unknown" for NaN and NA."""
+    whole = not pd.isna(value) and float(value).is_integer()
+    return f"{number(value, '{:,.0f}' if whole else FORMATS.get(unit, '{:,.1f}'))} {unit}".strip()

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 
 from ncu_swizzle.pack.findings import LaunchFindings
 from ncu_swizzle.pack.installation import Listed, PackRule
-from ncu_swizzle.render.terminal_tables import plain_table
+from ncu_swizzle.render.terminal_tables import PlainTable, line, plain_table
 from ncu_swizzle.render.view.findings import Grid
 from ncu_swizzle.render.view.findings import card as card_of
 
@@ -20,20 +18,21 @@ from ncu_swizzle.render.view.findings import card as card_of
 def show_findings(launches: Sequence[LaunchFindings], console: Console) -> None:
     """Print the rule pack's findings for each launch."""
     for launch in launches:
-        console.print(f"[bold]{escape(launch.label)}[/]" + ("" if launch.findings else ": no findings."))
+        console.print(line((launch.label, "bold"), "" if launch.findings else ": no findings."))
         for card in map(card_of, launch.findings):
-            console.print(f"\n  [bold]{escape(card.title)}[/] ({card.rule}, {card.kind})", highlight=False)
-            console.print(Padding(escape(card.message), (0, 0, 0, 2)), highlight=False)
+            console.print()
+            console.print(line("  ", (card.title, "bold"), f" ({card.rule}, {card.kind})"))
+            console.print(Padding(line(card.message), (0, 0, 0, 2)))
             for grid in card.tables:
                 console.print(Padding(_grid(grid), (0, 0, 0, 4)))
 
 
-def _grid(grid: Grid) -> Table:
+def _grid(grid: Grid) -> PlainTable:
     table = plain_table(grid.title)
     for head, is_text in zip(grid.heads, grid.words, strict=True):
         table.add_column(head, justify="left" if is_text else "right", overflow="fold")
     for row in grid.rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     return table
 
 
@@ -48,6 +47,7 @@ def show_pack(sections: Sequence[str], rules: Sequence[PackRule], console: Conso
 
 def show_listed(ncu: Path, listed: Sequence[Listed], console: Console) -> None:
     """Print which of the pack's sections and rules ncu lists."""
-    console.print(escape(str(ncu)), highlight=False)
+    console.print(line(str(ncu)))
     for item in listed:
-        console.print(f"  {'[green]✓[/]' if item.found else '[red]✗ not listed:[/]'} {item.kind} {item.name}")
+        mark = ("✓", "green") if item.found else ("✗ not listed:", "red")
+        console.print(line("  ", mark, f" {item.kind} {item.name}"))

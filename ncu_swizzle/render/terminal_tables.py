@@ -1,29 +1,44 @@
-"""Tables and numbers for an 80-column terminal."""
+"""Lines and tables for an 80-column terminal; no text in them is read as markup, or takes more than its line."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
-FORMATS = {"ms": "{:,.3f}"}  # by unit; other fractions have one decimal
+from ncu_swizzle.texts import one_line
 
 
-def plain_table(title: str, *columns: str) -> Table:
+def line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return one line of text for a terminal; a part with a style is a pair."""
+    texts = [(part, "") if isinstance(part, str) else part for part in parts]
+    return Text.assemble(*((one_line(text), styled) for text, styled in texts), style=style)
+
+
+class PlainTable(Table):
+    """A table without borders whose strings are plain text, a line each."""
+
+    def __init__(self, title: str = "", gap: int = 1, **settings: Any) -> None:
+        shown = line(title, style="bold") if title else None
+        super().__init__(title=shown, title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0),
+                         **settings)  # fmt: skip
+
+    def add_column(self, header: RenderableType = "", *rest: Any, **settings: Any) -> None:
+        super().add_column(_cell(header), *rest, **settings)
+
+    def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
+        super().add_row(*map(_cell, cells), **settings)
+
+
+def _cell(content: RenderableType | None) -> Any:
+    return line(content) if isinstance(content, str) else content
+
+
+def plain_table(title: str, *columns: str) -> PlainTable:
     """Return a table without borders; `columns` are its text columns, long words folded."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table = PlainTable(title)
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
-
-
-def number(value: Any, form: str) -> str:
-    """Return a number in this format; "unknown" for NaN and NA."""
-    return "unknown" if pd.isna(value) else form.format(value)
-
-
-def quantity(value: Any, unit: str) -> str:
-    """Return a number with its unit, whole numbers without decimals; "unknown" for NaN and NA."""
-    whole = not pd.isna(value) and float(value).is_integer()
-    return f"{number(value, '{:,.0f}' if whole else FORMATS.get(unit, '{:,.1f}'))} {unit}".strip()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from statistics import median
 
 from rich.console import Console
-from rich.markup import escape
 
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Problem
 from ncu_swizzle.profiles.result import Timing
-from ncu_swizzle.render.terminal_tables import plain_table
+from ncu_swizzle.render.terminal_tables import line, plain_table
 from ncu_swizzle.texts import in_words
 
 
@@ -36,8 +35,8 @@ def show_times(timing: Timing, console: Console) -> None:
     unit, amount = throughput(family, problem)
     medians = {kernel.name: median(facts["times_ms"][kernel.name]) for kernel in kernels}
     reference = reference_time(timing)
-    console.print(f"{escape(family.title)}, {escape(in_words(problem))}".removesuffix(", "))
-    console.print(f"{escape(machine['gpu'])}, driver {machine['driver']}, CUDA {machine['cuda']}")
+    console.print(line(f"{family.title}, {in_words(problem)}".removesuffix(", ")))
+    console.print(line(f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}"))
     table = plain_table("", "kernel")
     rates = (unit,) if amount else ()
     for title in ("error", "median", *rates, "speedup", *([f"of {reference[0]}"] if reference else [])):
@@ -47,5 +46,5 @@ def show_times(timing: Timing, console: Console) -> None:
         errors = facts["errors"].get(name, {})
         error = f"{max(errors.values()):.1e}" if errors else "-" if family.reference else "not checked"
         cells = [error, f"{time:.3f} ms", *([f"{amount / time:.0f}"] if amount else []), f"{first / time:.2f}"]
-        table.add_row(escape(name), *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
+        table.add_row(name, *cells, *([f"{reference[1] / time:.3f}"] if reference else []))
     console.print(table)

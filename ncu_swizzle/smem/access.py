@@ -18,6 +18,7 @@ from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, ROW, STMATRIX, STORE, WARP, Operation
 from ncu_swizzle.smem.wavefronts import Bools, Wavefronts, wavefronts
 
+_NAMED = re.compile(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d{1,9}))?")
 TYPES = {1: "u8", 2: "u16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}
 EXAMPLE = "row, row:16, rows:16, column, column:16, cp.async, ldmatrix, mma, or ld.shared.b32@tid%32,tid/32"
 
@@ -109,7 +110,7 @@ def parse(text: str, layout: Layout, element_bytes: int, write: bool = False, th
     surface = Surface(layout, element_bytes)
     if "@" in text:
         return _expression(text, threads, surface)
-    match = re.fullmatch(r"(rows?|columns?|cp\.async|mma|(?:ld|st)matrix(?:\.x[124])?(?:\.trans)?)(?::(\d+))?", text)
+    match = _NAMED.fullmatch(text)
     if not match:
         raise UsageError(f"{text!r} is not a valid access", EXAMPLE)
     name, width = match[1], int(match[2] or 0)

@@ -15,6 +15,7 @@ from ncu_swizzle.smem.swizzle import Identity
 from ncu_swizzle.smem.wavefronts import Bools
 
 BANKS = 32
+MOST_BANKS = 1024  # of a toy memory
 WORD = 4  # bytes of a bank
 LEAST_PERIOD = 8  # rows: those of an 8x8 matrix
 CHUNK = 1 << 12  # requests processed together
@@ -84,7 +85,7 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
 
     `banks` other than 32 is a toy memory: the whole request is one phase, and ideal is 1.
     """
-    if banks < 1:
+    if not 1 <= banks <= MOST_BANKS:
         raise UsageError(f"shared memory cannot have {banks} banks", "--banks 32, or 4 for a toy")
     width = access.operation.width_bytes if access else mapping.element_bytes
     width = cell_bytes or max(width, mapping.element_bytes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.capacity import MOST_THREADS
-from ncu_swizzle.smem.layout import Ints
+from ncu_swizzle.smem.layout import LONGEST_TEXT, Ints
 from ncu_swizzle.smem.operations import WARP
 
 LARGEST = 1 << 40  # larger products could overflow 64 bits; shared memory needs 18
@@ -46,11 +46,17 @@ def evaluate(expression: str, threads: int = WARP) -> Ints:
     tid = np.arange(threads, dtype=np.int64)
     names = {"tid": tid, "lane": tid % WARP, "warp": tid // WARP}
     try:
-        value = _value(ast.parse(expression.strip(), mode="eval").body, names)
-    except (SyntaxError, ValueError, RecursionError) as error:
+        value = _value(ast.parse(_bounded(expression), mode="eval").body, names)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = f": {error}" if isinstance(error, ValueError) else ""
         raise UsageError(f"cannot evaluate {expression!r}{reason}", HINT) from error
     return np.broadcast_to(value, tid.shape).astype(np.int64)
+
+
+def _bounded(expression: str) -> str:
+    if len(expression) > LONGEST_TEXT:
+        raise ValueError(f"it has {len(expression):,} characters")
+    return expression.strip()
 
 
 def split(text: str) -> list[str]:

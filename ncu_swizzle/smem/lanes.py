@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import gzip
+import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.errors import BadFile
+from ncu_swizzle.errors import BadFile, reason, remedy
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.operations import WARP
 from ncu_swizzle.smem.wavefronts import Bools
+
+MOST_BYTES = 1 << 28  # of text, unpacked
 
 HINT = (
     "a row is a request: 32 byte addresses, empty for an inactive lane; or name the columns "
@@ -47,13 +51,24 @@ def read(path: Path, op: str | None = None) -> tuple[Requests, ...]:
     Raises BadFile if the file cannot be used.
     """
     try:
-        text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
-        rows = [line for line in csv.reader(text.splitlines()) if line]
+        rows = [line for line in csv.reader(_content(path).decode().splitlines()) if line]
     except FileNotFoundError as error:
         raise BadFile(f"{path} does not exist", "name a CSV file of lane addresses") from error
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {reason(error)}", remedy(error, HINT)) from error
+    except (ValueError, csv.Error, EOFError, zlib.error) as error:
         raise BadFile(f"{path} cannot be read: {error}", HINT) from error
     return _by_operation(path, list(_rows(path, rows, op)))
+
+
+def _content(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
+        raise ValueError("it is not a regular file")
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        content: bytes = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it holds more than {MOST_BYTES >> 20} MiB")
+    return content
 
 
 def _rows(path: Path, rows: Sequence[Sequence[str]], op: str | None) -> Iterator[_Row]:
@@ -72,7 +87,7 @@ def _named(row: dict[str, str], op: str | None) -> _Row:
     mask = int(row.get("active_mask") or "ffffffff", 16)
     active = [address if mask >> lane & 1 else None for lane, address in enumerate(addresses)]
     counted = row.get("wavefronts") and row.get("ideal")
-    measured = (int(row["wavefronts"]), int(row["ideal"])) if counted else None
+    measured = (_number(row["wavefronts"]), _number(row["ideal"])) if counted else None
     source = [_number(text) for text in (row.get("source_addresses") or "").split()] or None
     return _checked(_Row(row.get("op") or op or "", active, measured, source))
 
@@ -95,12 +110,15 @@ def _checked(row: _Row) -> _Row:
 
 
 def _number(text: str) -> int:
-    return int(text.strip(), 0)
+    number = int(text.strip(), 0)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"{text.strip()} is negative or has more than 64 bits")
+    return number
 
 
 def _is_number(text: str) -> bool:
     try:
-        _number(text)
+        int(text.strip(), 0)
     except ValueError:
         return not text.strip()
     return True

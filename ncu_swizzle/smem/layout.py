@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Union
 
 import numpy as np
@@ -20,7 +21,10 @@ from ncu_swizzle.errors import UsageError
 IntTuple = Union[int, tuple["IntTuple", ...]]  # noqa: UP007 - a recursive alias has to be quoted
 Ints = npt.NDArray[np.int64]
 
-LARGEST = 1 << 20  # elements of a tile: even of 1 byte each, more than the shared memory of any SM
+LARGEST = 1 << 18  # elements of a tile: even of 1 byte each, more than the shared memory of any SM
+LONGEST_TEXT = 10_000  # characters: parsing takes a stack, and more than linear time
+LONGEST_NUMBER = 18  # digits, which 64 bits hold
+DEEPEST = 32  # parentheses within each other
 EXAMPLE = '"(64,64):(64,1)", 64 rows of 64 elements, or "((4,2),8):((1,32),4)" for a nested one'
 
 
@@ -136,6 +140,8 @@ class Layout:
 
 def parse_layout(text: str) -> Layout:
     """Read a layout as CuTe writes it, ``(8,8):(1,8)``, or compositions of them: ``A o B``. Raises UsageError."""
+    if len(text) > LONGEST_TEXT:
+        raise UsageError(f"a layout of {len(text):,} characters is too long", EXAMPLE)
     parts = [_parse_one(part) for part in re.split(r"\s+o\s+|∘", text.strip())]
     layout = parts[-1]
     for outer in reversed(parts[:-1]):
@@ -152,6 +158,8 @@ def _parse_one(text: str) -> Layout:
 
 def _parse_ints(part: str, whole: str) -> IntTuple:
     tokens = re.findall(r"[(),]|\d+|\S", part.replace("_", ""))  # CuTe prints static integers as _8
+    if max(accumulate((token == "(") - (token == ")") for token in tokens), default=0) > DEEPEST:
+        raise UsageError(f"{whole!r} is nested too deeply", EXAMPLE)
     value, rest = _parse_value(tokens, whole)
     if rest:
         raise _unreadable(whole)
@@ -162,6 +170,8 @@ def _parse_value(tokens: Sequence[str], whole: str) -> tuple[IntTuple, Sequence[
     if not tokens:
         raise _unreadable(whole)
     head, rest = tokens[0], tokens[1:]
+    if head.isdecimal() and len(head) > LONGEST_NUMBER:
+        raise UsageError(f"{whole!r} has a number with {len(head):,} digits", EXAMPLE)
     if head.isdecimal():
         return int(head), rest
     if head != "(":

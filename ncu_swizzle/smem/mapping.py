@@ -121,6 +121,8 @@ def parse(layout: str, element_bytes: int = 4, swizzle: str | None = None, pad: 
     Raises UsageError.
     """
     plain = Mapping(layouts.parse_layout(layout), element_bytes=element_bytes)
+    if not 0 <= pad <= layouts.LARGEST:
+        raise UsageError(f"a padding of {pad:,} elements exceeds shared memory", "--pad 1")
     if swizzle and pad:
         raise UsageError("a swizzle and padding together", "use only one of them")
     if swizzle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Places:
     rows: Ints
     columns: Ints
 
-    @property
+    @cached_property
     def stays_in_row(self) -> bool:
         """Whether each line holds only cells of its own row, so that column numbers are enough."""
         line = np.arange(len(self.rows))[:, None]

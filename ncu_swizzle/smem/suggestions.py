@@ -25,6 +25,7 @@ from ncu_swizzle.smem.xor_search import Differences, find_matrix
 BANK_ROW = 128  # bytes
 WORD = 4
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
+MOST_REQUESTS = 1 << 12  # of all accesses together; each is counted under hundreds of mappings
 LARGEST_PADDING = 128  # bytes: one more bank row reaches no new bank
 
 
@@ -101,6 +102,12 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
     limits = constraints or Constraints()
     if not accesses:
         raise UsageError("no access to the tile is given", "name them: --write rows:16 --read ldmatrix")
+    requests = sum(access.requests for access in accesses)
+    if requests > MOST_REQUESTS:
+        raise UsageError(
+            f"the accesses to {plain} make {requests:,} requests; at most {MOST_REQUESTS:,} can be searched for",
+            "name a smaller part of the tile, such as its first 64 rows",
+        )
     _check(plain, accesses)
     countable = tuple(access for access in accesses if access.wavefronts(plain).known.all())
     if not countable:

@@ -266,7 +266,8 @@ def parse_swizzle(text: str, element_bytes: int, columns: int = 0) -> Transform:
         return on_elements(TMA_MODES[text.upper()], element_bytes)
     if text == "sudoku":
         return _sudoku(columns)
-    match = re.fullmatch(r"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?\s*(\d+)\s*,\s*(\d+)\s*,\s*(-?\d+)\s*>?", text)
+    numbers = r"\s*(\d{1,9})\s*,\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*"
+    match = re.fullmatch(rf"(bytes:)?(?:(xor|add|and|or):)?(?:Swizzle<)?{numbers}>?", text)
     if not match:
         raise UsageError(f"{text!r} is not a valid swizzle", EXAMPLE)
     swizzle = Swizzle(int(match[3]), int(match[4]), int(match[5]), match[2] or "xor")

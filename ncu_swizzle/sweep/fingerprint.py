@@ -74,7 +74,7 @@ def _gpus() -> str:
 def _output(command: Sequence[str]) -> str:
     """Return what a program prints; empty if it is missing or fails."""
     try:
-        ended = child.run(command, TIMEOUT_S, Path.cwd())
+        ended = child.run(command, TIMEOUT_S, Path.cwd(), paths.tool_environment())
     except NcuSwizzleError:
         return ""
     return ended.log.strip() if ended.status == 0 else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
-from ncu_swizzle.files import ELSEWHERE, write_json
+from ncu_swizzle.files import brief, not_writable, read_bytes, slug, write_json
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.model import Profile
@@ -41,7 +41,7 @@ def choose(family: str, destination: Destination, resume: bool) -> Path:
             )
         return export
     number, last = 1, None
-    while (folder := run_folder.DEFAULT / f"sweep-{family}{f'-{number}' if number > 1 else ''}").exists():
+    while (folder := run_folder.DEFAULT / f"sweep-{slug(family)}{f'-{number}' if number > 1 else ''}").exists():
         number, last = number + 1, folder
     return last if resume and last else folder
 
@@ -53,7 +53,7 @@ def opened(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise NotWritable(f"cannot write to {folder}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(f"to {folder}", error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -84,7 +84,7 @@ def save_point(staged: Path, folder: Path, point: Point, profile: Profile, finge
             shutil.rmtree(path)
         staged.rename(path)
     except OSError as error:
-        raise NotWritable(f"cannot write {path}: {error.strerror}", ELSEWHERE) from error
+        raise not_writable(path, error) from error
 
 
 def load_point(folder: Path, point: Point) -> tuple[Profile, Mapping[str, str]] | None:
@@ -94,7 +94,7 @@ def load_point(folder: Path, point: Point) -> tuple[Profile, Mapping[str, str]] 
         return None
     content = _read(path / POINT)
     try:
-        return run_folder.load_profile(path / str(content["profile"])), dict(content["fingerprint"])
+        return run_folder.load_profile(path / PROFILE), dict(content["fingerprint"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{path / POINT} is damaged: {error!r}", "it is measured again") from error
 
@@ -131,9 +131,9 @@ def refuse_another(folder: Path, family: str) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{file} is damaged: {error}", "start the sweep over with -f") from error
+        content = json.loads(read_bytes(file, "start the sweep over with -f").decode())
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DamagedFile(f"{file} is damaged: {brief(error)}", "start the sweep over with -f") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise BadFile(f"{file} is not from a sweep that this ncu-swizzle can read", "start the sweep over with -f")
     return content

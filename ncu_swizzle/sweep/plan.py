@@ -12,6 +12,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import slug
 from ncu_swizzle.texts import in_words
+from ncu_swizzle.validate import whole
 
 ALL = "all"
 MOST_POINTS = 1000
@@ -123,7 +124,10 @@ def sizes(texts: Iterable[str]) -> dict[str, list[int]]:
             name = given.strip() if equals else name
             if not name or not value.strip().isdecimal():
                 raise UsageError(f"--problem: {part!r} is neither NAME=SIZE nor a further size", FORM)
-            values.setdefault(name, []).append(int(value))
+            try:
+                values.setdefault(name, []).append(whole(value))
+            except ValueError as error:
+                raise UsageError(f"--problem: {part!r}: {error}", FORM) from error
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.obtain import obtain
-from ncu_swizzle.errors import Interrupted, NcuSwizzleError, NotWritable, ProgramFailed
-from ncu_swizzle.files import write_atomically
+from ncu_swizzle.errors import NcuSwizzleError, NotWritable, ProgramFailed, interruption
+from ncu_swizzle.files import note_finished, write_atomically
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.run_folder import REPORT
@@ -31,8 +32,8 @@ def run(
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
-    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C; finished points
-    are kept.
+    With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
+    finished points are kept.
     """
     engine = choose_engine(request)
     common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
@@ -51,13 +52,16 @@ def run(
                     sweep = _with(sweep, index, outcome)
                     folder.save(sweep, common)
                 on_point(sweep.outcomes[index])
-        except KeyboardInterrupt as error:
             _finish(sweep, common)
-            raise Interrupted(
-                f"the sweep was interrupted: {len(sweep.done)} of {len(sweep.outcomes)} points are saved in {path}",
-                f"to continue, add -o {path} --resume to the same command",
-            ) from error
-        _finish(sweep, common)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            error = interruption(stop)
+            if error is None:
+                raise
+            _finish(sweep, common)
+            raise error(
+                f"the sweep was {error.word}: {len(sweep.done)} of {len(sweep.outcomes)} points are saved in {path}",
+                f"to continue, add -o {shlex.quote(str(path))} --resume to the same command",
+            ) from stop
     return sweep
 
 
@@ -107,6 +111,7 @@ def _with(sweep: Sweep, index: int, outcome: PointOutcome) -> Sweep:
 def _finish(sweep: Sweep, common: fingerprint.Fingerprint) -> None:
     """Write the manifest and the page of all points so far."""
     assert sweep.folder is not None
+    note_finished(sweep.folder)
     folder.save(sweep, common)
     write_atomically(sweep.folder / REPORT, page.render(sweep).encode())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +10,10 @@ import pandas as pd
 
 from ncu_swizzle.profiles.frames import COUNT, RATIO, TEXT, Column, frame
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.markdown import escape
+from ncu_swizzle.render import csv_
 from ncu_swizzle.render.view import text
 from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
-from ncu_swizzle.texts import in_words
+from ncu_swizzle.texts import in_json, in_markdown, in_words
 
 SCHEMA = 1
 MILLISECOND = 1e-6  # of a nanosecond
@@ -99,7 +98,7 @@ def _size(name: str) -> Column[PointRow]:
 
 def to_csv(sweep: Sweep) -> str:
     """Return the table as CSV, unrounded; unknown values are empty."""
-    return str(to_frame(sweep).to_csv(index=False, lineterminator="\n"))
+    return csv_.written(to_frame(sweep))
 
 
 def to_json(sweep: Sweep) -> str:
@@ -115,7 +114,7 @@ def to_json(sweep: Sweep) -> str:
         "points": [{str(k): None if pd.isna(v) else v for k, v in record.items()} for record in records],
         "folder": str(sweep.folder) if sweep.folder else None,
     }
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return in_json(content, indent=1)
 
 
 def to_markdown(sweep: Sweep) -> str:
@@ -123,11 +122,11 @@ def to_markdown(sweep: Sweep) -> str:
     varied = sweep.plan.varied
     heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
     marks = [" --- ", *(" ---: " for _ in heads[1:])]
-    lines = [f"| {' | '.join(map(escape, heads))} |", f"|{'|'.join(marks)}|"]
-    lines += [f"| {' | '.join(map(escape, cells(row, varied)))} |" for row in rows(sweep)]
-    failures = [f"- {escape(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
-    notes = [f"> {escape(note)}" for note in (where(sweep), *sweep.notes)]
-    parts = [f"### {escape(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
+    lines = [f"| {' | '.join(map(in_markdown, heads))} |", f"|{'|'.join(marks)}|"]
+    lines += [f"| {' | '.join(map(in_markdown, cells(row, varied)))} |" for row in rows(sweep)]
+    failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
+    notes = [f"> {in_markdown(note)}" for note in (where(sweep), *sweep.notes)]
+    parts = [f"### {in_markdown(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -95,7 +95,8 @@ def _padding(facts: Facts, width: int) -> str:
         return f"{padding}."
     more = used * (LINE + width) / LINE
     others = [int(value) for value in (facts.number(name) for name in OTHER_LIMITS) if value]
-    now, then = min([int(limit), *others]), min([int(size // more), *others])
+    now = min([int(limit), *others])
+    then = int(min(size // more, now))
     blocks = f"{now} block{'s' if now != 1 else ''} per SM"
     return f"{padding}, {used:,.0f} to {more:,.0f} bytes per block, which " + (
         f"costs occupancy: {blocks} become {then}." if then < now else f"still allows {blocks}."

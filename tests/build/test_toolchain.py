@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle import cache
 from ncu_swizzle.build import compiled, toolchain
 from ncu_swizzle.build.toolchain import ARCH, NVCC, NVDISASM, PTXAS, Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed
+from ncu_swizzle.errors import BadFile, EnvironmentLacking, ProgramFailed, TimeLimit
 from ncu_swizzle.ncurep import container
 from tests.support.marks import NEEDS_ALL, NEEDS_NVCC, NEEDS_PTXAS
 from tests.support.places import RECORDINGS
@@ -113,6 +114,26 @@ def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tm
     assert counter.read_text().split() == ["once", "once"]
 
 
+@pytest.mark.parametrize("cached", [b"", b"garbage", b"\x7fELF", b"half", b"another kernel's"])
+def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, tmp_path: Path) -> None:
+    family, kernel = collection.shipped().find("transpose-plain")
+    right, other = (
+        container.inspect(RECORDINGS / "transpose" / f"{name}.ncu-rep").results[0].cubin
+        for name in ("transpose-plain", "transpose-xor")
+    )
+    (tmp_path / "right").write_bytes(right)
+    text = (
+        'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
+        f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/right "$2"'
+    )
+    program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
+    key = compiled.cache_key(family, kernel, ARCH, Toolchain().version())
+    cache.save(compiled.KIND, key, {b"half": right[: len(right) // 2], b"another kernel's": other}.get(cached, cached))
+    check = compiled.has_kernel(family, kernel)
+    assert compiled.cubin(family, kernel, ARCH, Toolchain(), check) == right
+    assert cache.load(compiled.KIND, key) == right
+
+
 @NEEDS_NVCC
 def test_what_is_compiled_here_is_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -168,3 +189,32 @@ def test_a_tool_that_fails_says_how_it_ended(bare: Path) -> None:
     program(bare, NVCC, "echo wrong; exit 3")
     with pytest.raises(ProgramFailed, match="wrong"):
         Toolchain().version()
+
+
+def test_a_disassembler_that_hangs_gets_time_by_the_size_of_its_input(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(bare, NVDISASM, "exec /bin/sleep 100")
+    monkeypatch.setattr(toolchain, "ALLOWED_S", 0.3)
+    with pytest.raises(TimeLimit, match="x cannot be disassembled: nvdisasm was still running after") as raised:
+        Toolchain().disassemble(b"\x7fELF", "x")
+    assert "--timeout" in raised.value.hint
+    assert Toolchain(timeout_s=1200)._limit_s(NVDISASM, 0) == pytest.approx(0.6), "--timeout raises it"
+    assert Toolchain(timeout_s=0.1)._limit_s(NVDISASM, 10**9) == 0.1
+
+
+def test_a_long_disassembly_is_whole_or_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = 400_000
+    program(bare, NVDISASM, f"exec {sys.executable} -c \"print('0123456789' * {lines})\"")
+    assert Toolchain().disassemble(b"", "x") == "0123456789" * lines + "\n"
+    monkeypatch.setattr(toolchain, "DISASSEMBLY_BYTES", 1 << 20)
+    with pytest.raises(BadFile, match="printed more than 1 MiB"):
+        Toolchain().disassemble(b"", "x")
+
+
+def test_a_tool_s_memory_is_limited(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(bare, NVDISASM, f'exec {sys.executable} -c "print(len(bytes(1 << 30)))"')
+    assert Toolchain().disassemble(b"", "x") == f"{1 << 30}\n"
+    monkeypatch.setattr(toolchain, "MEMORY_BYTES", 600 << 20)
+    with pytest.raises(BadFile, match="MemoryError"):
+        Toolchain().disassemble(b"", "x")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.catalog import argument_syntax, fills, launch_limits
-from ncu_swizzle.catalog.family import Argument
+from ncu_swizzle.catalog.family import DTYPES, Argument
 from ncu_swizzle.catalog.launch_limits import Limits
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
 
@@ -91,7 +91,7 @@ def test_any_text_is_understood_or_told(text: str) -> None:
 
 
 @given(
-    st.sampled_from([name for name in fills.DTYPES if name != "bool"]),
+    st.sampled_from([name for name in DTYPES if name != "bool"]),
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.sampled_from(["random", "random%3", "zeros", "ones", "arange%7", "iota%2", "5"]),
     st.integers(0, 2**32 - 1),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import fake_ncu
+from ncu_swizzle.profiles.model import Profile
+from tests.support import fake_ncu, writers
+from tests.support.hostile import NAME, VALID, poisoned
+from tests.support.own_kernel import EXAMPLE
 from tests.support.process import environment
 from tests.support.recordings import Recorded
 from tests.support.reports import join, save_run
@@ -44,3 +50,38 @@ def saved_run(tmp_path: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatc
     """Return the folder of a run of kernel2 beside kernel1, and go to the folder above it."""
     monkeypatch.chdir(tmp_path)
     return save_run(tmp_path / "run", "kernel2", [recorded("kernel1"), recorded("kernel2")])
+
+
+@pytest.fixture(scope="module")
+def pair(recorded: Recorded) -> tuple[Profile, ...]:
+    """Return two small profiles."""
+    return writers.pair_of(recorded)
+
+
+@pytest.fixture(scope="module")
+def inputs(recorded: Recorded) -> dict[str, tuple[Any, writers.Made]]:
+    """Return every kind of value that is shown, with what makes its writers."""
+    return writers.inputs(recorded)
+
+
+@pytest.fixture
+def hostile_profile(recorded: Recorded, tmp_path: Path) -> Path:
+    """Return a saved profile with hostile text in every field but the engine, in a file with a hostile name."""
+    good = writers.small(recorded("transpose-plain"))
+    made = poisoned(good, lambda text: f"{text}{VALID}")
+    profile = dataclasses.replace(made, engine=good.engine, metrics={**made.metrics, **good.metrics})
+    file = tmp_path / f"{NAME}.json"
+    profile.save(file)
+    return file
+
+
+@pytest.fixture
+def odd(tmp_path: Path, recorded_file: Callable[[str], Path]) -> Path:
+    """Return a folder with such a name, with a report, its facts and a source."""
+    folder = tmp_path / os.fsdecode(b"d\xff\xe9")
+    folder.mkdir()
+    report = recorded_file("kernel2")
+    for file in (report, report.with_suffix(".facts.json")):
+        shutil.copy(file, folder / file.name.replace("kernel2", os.fsdecode(b"k\xff")))
+    shutil.copy(EXAMPLE / "my.cu", folder / os.fsdecode(b"m\xff.cu"))
+    return folder

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.ncurep import container
 from tests.support.sources import NAMED
 
 
@@ -20,3 +23,9 @@ def cubin(tmp_path_factory: pytest.TempPathFactory) -> Cubin:
     (folder / "k.cu").write_text(NAMED, encoding="utf-8")
     subprocess.run(["nvcc", "-cubin", "-arch=sm_90", "k.cu", "-o", "k.cubin"], cwd=folder, check=True)
     return Cubin((folder / "k.cubin").read_bytes(), "k.cu")
+
+
+@pytest.fixture(scope="session")
+def recorded_cubin(recorded_file: Callable[[str], Path]) -> bytes:
+    """Return the cubin of a recorded kernel."""
+    return container.inspect(recorded_file("transpose-xor")).results[0].cubin

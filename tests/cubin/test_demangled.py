@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ncu_swizzle.cubin import demangled
-from ncu_swizzle.texts import printable
+from ncu_swizzle.texts import one_line
 
 WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True).filter(lambda word: word != "operator")
 TYPES = st.recursive(
@@ -70,7 +72,7 @@ def test_namespaces_arguments_parameters_and_results_go(signature: tuple[str, st
 @given(st.text(), st.integers(1, 80))
 def test_any_text_has_a_short_printable_name(text: str, most: int) -> None:
     for short in (demangled.shorten(text, most), demangled.function(text)):
-        assert all(letter.isprintable() for letter in printable(short))
+        assert all(letter.isprintable() for letter in one_line(short))
     assert len(demangled.shorten(text, most)) <= max(most, 1)
     assert bool(demangled.shorten(text, most)) == bool(text.strip())
     assert demangled.function(demangled.function(text)) == demangled.function(text)
@@ -96,3 +98,26 @@ def test_template_arguments_show_only_where_they_tell_instances_apart() -> None:
 
 def test_a_terminal_gets_no_control_characters() -> None:
     assert "\x1b" not in demangled.shorten("evil\x1b[31m<int>()")
+
+
+HOSTILE = ("(", "<", "<(", "[clone ", "a::", "operator", " ", "{", ")>", "(anonymous namespace)::", "1", "x ", "(a::")
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_a_long_name_takes_linear_time(part: str) -> None:
+    name = part * (200_000 // len(part)) + ")>]}" * 10_000
+    start = time.process_time()
+    demangled.function(name)
+    demangled.parameter_types(name)
+    for spell in demangled.SPELLINGS:
+        spell(name)
+    assert len(demangled.shorten(name)) <= demangled.MOST
+    assert demangled.distinct([name, "f(int)"])[1] == "f"
+    assert time.process_time() - start < 60
+
+
+def test_a_name_that_doubles_itself_again_and_again_stays_mangled() -> None:
+    name = "_Z1f1aI1b1bE" + "".join(f"S_IS{number}_S{number}_E" for number in "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    assert len(demangled.demangle(name)) <= demangled.LONGEST_DEMANGLED
+    assert demangled.demangle("_Z1f1aI1b1bES_IS1_S1_E").startswith(("f(", "_Z"))
+    assert demangled.demangle_all(["_Z1fv", "g", name])["_Z1fv"] == "f()"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,7 +95,7 @@ class Made(System):
     def which(self, name: str) -> str | None:
         return None
 
-    def run(self, argv: Sequence[str], timeout_s: float = 0) -> Ran | None:
+    def run(self, argv: Sequence[str]) -> Ran | None:
         return self.programs.get(" ".join(argv))
 
     def free_bytes(self, folder: str | Path) -> int | None:
@@ -260,3 +261,25 @@ def test_the_command_tells_with_exit_code_3_where_measuring_is_impossible(tmp_pa
     assert found["able"] is False
     assert {"name", "outcome", "said", "cure"} == found["checks"][0].keys()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_programs_that_hang_are_named_and_cost_the_time_of_one(tmp_path: Path) -> None:
+    for name in ("ncu", "nvcc", "nvidia-smi"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+        program.chmod(0o755)
+
+    class Hanging(System):
+        def which(self, name: str) -> str | None:
+            return str(tmp_path / name)
+
+        def run(self, argv: Sequence[str]) -> Ran | None:
+            return super().run([str(tmp_path / Path(argv[0]).name), *argv[1:]])
+
+    start = time.monotonic()
+    found = examination.examine(Hanging())
+    assert time.monotonic() - start < 60, "one after another they take much longer on a busy machine too"
+    silent = [check for check in found.checks if "did not answer within 4 s" in check.said]
+    assert {check.name for check in silent} == {"ncu", "nvcc", "MIG", "clocks"}
+    assert all(check.cure for check in silent)
+    assert not found.able

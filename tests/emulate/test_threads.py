@@ -203,8 +203,8 @@ def test_an_address_that_is_not_aligned() -> None:
 
 
 def test_a_loop_without_an_end_meets_the_limit() -> None:
-    with pytest.raises(Endless, match="still running after 1000 steps"):
-        emulate(code("NOP", "BRA 0x0"), ONE_WARP, limit=1000)
+    with pytest.raises(Endless, match=r"still running after 0\.1 s"):
+        emulate(code("NOP", "BRA 0x0"), ONE_WARP, timeout_s=0.1)
 
 
 def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:
@@ -234,7 +234,6 @@ def test_warps_that_have_ended_are_not_waited_for() -> None:
         (Launch((0, 1, 1), (32, 1, 1)), "a grid of"),
         (Launch((1, 1, 1), (32, 64, 1)), "2048 threads"),
         (Launch((1, 1, 1), (32, 1, 1), 1 << 20), "dynamic shared memory"),
-        (Launch((1 << 20, 1 << 10, 1), (32, 1, 1)), "blocks"),
     ],
 )
 def test_launches_that_cannot_be(launch: Launch, message: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle import paths
+from ncu_swizzle import cache, paths
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog.kernel_options import KernelDescription
@@ -273,3 +273,40 @@ def test_of_several_kernels_in_a_cubin_one_has_to_be_named(work: Path) -> None:
     assert done.returncode == 2
     assert "--kernel NAME" in done.stderr
     assert run("profile", "two.cubin", "--kernel", "turn", *LAUNCHED).returncode == 0
+
+
+# ---------------------------------------------------------------------------------------------- the cache
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("cached", ["garbage", "one that nvdisasm rejects"])
+def test_a_cached_cubin_of_no_use_does_not_stick(cached: str, work: Path) -> None:
+    real, tools = Toolchain(), work / "bin"
+    tools.mkdir()
+    rejects = 'tail -c 6 "$2" | grep -q REJECT && { echo "nvdisasm fatal : bad"; exit 1; }'
+    for name, before in (("nvcc", ""), ("nvdisasm", rejects)):
+        (tools / name).write_text(f'#!/bin/sh\n{before}\nexec {real.find(name)} "$@"\n', encoding="utf-8")
+        (tools / name).chmod(0o755)
+    chosen = ("--engine", "emulated", "--nvcc", str(tools / "nvcc"), "--baseline", "none")
+    command = ("profile", "transpose-plain", *chosen, "--csv", "-")
+    first = run(*command)
+    assert first.returncode == 0, first.stderr
+    (entry,) = (work / "cache" / "ncu-swizzle" / "cubins").iterdir()
+    content = cache.load("cubins", entry.name)
+    assert content is not None
+    cache.save("cubins", entry.name, b"garbage" if cached == "garbage" else content + b"REJECT")
+    again = run(*command)
+    assert (again.returncode, again.stdout) == (0, first.stdout), again.stderr
+    made_again = cache.load("cubins", entry.name)
+    assert made_again is not None
+    assert len(made_again) == len(content), "the same but for the names of temporary files"
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("place", ["cache", "cache/ncu-swizzle", "cache/ncu-swizzle/cubins"])
+def test_a_file_in_place_of_a_cache_folder_ends_no_command(place: str, work: Path) -> None:
+    (work / place).parent.mkdir(parents=True, exist_ok=True)
+    (work / place).write_text("mine")
+    done = run("profile", "transpose-plain", "--engine", "emulated", "--baseline", "none")
+    assert done.returncode == 0, done.stderr
+    assert (work / place).read_text() == "mine"

@@ -10,6 +10,8 @@ from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Verdict
 from tests.support.gate_profiles import measured, named
+from tests.support.markers import PYTHON, program
+from tests.support.own_kernel import KERNEL, own
 from tests.support.recordings import Recorded
 from tests.support.sources import PITCHED
 
@@ -35,3 +37,21 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "own.cu").write_text(PITCHED)
     return tmp_path
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """Return the file that exists once anything of the checkout has run."""
+    return tmp_path / "marker"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the example's kernel, an `evil` program, and the current folder's modules shadowed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "checkout"
+    own(folder, KERNEL)
+    program(folder / "evil", marker, 'exec gcc "$@"')
+    for module in ("json", "numpy", "ncu_report", "typer", "rich", "pycuda", "torch", "sitecustomize"):
+        (folder / f"{module}.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
+    return folder

@@ -17,6 +17,7 @@ from ncu_swizzle.gate import github, junit, places, reporting, sarif
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Place, Verdict
+from ncu_swizzle.texts import one_line
 from tests.support.gate_profiles import HOSTILE, measured, named, verdict_on
 from tests.support.recordings import Recorded
 from tests.support.schemas import SARIF_SCHEMA, validate
@@ -135,7 +136,7 @@ def test_a_name_cannot_start_another_command(text: str) -> None:
         assert len(command.splitlines()) == 1
         found = re.fullmatch(r"::(error|warning) ((?:(?:file|line|title)=[^:,]*,?)+)::(.*)", command)
         assert found, command
-        assert decoded(found[3]) == github.log_line(f"{check}.")
+        assert decoded(found[3]) == one_line(f"{check}.")
 
 
 @given(ANYTHING)

@@ -13,7 +13,8 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.emulate import advice
-from ncu_swizzle.emulate.run import AccessRequests, Counts, InstructionCounts
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.emulate.run import Counts, InstructionCounts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
@@ -180,3 +181,32 @@ def test_where_nothing_helps_it_says_so() -> None:
 
 def test_tiles_without_conflicts_need_no_advice() -> None:
     assert advice.advise(counted(LDS=(requests("ld.shared.b32", LANES * 4), 1, 1))) == ()
+
+
+@NEEDS_ALL
+def test_an_endless_loop_ends_with_the_time_limit(sources: Path) -> None:
+    (sources / "endless.cu").write_text(
+        "__global__ void endless(volatile float* x) { __shared__ volatile float s[32];\n"
+        "  for (;;) s[threadIdx.x] += 1.f; }\n",
+        encoding="utf-8",
+    )
+    done = lint("endless.cu", "--grid", "1", "--block", "32", "--arg", "x=float32[32]:out", "--timeout", "2")
+    assert done.returncode == 5, done.stderr
+    assert "endless.cu:2: still running after 2 s" in done.stderr
+    assert "--timeout" in done.stderr
+
+
+@NEEDS_ALL
+def test_large_known_arrays_count_as_unknown_and_are_named(sources: Path) -> None:
+    (sources / "gather.cu").write_text(
+        "__global__ void gather(const int* index, float* y) { __shared__ float s[1024];\n"
+        "  s[threadIdx.x] = 1.f; __syncthreads();\n"
+        "  y[threadIdx.x] = s[index[threadIdx.x] & 1023]; }\n",
+        encoding="utf-8",
+    )
+    launch = ("--grid", "1", "--block", "32", "--arg", "y=float32[32]:out")
+    small = lint("gather.cu", *launch[:4], "--arg", "index=int32[n]:arange", *launch[4:], "--problem", "n=4096")
+    assert small.returncode == 0, small.stderr
+    large = lint("gather.cu", *launch[:4], "--arg", "index=int32[n]:arange", *launch[4:], "--problem", "n=40000000")
+    assert large.returncode == 5, large.stderr
+    assert "the contents of index are not used: its 160,000,000 bytes exceed the 128 MiB kept" in large.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -177,6 +178,31 @@ def test_a_signal_ends_the_whole_tree_and_leaves_nothing(
     assert list(fake.work.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_after_something_was_written_says_what(
+    number: signal.Signals, status: int, word: str, fake: Fake
+) -> None:
+    """A pipe that nobody reads holds the command up between what it has written and what it is still to write."""
+    os.mkfifo(fake.work / "pipe")
+    command = fake.command("profile", "kernel2", *ALONE, "--json", "kept.json", "--csv", "-")
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$0" "$@" 1<>pipe', *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=fake.work,
+        env=fake.environment("ok"),
+    )
+    wait_for((fake.work / "kept.json").is_file)
+    time.sleep(1)  # for the table to fill the pipe
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    assert said == f"{word}: swizzle-out/kernel2, kept.json had been written before\n"
+    assert (fake.work / "swizzle-out" / "kernel2" / "run.json").is_file()
+
+
 # ---------------------------------------------------------------------------------------------- several at once
 
 
@@ -251,3 +277,20 @@ def test_a_full_device_for_the_output_is_told(fake: Fake) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output: No space left on device")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "==ERROR== " * 200_000,
+        "==ERROR== '" + "x" * 2_000_000 + "' does not exist or is not an executable",
+        "==ERROR== '" + "x" * 1_500 + "' does not exist or is not an executable",
+        "==WARNING== Unable to access the following 3 metrics: " + "m," * 1_000_000,
+        "y" * 2_000_000,
+    ],
+    ids=["marks", "name", "shorter name", "metrics", "line"],
+)
+def test_a_flood_becomes_a_short_message(log: str) -> None:
+    error = diagnosis.diagnose(log, 1)
+    assert len(str(error)) + len(error.hint) < 3_000
+    assert all(len(note) <= 301 for note in diagnosis.notes(log))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.commands import profile as command
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.jobs import profile_program
+from ncu_swizzle.jobs.program_output import ProgramOutput
 from ncu_swizzle.ncu import options as options_
 from ncu_swizzle.ncu import profiler
 from ncu_swizzle.ncu import progress as progress_
@@ -39,8 +40,38 @@ def test_progress_counts_launches() -> None:
     assert seen == [37.5]
 
 
-def test_the_program_s_words_are_told_from_ncu_s() -> None:
+def test_the_program_s_words_are_told_from_ncu_s(tmp_path: Path) -> None:
     log = "==PROF== Connected to process 1 (/x)\none\n==WARNING== Note\ntwo == three\n==PROF== Disconnected"
-    assert profile_program.own_words(log) == "one\ntwo == three\n"
+    for size in (1, 7, len(log)):
+        output = ProgramOutput(tmp_path / "program.log")
+        for start in range(0, len(log), size):
+            output.feed(log[start : start + size])
+        output.close()
+        assert (tmp_path / "program.log").read_text(encoding="utf-8") == "one\ntwo == three\n"
+        assert output.last_lines == "one\ntwo == three"
     with pytest.raises(UsageError):
         command._words(["'"])
+
+
+def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Path) -> None:
+    output = ProgramOutput(tmp_path / "program.log")
+    for _ in range(500):
+        output.feed("x" * 4096)
+    output.feed("\nlast\n==PROF== Available\nAvailable Kernels:\n" + "".join(f"  {n}. k{n}\n" for n in range(5000)))
+    output.close()
+    assert (tmp_path / "program.log").read_text(encoding="utf-8").startswith("x" * (500 * 4096) + "\nlast\n")
+    assert output.kernels[:2] == ["k0", "k1"]
+    assert len(output.kernels) <= 5000
+    assert len(output.last_lines) < 2000
+
+
+def test_progress_of_output_without_a_newline_takes_linear_time() -> None:
+    seen: list[float] = []
+    progress = progress_.Progress(seen.append)
+    start = time.process_time()
+    for text in ("x" * 4096, "==PROF== Profiling " * 200, "1" * 4096, ": 5" * 1300, "%." * 2000):
+        for _ in range(500):
+            progress.feed(text)
+    progress.feed('\n==PROF== Profiling "k" - 0: 0%....50%')
+    assert seen[-1] == 50
+    assert time.process_time() - start < 60

@@ -1,4 +1,7 @@
-"""Damaged and hostile files are refused with a message; bench/damage.py makes 2,000, here are a few of each kind."""
+"""Damaged reports, facts and profiles are refused with a message that says what is wrong.
+
+bench/damage.py damages them at random; tests/bench/test_damage.py runs a few of its cases.
+"""
 
 from __future__ import annotations
 
@@ -12,58 +15,17 @@ from typing import Any
 
 import pytest
 
-from ncu_swizzle import paths, validate
+from ncu_swizzle import cache, paths, validate
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError
 from ncu_swizzle.files import read_toml
 from ncu_swizzle.gate import baseline, config
 from ncu_swizzle.ncurep import container, disassembly, launch_facts, reader
 from ncu_swizzle.profiles import run_folder, sanity
 from ncu_swizzle.profiles.model import Profile
-from tests.support import corpus, process
+from tests.support import process
+from tests.support.corpus import originals
+from tests.support.corpus.oddities import oddities
 from tests.support.recordings import Recorded
-
-KINDS = {kind.name: kind for kind in corpus.KINDS}
-
-
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "foreign report"])
-def test_no_damage_goes_unnoticed_or_crashes(name: str, tmp_path: Path) -> None:
-    for case in corpus.cases(30, seed=7, only=name):
-        outcome = corpus.attempt(case, tmp_path)
-        assert not outcome.violation, (case, outcome)
-
-
-def test_damage_to_a_foreign_report_neither_crashes_nor_hangs(tmp_path: Path) -> None:
-    for case in corpus.cases(10, seed=7, only="foreign report"):  # NVIDIA's reader takes a second for each
-        outcome = corpus.attempt(case, tmp_path)
-        assert not outcome.violation, (case, outcome)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_what_is_not_damaged_is_read(name: str, tmp_path: Path) -> None:
-    kind, source = KINDS[name], "tma/tma-128"
-    files = {**corpus._beside(kind, source), kind.file: corpus.original(name, source)}
-    outcome = corpus.attempt(corpus.Case(0, kind, "none", source, files), tmp_path)
-    assert outcome.what == corpus.READ, outcome.said
-
-
-def test_the_corpus_is_the_same_for_the_same_seed() -> None:
-    first, second = (list(corpus.cases(40, seed=3)) for _ in range(2))
-    assert [case.files for case in first] == [case.files for case in second]
-    assert first != list(corpus.cases(40, seed=4))
-    assert {case.damage for case in first} == set(corpus.DAMAGES)
-
-
-def test_a_crash_and_a_silent_change_would_be_seen(tmp_path: Path) -> None:
-    def crash(file: Path) -> Any:
-        raise KeyError(file)
-
-    def believe(file: Path) -> Any:
-        return file
-
-    for read, what in ((crash, corpus.CRASH), (believe, corpus.SILENT)):
-        kind = corpus.Kind("report of ours", "k.ncu-rep", 1, read, sealed=True)
-        case = corpus.Case(0, kind, "cut", "tma/tma-128", {"k.ncu-rep": b"NVR"})
-        assert corpus.attempt(case, tmp_path / what).what == what
 
 
 @pytest.mark.parametrize(
@@ -71,7 +33,7 @@ def test_a_crash_and_a_silent_change_would_be_seen(tmp_path: Path) -> None:
 )
 def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], tmp_path: Path) -> None:
     start = time.monotonic()
-    for path in corpus.oddities(tmp_path / "odd"):
+    for path in oddities(tmp_path / "odd"):
         if path.stem == "locked" and os.geteuid() == 0:
             continue  # root may read everything
         if path.stem == "empty" and read in (config.read, read_toml):
@@ -83,7 +45,7 @@ def test_what_is_no_file_is_refused_at_once(read: Callable[[Path], Any], tmp_pat
 
 
 def test_the_command_line_refuses_oddities_with_a_message(tmp_path: Path) -> None:
-    paths = [path for path in corpus.oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
+    paths = [path for path in oddities(tmp_path / "odd") if path.suffix == ".ncu-rep"]
     chosen = [path for path in paths if path.stem in ("loop", "pipe", "device")]
     for path in chosen:
         done = process.run("compare", str(path))
@@ -176,7 +138,7 @@ def facts(beside: Path, **changes: Any) -> None:
 )
 def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
     report = tmp_path / "tma-128.ncu-rep"
-    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    report.write_bytes(originals.report("tma/tma-128"))
     facts(report, **changes)
     with pytest.raises(DamagedFile, match="is damaged") as refused:
         reader.read(report)
@@ -185,7 +147,7 @@ def test_facts_that_make_no_sense_are_refused(changes: dict[str, Any], said: str
 
 def test_sealed_facts_keep_what_ncu_warned_of(tmp_path: Path) -> None:
     report = tmp_path / "tma-128.ncu-rep"
-    report.write_bytes(corpus.original("foreign report", "tma/tma-128"))
+    report.write_bytes(originals.report("tma/tma-128"))
     facts(report)
     launch_facts.seal(report, ["ncu could not read 3 metrics: a, b, c."])
     (profile,) = reader.read(report)
@@ -251,6 +213,34 @@ def test_a_second_reading_says_the_same_and_asks_nothing(
     (order,) = asked
     assert order["units"], "the units that were kept are damaged, and not believed"
     assert order["code"], "nor the texts"
+
+
+WRONG_TYPES = [
+    *(b"null", b"[]", b"7", b'"text"', b"[[1, 2]]", b"{", b"\\xff", b"[" * 100_000, b'{"0": 7}', b'{"0": null}'),
+    *(b'{"0": ["NOP"]}', b'{"0": ["NOP", 7]}', b'{"0": [7, null]}', b'{"0": ["NOP", ["a.cu"]]}'),
+    *(
+        b'{"0": ["NOP", ["a.cu", "7"]]}',
+        b'{"0": ["NOP", [null, 7]]}',
+        b'{"0": {"text": "NOP"}}',
+        b'{"0": "NOP", "10": 7}',
+    ),
+    b'{"0": ["NOP", ["a.cu", 1' + b"0" * 5000 + b"]]}",
+]
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("content", WRONG_TYPES)
+def test_an_answer_of_the_wrong_type_is_dropped_and_asked_again(
+    content: bytes, report_file: Path, tmp_path: Path
+) -> None:
+    first = reader.read(report_file)
+    folder = tmp_path / "cache" / "ncu-swizzle" / "disassembly"
+    names = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert len(names) == 2, "units, and the code of one function"
+    for name in names:
+        cache.save("disassembly", name, content)
+    assert reader.read(report_file) == first
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == names, "made again"
 
 
 @pytest.mark.usefixtures("own_cache")

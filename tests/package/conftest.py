@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,25 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an empty cache, which is used from here on."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "ncu-swizzle"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return a folder to work in, beside an empty temporary folder and one for programs."""
+    for name in ("work", "tmp", "bin"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder on a disk of 64 KiB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("cannot mount a file system here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

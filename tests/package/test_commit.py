@@ -35,6 +35,27 @@ def test_a_checkout_has_one_and_says_when_files_differ(tmp_path: Path) -> None:
     assert commit.commit_of(tmp_path) == f"{head[:12]}-dirty"
 
 
+def test_only_the_files_in_question_make_it_dirty(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "kernels").mkdir()
+    for name in ("kernels/a.cu", "kernels/b\n\u00e4.cu", "other.txt"):
+        (tmp_path / name).write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "kernels" / "link").symlink_to("a.cu")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "One")
+    head = git(tmp_path, "rev-parse", "HEAD")[:12]
+    (tmp_path / "other.txt").write_text("two", encoding="utf-8")
+    (tmp_path / "kernels" / "new.cu").write_text("untracked", encoding="utf-8")
+    (tmp_path / "kernels" / "a.cu").write_bytes(b"one\r\ntwo\r\n")  # as git checks it out elsewhere
+    assert commit.commit_of(tmp_path / "kernels") == head
+    assert commit.commit_of(tmp_path / "kernels", [tmp_path / "other.txt"]) == f"{head}-dirty"
+    (tmp_path / "kernels" / "b\n\u00e4.cu").write_text("two", encoding="utf-8")
+    assert commit.commit_of(tmp_path / "kernels", [tmp_path / "kernels" / "a.cu"]) == head
+    assert commit.commit_of(tmp_path / "kernels") == f"{head}-dirty"
+    (tmp_path / "kernels" / "b\n\u00e4.cu").unlink()
+    assert commit.commit_of(tmp_path) == f"{head}-dirty"
+
+
 def test_elsewhere_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert commit.commit_of(tmp_path) == ""

@@ -16,7 +16,7 @@ MOST_ON_TOP = 16
 # From the ground up. A room imports rooms of lower floors only; rooms of one floor do not know each other.
 FLOORS = (
     ("errors",),
-    ("option", "texts", "validate"),
+    ("bounds", "option", "texts", "unfinished", "validate"),
     ("digest", "files", "paths"),
     ("cache", "child"),
     ("smem",),

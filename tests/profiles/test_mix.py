@@ -10,6 +10,7 @@ from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles import instruction_mix
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import document
 from tests.support.places import RECORDINGS
 from tests.support.recordings import Recorded
@@ -54,7 +55,7 @@ def test_every_recorded_opcode_is_known_and_every_instruction_counted_once() -> 
 
 def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorded) -> None:
     before, after = recorded("kernel1"), recorded("kernel2")
-    built = document.build(compare([before, after]), report.highlight, report.declared_tiles).mix
+    built = document.build(compare([before, after]), Colours(), report.declared_tiles).mix
     assert built is not None
     rows = {row.name: row for row in built.rows}
     for access, total in before.accesses.items():
@@ -69,7 +70,7 @@ def test_the_swizzle_leaves_the_work_and_changes_the_addresses(recorded: Recorde
 
 
 def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
-    built = document.build(compare([recorded("kernel1")] * 2), report.highlight, report.declared_tiles).mix
+    built = document.build(compare([recorded("kernel1")] * 2), Colours(), report.declared_tiles).mix
     assert built is not None
     assert built.sentence.endswith("and of everything else.")
     assert {row.change for row in built.rows} == {"same"}
@@ -78,8 +79,8 @@ def test_equal_profiles_execute_the_same(recorded: Recorded) -> None:
 def test_what_was_not_counted_is_unknown_and_not_zero(recorded: Recorded) -> None:
     profile = recorded("kernel1")
     silent = replace(profile, instructions=tuple(replace(i, executed=None) for i in profile.instructions))
-    assert document.build(compare([silent]), report.highlight, report.declared_tiles).mix is None
-    built = document.build(compare([profile, silent]), report.highlight, report.declared_tiles).mix
+    assert document.build(compare([silent]), Colours(), report.declared_tiles).mix is None
+    built = document.build(compare([profile, silent]), Colours(), report.declared_tiles).mix
     assert built is not None
     assert {row.shares[1].text for row in (*built.rows, built.total)} == {"unknown"}
     assert built.sentence == ""

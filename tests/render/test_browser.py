@@ -12,6 +12,7 @@ import pytest
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render import page as report
+from tests.support.hostile import hidden, poisoned
 from tests.support.pages import HOSTILE
 from tests.support.recordings import KERNELS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
 LONG = "kernels/attention/attention.cuh"
+HIDING = ("KernelId.name", "Instruction.sass", "Instruction.stack", "Profile.sources")
 
 
 def test_it_opens_without_an_error_and_fetches_nothing_but_itself(browser: Browser, page_file: Path) -> None:
@@ -74,6 +76,17 @@ def test_a_hostile_name_is_only_a_name(browser: Browser, hostile_file: Path) -> 
     (heading,) = browser.texts("h1")
     assert heading.startswith(HOSTILE)
     assert HOSTILE in browser.texts("td.text")
+
+
+def test_what_would_reorder_or_hide_text_is_shown(browser: Browser, profiles: list[Profile], tmp_path: Path) -> None:
+    before = poisoned(profiles[0], lambda text: f"{text}\u202e\u2066\u200b\x1b[2J\u2028", HIDING)
+    file = tmp_path / "hiding.html"
+    file.write_text(report.render(compare([before, profiles[1]])), encoding="utf-8")
+    browser.open(file)
+    browser.script("document.querySelectorAll('.source th button').forEach(button => button.click())")
+    unfolded = browser.texts(".under .sides table:first-child tbody code")
+    assert unfolded[0].endswith("\ufffd\ufffd\ufffd\ufffd[2J\ufffd")
+    assert hidden(str(browser.script("document.body.innerText"))) == []
 
 
 @pytest.mark.parametrize("width", [400, 700, 1280])

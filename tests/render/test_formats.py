@@ -14,6 +14,7 @@ from ncu_swizzle.profiles import instruction_mix
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import KernelId, Profile
 from ncu_swizzle.render import csv_, markdown
+from ncu_swizzle.texts import in_markdown
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 
@@ -51,7 +52,7 @@ def test_a_table_has_as_many_cells_in_every_row(recorded: Recorded) -> None:
 
 
 def test_hostile_names_stay_names_in_markdown() -> None:
-    shown = markdown.escape(HOSTILE)
+    shown = in_markdown(HOSTILE)
     assert "\n" not in shown
     assert "<" not in shown
     assert "@someone" not in shown
@@ -59,7 +60,7 @@ def test_hostile_names_stay_names_in_markdown() -> None:
     assert "#1" not in shown
     for character in "|[]`*":
         assert shown.count(character) == shown.count(f"\\{character}")
-    assert markdown.escape("# head") == "\\# head"
+    assert in_markdown("# head") == "\\# head"
 
 
 def test_markdown_fits_a_comment_however_many_profiles(recorded: Recorded) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.render import page as report
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import text
-from ncu_swizzle.render.view.source import Token
+from ncu_swizzle.render.view.excerpt import Token
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_numbers_read_well() -> None:
 
 def test_highlighting_keeps_every_character_on_its_line() -> None:
     source = '\n\n/* one\ntwo */ int x = 1;\r\n#define A "s" \\\n  1\nno end'
-    lines = report.highlight(source, "a.cu")
+    lines = Colours()(source, "a.cu").lines
     assert ["".join(token.text for token in line) for line in lines] == source.split("\n")
     assert Token("com", "/* one") in lines[2]
-    assert report.highlight("", "a.cu") == []
-    assert len(report.highlight("a\nb\n", "a.cu")) == 2
+    assert Colours()("", "a.cu").lines == []
+    assert len(Colours()("a\nb\n", "a.cu").lines) == 2

@@ -28,6 +28,7 @@ from ncu_swizzle.emulate import code, run
 from ncu_swizzle.emulate.accesses import Log
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.control import HANDLERS
+from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import Launch
@@ -77,10 +78,10 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
     size = source.shared_bytes + launch.shared_dynamic
     none = np.zeros(len(blocks), np.int64)
     machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size, none)
-    machine.log = Log(program.instructions, size)
+    machine.log = Log(program.instructions, size, len(blocks))
     machine.keep_contents()
     machine.stores = []
-    Schedule(program, machine, 10**7, HANDLERS).run()
+    Schedule(program, machine, Clock(), HANDLERS).run()
     count = int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import document
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -52,7 +53,7 @@ class Page(HTMLParser):
 
 
 def shown(*profiles: Profile) -> document.Report:
-    return document.build(compare(profiles), report.highlight, report.declared_tiles)
+    return document.build(compare(profiles), Colours(), report.declared_tiles)
 
 
 def rendered(*profiles: Profile) -> Page:

@@ -62,7 +62,13 @@ def test_a_failing_point_does_not_lose_the_others(work: Path, fake: Callable[...
     assert launches(work) == 6, "only what had failed was launched again"
 
 
-def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")],
+)
+def test_an_interrupt_keeps_what_is_done(
+    number: signal.Signals, status: int, word: str, work: Path, fake: Callable[..., dict[str, str]]
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "ncu_swizzle", *SWEEP],
         stderr=subprocess.PIPE,
@@ -76,10 +82,11 @@ def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[st
     place = work / "swizzle-out" / "sweep-attention"
     while not list(place.glob(hidden)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "interrupted: 2 of 4 points are saved in swizzle-out/sweep-attention" in said
+    assert process.returncode == status, said
+    assert f"{word}: 2 of 4 points are saved in swizzle-out/sweep-attention" in said
+    assert "nothing was written" not in said
     assert "-o swizzle-out/sweep-attention --resume" in said
     assert states(work) == ["done", "done", "open", "open"]
     assert (place / "report.html").is_file()
@@ -87,6 +94,24 @@ def test_an_interrupt_keeps_what_is_done(work: Path, fake: Callable[..., dict[st
     done = command(*SWEEP, "-o", "swizzle-out/sweep-attention", "--resume", at=work, env=fake())
     assert done.returncode == 0, done.stderr
     assert states(work) == ["done"] * 4
+
+
+def test_after_a_kill_the_next_run_takes_over_what_is_done(work: Path, fake: Callable[..., dict[str, str]]) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", *SWEEP], stdout=subprocess.DEVNULL, cwd=work, env=fake("hang", 2048)
+    )
+    deadline = time.monotonic() + 60
+    place = work / "swizzle-out" / "sweep-attention"
+    while not list(place.glob("points/kernel1/.batch4-heads16-seq2048.*/.ncu-*/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started.kill()
+    started.wait(60)
+    assert list(place.rglob(".batch4-heads16-seq2048.*"))
+    done = command(*SWEEP, "--resume", at=work, env=fake())
+    assert done.returncode == 0, done.stderr
+    assert states(work) == ["done"] * 4
+    assert launches(work) == 5, "two, the one that was killed, and two"
+    assert not list(place.rglob(".*"))
 
 
 def test_an_ncu_that_is_another_one_makes_points_stale(work: Path, fake: Callable[..., dict[str, str]]) -> None:

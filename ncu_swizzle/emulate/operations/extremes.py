@@ -21,7 +21,7 @@ def iabs(ins: SassInstruction) -> Compute | None:
         value = a(m)
         numbers = signed(value.bits)
         bits = np.abs(numbers).astype(np.uint32)
-        if value.tag is None or value.tag.coefficients is None:
+        if value.tag is None or not m.follows(value):
             return (computed(bits, value),)
         positive = numbers >= 0
         least, most = np.where(positive, 0, -(1 << 31)), np.where(positive, (1 << 31) - 1, -1)

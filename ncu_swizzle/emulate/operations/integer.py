@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag, scaled, total
+from ncu_swizzle.emulate.dependence import Tag, affine, scaled, total
 from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
@@ -56,16 +56,15 @@ def _product_tag(a: Value, b: Value) -> Tag | None:
 
 def ordered(m: Machine, a: Value, b: Value, is_signed: bool) -> tuple[Bits, Bits]:
     """Return two numbers to compare, as int64; they do not wrap if `keep_order` applies to them."""
-    affine = all(value.tag is None or value.tag.coefficients is not None for value in (a, b))
-    if affine:
+    if m.follows(a, b):
         return no_wrap(m, a, is_signed), no_wrap(m, b, is_signed)
     return (signed(a.bits), signed(b.bits)) if is_signed else (a.bits.astype(np.int64), b.bits.astype(np.int64))
 
 
 def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
-    """Return the numbers as int64, and keep only blocks for which they do not wrap."""
+    """Return the numbers as int64, and keep only blocks for which they do not wrap, if `follows` holds."""
     numbers: Bits = signed(value.bits) if is_signed else value.bits.astype(np.int64)
-    if value.tag is not None:
+    if value.tag is not None and m.follows(value):
         least, most = (-(1 << 31), (1 << 31) - 1) if is_signed else (0, TOP)
         bounds = np.full((1, 1), least, np.int64), np.full((1, 1), most, np.int64)
         m.keep_within(value.tag, numbers, *bounds, m.view.mask & np.asarray(value.known))
@@ -74,11 +73,13 @@ def no_wrap(m: Machine, value: Value, is_signed: bool) -> Bits:
 
 def keep_order(m: Machine, a: Value, b: Value, difference: Bits) -> bool:
     """Keep only blocks for which a - b keeps its sign or stays 0; say whether that was possible."""
-    if any(v.tag is not None and v.tag.coefficients is None for v in (a, b)):
+    if not m.follows(a, b):
         return False
     tag = total(a.tag, scaled(b.tag, -1))
     if tag is None:
         return True
+    if tag.coefficients is None:
+        return False
     far = np.int64(1) << 40
     least = np.where(difference > 0, 1, np.where(difference < 0, -far, 0))
     most = np.where(difference > 0, far, np.where(difference < 0, -1, 0))
@@ -157,7 +158,7 @@ def _decided_carry(m: Machine, whole: Bits, sources: Sequence[Value], tag: Tag |
     """Keep only blocks with the same carry, so that it does not depend on the block."""
     if tag is None:
         return None
-    if tag.coefficients is None or any(s.tag is not None and s.tag.coefficients is None for s in sources):
+    if tag.coefficients is None or not m.follows(*sources):
         return dependent(*sources)
     low = (whole & np.uint64(TOP)).astype(np.int64)
     zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
@@ -232,7 +233,7 @@ def _wide_product(ins: SassInstruction) -> Compute | None:
         whole, over = _accumulated(sources, is_signed, minus)
         low_tag = total(scaled(_product_tag(a, b), -1 if minus else 1), low.tag)
         first_half = derived(low_half(whole), a, b, low, *sources[4:], tag=low_tag)
-        upper = _upper(m, whole, first_half, sources, is_signed)
+        upper = _upper(m, whole, first_half, sources, is_signed, minus)
         halves = [upper] if only_high else [first_half, upper]
         return (*halves, *([computed(over, *sources)] if count > 1 else []))
 
@@ -261,14 +262,16 @@ def _accumulated(sources: Sequence[Value], is_signed: bool, minus: bool) -> tupl
     return whole, over
 
 
-def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_signed: bool) -> Value:
+def _upper(
+    m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_signed: bool, minus: bool = False
+) -> Value:
     """Return the upper half; keep only blocks whose lower half stays within 32 bits, so that it is fixed."""
     upper = derived(high_half(whole), *sources)
     tags = [source.tag for source in sources]
     if not any(tags):
         return upper
     a, b, addend, high = sources[:4]
-    flat = low.tag is not None and low.tag.coefficients is not None and high.tag is None and len(sources) == 4
+    flat = low.tag is not None and m.follows(low, *sources) and high.tag is None and len(sources) == 4
     if flat and low.tag is not None and _small_steps(low.tag) and _factor_is_plain(a, b, is_signed):
         zero, top = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
         for factor in (a, b):
@@ -276,8 +279,47 @@ def _upper(m: Machine, whole: Bits, low: Value, sources: Sequence[Value], is_sig
         no_wrap(m, addend, False)
         m.keep_within(low.tag, low.bits.astype(np.int64), zero, top, m.view.mask & np.asarray(joint(*sources)))
         return upper
-    upper.tag = dependent(*sources)
+    upper.tag = _quotient_tag(m, low, sources, is_signed, minus) or dependent(*sources)
     return upper
+
+
+def _quotient_tag(m: Machine, low: Value, sources: Sequence[Value], is_signed: bool, minus: bool) -> Tag | None:
+    """Return the tag of the upper half of a product with a constant, which is how compilers divide by one.
+
+    At some stride, the divisor, the product changes by nearly a multiple of 2^32. Keeps only blocks in which the rest
+    of that change carries nothing into the upper half. None if there is no such stride.
+    """
+    value, constant = sources[:2] if sources[0].tag else (sources[1], sources[0])
+    others = [source for source in sources if source is not value]
+    same = same_for_all(constant.bits) if constant.known is True else None
+    if same is None or minus or not m.follows(value) or any(other.tag for other in others):
+        return None
+    assert value.tag is not None
+    assert value.tag.coefficients is not None
+    factor = same - (1 << 32) if is_signed and same >> 31 else same
+    strides = [
+        _dividing_stride(c * factor, size, m.coarsest) for c, size in zip(value.tag.coefficients, m.grid, strict=True)
+    ]
+    if None in strides:
+        return None
+    changes = [c * factor * (step or 1) for c, step in zip(value.tag.coefficients, strides, strict=True)]
+    quotients = [(change + (1 << 31)) >> 32 for change in changes]
+    x, y, z = (step * (more or 1) for step, more in zip(value.tag.stride, strides, strict=True))
+    rests = [change - (quotient << 32) for change, quotient in zip(changes, quotients, strict=True)]
+    no_wrap(m, value, is_signed)
+    bounds = np.zeros((1, 1), np.int64), np.full((1, 1), TOP, np.int64)
+    rest = affine((rests[0], rests[1], rests[2]), (x, y, z))
+    m.keep_within(rest, low.bits.astype(np.int64), *bounds, m.view.mask & np.asarray(joint(*sources)))
+    return affine((quotients[0], quotients[1], quotients[2]), (x, y, z))
+
+
+def _dividing_stride(change: int, blocks: int, most: int) -> int | None:
+    """Return the least stride whose change is so near a multiple of 2^32 that the rest carries nothing in the grid."""
+    for stride in range(1, most + 1):
+        rest = (change * stride + (1 << 31)) % (1 << 32) - (1 << 31)
+        if abs(rest) * (blocks // stride) < 1 << 31:
+            return stride
+    return None
 
 
 def _small_steps(tag: Tag) -> bool:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import dependence
-from ncu_swizzle.emulate.dependence import Tag, scaled
+from ncu_swizzle.emulate.dependence import Tag, affine, aligned, function_of, scaled, shifted_right
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
@@ -58,7 +57,7 @@ def lop3(ins: SassInstruction) -> Compute | None:
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         values = a(m), b(m), c(m)
-        result = _bitwise(values, table)
+        result = _bitwise(m, values, table)
         if not with_test:
             return (result,)
         test = _not_zero(m, result)
@@ -69,13 +68,13 @@ def lop3(ins: SassInstruction) -> Compute | None:
     return compute
 
 
-def _bitwise(values: tuple[Value, Value, Value], table: int) -> Value:
+def _bitwise(m: Machine, values: tuple[Value, Value, Value], table: int) -> Value:
     bits = by_table(values[0].bits, values[1].bits, values[2].bits, table)
     used = [value for position, value in enumerate(values) if _depends(table, position)]
     tags = [value.tag for value in used]
     if not any(tags):
         return derived(bits, *used)
-    return derived(bits, *used, tag=_bitwise_tag(values, table))
+    return derived(bits, *used, tag=_bitwise_tag(m, values, table))
 
 
 def _depends(table: int, position: int) -> bool:
@@ -111,35 +110,31 @@ def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
     return result
 
 
-def _bitwise_tag(values: tuple[Value, Value, Value], table: int) -> Tag | None:
-    """Return the tag if one argument depends on the block only in high bits, which the others keep or invert."""
+def _bitwise_tag(m: Machine, values: tuple[Value, Value, Value], table: int) -> Tag | None:
+    """Return the tag if the other arguments keep, invert or clear the high bits of the only one that has one."""
     tagged = [position for position, value in enumerate(values) if value.tag is not None and _depends(table, position)]
     everything = dependent(*(value for position, value in enumerate(values) if _depends(table, position)))
-    tag = values[tagged[0]].tag
-    if len(tagged) != 1 or tag is None or not tag.uniform:
-        return everything
-    high = FULL << np.uint32(tag.align) if tag.align < 32 else np.uint32(0)
-    others = [_constant_above(value, high) for position, value in enumerate(values) if position != tagged[0]]
-    if any(other is None for other in others):
+    others = [_constant_above(value) for position, value in enumerate(values) if position != tagged[0]]
+    tag = aligned(values[tagged[0]].tag, max(bits for _, bits in others), m.coarsest)
+    if len(tagged) != 1 or tag is None:
         return everything
     outcomes = []
     for bit in (0, 1):
-        bits = [other or 0 for other in others]
+        bits = [other for other, _ in others]
         bits.insert(tagged[0], bit)
         outcomes.append(table >> (bits[0] << 2 | bits[1] << 1 | bits[2]) & 1)
     if outcomes[0] == outcomes[1]:
-        return None
+        return affine((0, 0, 0), tag.stride)
     return tag if outcomes == [0, 1] else scaled(tag, -1)
 
 
-def _constant_above(value: Value, high: np.uint32) -> int | None:
-    """Return 0 or 1 if all bits of the mask have that value in all lanes, else None."""
+def _constant_above(value: Value) -> tuple[int, int]:
+    """Return 0 or 1, and from which bit on all bits of the value are that in all lanes; 32 if none is."""
     if value.known is not True:
-        return None
-    masked = value.bits & high
-    if not masked.any():
-        return 0
-    return 1 if bool((masked == high).all()) else None
+        return 0, 32
+    clear = int(np.bitwise_or.reduce(value.bits, axis=None)).bit_length()
+    filled = int(np.bitwise_or.reduce(~value.bits, axis=None)).bit_length()
+    return (0, clear) if clear <= filled else (1, filled)
 
 
 def _not_zero(m: Machine, value: Value) -> Value:
@@ -207,11 +202,12 @@ def _right_tag(m: Machine, value: Value, count: Value, by: Bits, is_signed: bool
     if value.tag is None:
         return dependent(value, count)
     same = same_for_all(by) if count.known is True and count.tag is None else None
-    if same is None or value.tag.coefficients is None:
+    if same is None or not m.follows(value):
         return dependent(value, count)
-    if value.tag.align >= same:
+    fine = aligned(value.tag, same, m.coarsest)
+    if fine:
         no_wrap(m, value, is_signed)
-        return dependence.shifted_right(value.tag, same)
+        return shifted_right(fine, same)
     if same == 31 and is_signed:  # the sign: keep the blocks with the same sign
         numbers = no_wrap(m, value, True)
         floor = np.where(numbers < 0, -(1 << 31), 0)
@@ -242,18 +238,21 @@ def prmt(ins: SassInstruction) -> Compute | None:
             filled = np.where(byte >> np.uint64(7) & ONE, np.uint64(0xFF), np.uint64(0))
             byte = np.where(digit & np.uint32(8), filled, byte)
             result = result | byte << np.uint64(8 * position)
-        used = _used(same_for_all(choice.bits) if choice.known is True else None, low, high)
-        return (computed(low_half(result), choice, *used),)
+        selected = same_for_all(choice.bits) if choice.known is True and choice.tag is None else None
+        used = _used(selected, low, high)
+        tag = function_of((choice.tag, 32), *((value.tag, bits) for value, bits in used))
+        return (derived(low_half(result), choice, *(value for value, _ in used), tag=tag),)
 
     return compute
 
 
-def _used(selector: int | None, low: Value, high: Value) -> Sequence[Value]:
-    """Return which of the two numbers the selector picks bytes from."""
+def _used(selector: int | None, low: Value, high: Value) -> Sequence[tuple[Value, int]]:
+    """Return from which of the two numbers the selector picks bytes, and how many of their bits these lie in."""
     if selector is None:
-        return (low, high)
+        return ((low, 32), (high, 32))
     digits = [selector >> 4 * position & 7 for position in range(4)]
-    return [v for v, wanted in ((low, any(d < 4 for d in digits)), (high, any(d >= 4 for d in digits))) if wanted]
+    highest = (max((d for d in digits if d < 4), default=-1), max((d - 4 for d in digits if d >= 4), default=-1))
+    return [(value, 8 * (byte + 1)) for value, byte in zip((low, high), highest, strict=True) if byte >= 0]
 
 
 @operation("BMSK", "UBMSK")
@@ -287,7 +286,9 @@ def sgxt(ins: SassInstruction) -> Compute | None:
             bits: Bits = moved >> np.minimum(unused, 63).astype(np.uint64)
         else:
             bits = (moved.view(np.int64) >> np.minimum(unused, 63)).view(np.uint64)
-        return (computed(np.where(size == 0, np.uint32(0), low_half(bits)), value, count),)
+        fields = np.where(size == 0, np.uint32(0), low_half(bits))
+        tag = function_of((value.tag, int(size.max())), (count.tag, 32))
+        return (derived(fields, value, count, tag=tag),)
 
     return compute
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import dependence
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Tag, aligned, shifted_right
 from ncu_swizzle.emulate.effects import results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, negated, predicate, raw, times
@@ -15,6 +14,8 @@ from ncu_swizzle.emulate.operations.integer import added, exact, no_wrap, sums
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Value, dependent, derived, high_half, same_for_all, signed, wide
+
+FEW = 64  # a coarser stride leaves more kinds of blocks than neighbours with the same quotient do
 
 
 @operation("LEA", "ULEA")
@@ -72,11 +73,12 @@ def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: boo
     if low.tag is None and high.tag is None:
         return None
     down = 32 - shift
-    if low.tag is not None and low.tag.coefficients is not None and (sign_extends or high.tag is None):
+    if low.tag is not None and m.follows(low) and (sign_extends or high.tag is None):
         fixed = sign_extends or same_for_all(high.bits) == 0
-        if fixed and low.tag.align >= down:
+        fine = aligned(low.tag, down, min(FEW, m.coarsest))
+        if fixed and fine:
             no_wrap(m, low, sign_extends)
-            return dependence.shifted_right(low.tag, down)
+            return shifted_right(fine, down)
         if fixed:
             return _fixed_quotient(m, low, down, sign_extends)
     return dependent(low, high)

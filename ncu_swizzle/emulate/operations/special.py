@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate import dependence
-from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.dependence import Tag, affine, any_way
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import constant_bank, integer, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
@@ -77,7 +76,7 @@ def _block(m: Machine, axis: int) -> Value:
     bits = m.blocks[m.block_of, axis].astype(np.uint32)[:, None]
     steps = [0, 0, 0]
     steps[axis] = 1 if m.grid[axis] > 1 else 0
-    return Value(bits, tag=dependence.affine((steps[0], steps[1], steps[2])))
+    return Value(bits, tag=affine((steps[0], steps[1], steps[2])))
 
 
 def _rank(m: Machine) -> Value:
@@ -86,8 +85,8 @@ def _rank(m: Machine) -> Value:
     x, y, z = m.cluster
     position = m.blocks % np.array(m.cluster)
     rank = position[:, 0] + x * (position[:, 1] + y * position[:, 2])
-    dims = sum(1 << axis for axis, size in enumerate((x, y, z)) if size > 1 and m.grid[axis] > 1)
-    return Value(rank[m.block_of].astype(np.uint32)[:, None], tag=dependence.Tag(dims) if dims else None)
+    tag = affine((0, 0, 0), stride=(x, y, z))
+    return Value(rank[m.block_of].astype(np.uint32)[:, None], tag=tag)
 
 
 def _lane_mask(bits: Bits) -> Value:
@@ -183,7 +182,7 @@ def _simple(known: Any) -> Known:
     return True if np.all(known) else np.asarray(known)
 
 
-def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: dependence.Tag | None) -> Value:
+def _verdict(mode: str, yes: Bits, no: Bits, maybe: Bits, value: Value, tag: Tag | None) -> Value:
     any_yes, any_no, any_maybe = (np.asarray(lanes.any(axis=1, keepdims=True)) for lanes in (yes, no, maybe))
     if mode == "ANY":
         bits, known = any_yes, any_yes | ~any_maybe

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 
+from ncu_swizzle.bounds.deadline import OutOfTime, within
+
+MOST_LINES = 10_000
+LIMIT_S = 2.0  # of processor time: texts of one family of lines in another order take quadratic time
 ALIKE = 0.5  # minimum share of common lines; with less, two texts are not versions of one file
 
 Pair = tuple[int | None, int | None]  # a line's number before and after; None if that version lacks it
 
 
 def align(before: str, after: str) -> tuple[Pair, ...] | None:
-    """Return the lines of both texts in one order, equal lines paired; None if they have too little in common."""
+    """Return the lines of both texts in one order, equal lines paired; None if they are too different or too long."""
     old, new = _lines(before), _lines(after)
+    if max(len(old), len(new)) > MOST_LINES:
+        return None
     matcher = SequenceMatcher(None, old, new)
-    blocks = matcher.get_matching_blocks()
+    try:
+        with within(LIMIT_S):
+            blocks = matcher.get_matching_blocks()
+    except OutOfTime:
+        return None
     if 2 * sum(block.size for block in blocks) < ALIKE * (len(old) + len(new)):
         return None
     pairs: list[Pair] = []

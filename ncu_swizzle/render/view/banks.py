@@ -76,22 +76,29 @@ class BankSection:
 
 
 def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
-    """Return the maps of the first two profiles; None unless their tiles are declared and one has conflicts."""
+    """Return the maps of the first two profiles; None if no declared access of both has conflicts."""
     declared = [tiles_of(profile) for profile in comparison.profiles[:2]]
-    costs: dict[tuple[int, str], int] = {}
-    for tiles in declared:
-        for number, tile in enumerate(tiles):
-            for access in tile.accesses:
-                cost = int(access.wavefronts(tile.mapping).excessive.sum()) * access.times
-                costs[number, access.name] = max(cost, costs.get((number, access.name), 0))
-    worst = max(costs, key=lambda key: costs[key], default=None)
-    if worst is None or costs[worst] == 0 or len({len(tiles) for tiles in declared}) > 1:
+    costs = [_costs(tiles) for tiles in declared]
+    common = [key for key in costs[0] if all(key in others for others in costs)]
+    if not common or len({len(tiles) for tiles in declared}) > 1:
+        return None
+    worst = max(common, key=lambda key: max(each[key] for each in costs))
+    if not any(each[worst] for each in costs):
         return None
     number, name = worst
     accesses = [next(access for access in tiles[number].accesses if access.name == name) for tiles in declared]
     maps = [bankmap.build(tiles[number].mapping, access) for tiles, access in zip(declared, accesses, strict=True)]
     titles = [f"{label}: {bank_map.title}" for label, bank_map in zip(comparison.labels, maps, strict=False)]
     return BankSection(f"{declared[0][number].name}, {name} ({accesses[0].op})", pictures(maps, titles))
+
+
+def _costs(tiles: Sequence[Tile]) -> dict[tuple[int, str], int]:
+    """Return the excessive wavefronts of each access, by the tile's number and the access's name."""
+    return {
+        (number, access.name): int(access.wavefronts(tile.mapping).excessive.sum()) * access.times
+        for number, tile in enumerate(tiles)
+        for access in tile.accesses
+    }
 
 
 def _picture(bank_map: BankMap, title: str) -> Picture:

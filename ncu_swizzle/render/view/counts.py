@@ -31,10 +31,15 @@ class FileCounts:
     samples: int = 0
     sites: Counter[int] = field(default_factory=Counter)  # excessive wavefronts by blamed line
     own: Counter[int] = field(default_factory=Counter)  # samples by line, callees excluded
+    unknown: frozenset[int] = frozenset()  # lines with an access whose wavefronts are unknown
 
     def share(self, samples: int) -> float | None:
         """Return these samples in percent of the profile's; None if it has none."""
         return 100 * samples / self.all_samples if self.all_samples else None
+
+    def accesses(self, line: int) -> bool:
+        """Return whether the line accesses shared memory."""
+        return line in self.unknown or self.lines[line].wavefronts is not None
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,10 @@ def files(comparison: Comparison) -> list[File]:
 def _aligned(files: Sequence[File]) -> list[File]:
     """Merge two versions of one path into one aligned file; other files stay as they are."""
     merged: list[File] = []
-    for path in dict.fromkeys(file.path for file in files):
-        versions = [file for file in files if file.path == path]
+    by_path: dict[str, list[File]] = {}
+    for file in files:
+        by_path.setdefault(file.path, []).append(file)
+    for versions in by_path.values():
         aligned = _pair(*versions) if len(versions) == 2 else None
         merged += [aligned] if aligned else versions
     return merged
@@ -109,6 +116,7 @@ def _moved(counts: FileCounts, rows: Mapping[int, int]) -> FileCounts:
         lines={rows[number]: total for number, total in counts.lines.items() if number in rows},
         sites=Counter({rows[number]: excess for number, excess in counts.sites.items() if number in rows}),
         own=Counter({rows[number]: samples for number, samples in counts.own.items() if number in rows}),
+        unknown=frozenset(rows[number] for number in counts.unknown if number in rows),
     )
 
 
@@ -116,10 +124,12 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
     """Return one profile's counts for each file."""
     files: dict[str, FileCounts] = {}
     all_samples = sum(sum(i.samples.values()) for i in profile.instructions)
-    totals = profile.lines
-    for (path, number), total in totals.items():
+    unknown = {location for access in profile.shared() if access.wavefronts is None for location in access.stack}
+    for (path, number), total in profile.lines.items():
         counts = files.setdefault(path, FileCounts(label, all_samples))
-        if total.samples or total.wavefronts is not None:
+        if (path, number) in unknown:
+            counts.unknown |= {number}
+        if total.samples or total.wavefronts is not None or (path, number) in unknown:
             counts.lines[number] = total
     for instruction in profile.instructions:
         if not instruction.stack:

@@ -23,8 +23,8 @@ from ncu_swizzle.render.view import (
     tma,
 )
 from ncu_swizzle.render.view.banks import TilesOf
+from ncu_swizzle.render.view.excerpt import Highlight
 from ncu_swizzle.render.view.instructions import InstructionTable
-from ncu_swizzle.render.view.source import Highlight
 
 MOST_PARTS = 8  # kernels shown in full on one page
 

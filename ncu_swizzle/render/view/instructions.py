@@ -9,6 +9,8 @@ from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
+MOST_ROWS = 5_000  # of a profile
+MOST_FRAMES = 30  # of an instruction's lines
 # Not a stall: the warp issued.
 NOT_STALLED = frozenset({"selected"})
 
@@ -36,23 +38,31 @@ class InstructionTable:
 
     label: str
     rows: tuple[InstructionRow, ...]
+    left_out: int = 0
 
 
 def tables(comparison: Comparison) -> tuple[InstructionTable, ...]:
     """Return a table of shared-memory instructions for each profile that has any."""
     named = zip(comparison.labels, comparison.profiles, strict=True)
-    all_tables = (InstructionTable(label, _instruction_rows(profile)) for label, profile in named)
+    all_tables = (_table(label, profile) for label, profile in named)
     return tuple(table for table in all_tables if table.rows)
 
 
-def _instruction_rows(profile: Profile) -> tuple[InstructionRow, ...]:
+def _table(label: str, profile: Profile) -> InstructionTable:
     start = min((i.pc for i in profile.instructions), default=0)
     accesses = sorted(
         (i for i in profile.instructions if i.access),
         key=lambda i: (-(i.excessive or 0), -(i.wavefronts or 0), i.pc),
     )
     most = max((i.excessive or 0 for i in accesses), default=0)
-    return tuple(_instruction(i, start, most) for i in accesses)
+    rows = tuple(_instruction(i, start, most) for i in accesses[:MOST_ROWS])
+    return InstructionTable(label, rows, len(accesses) - len(rows))
+
+
+def _source(instruction: Instruction) -> str:
+    shown = [f"{text.cut(file)}:{line}" for file, line in instruction.stack[:MOST_FRAMES]]
+    more = len(instruction.stack) - len(shown)
+    return " ← ".join([*shown, f"{more} more"] if more else shown)
 
 
 def _instruction(instruction: Instruction, start: int, most_excess: int) -> InstructionRow:
@@ -60,8 +70,8 @@ def _instruction(instruction: Instruction, start: int, most_excess: int) -> Inst
     top = max(stalled, key=lambda reason: (stalled[reason], reason), default="")
     return InstructionRow(
         offset=f"0x{instruction.pc - start:04x}",
-        sass=instruction.sass,
-        source=" ← ".join(f"{file}:{line}" for file, line in instruction.stack),
+        sass=text.cut(instruction.sass),
+        source=_source(instruction),
         executed=text.count(instruction.executed),
         wavefronts=text.count(instruction.wavefronts),
         ideal=text.count(instruction.ideal),

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.render.view import text
 from ncu_swizzle.render.view.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.view.counts import files as count_files
+from ncu_swizzle.render.view.excerpt import Excerpt, Highlight, Line, excerpt_of
+from ncu_swizzle.render.view.text import cut
 
 MINOR_LINE = 0.5  # percent of the samples; a line with fewer, and without shared-memory accesses, is folded
 AROUND = 3  # lines of context around a line that matters
 SHORTEST_FOLD = 8  # fewer lines are not worth hiding
 WORST_LINES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of a source line; `kind` is a CSS class, empty for plain text."""
-
-    kind: str
-    text: str
-
-
-Line = tuple[Token, ...]
-Highlight = Callable[[str, str], Sequence[Line]]  # text, path → lines
+MOST_FILES = 50  # shown in full
+MOST_NAMED = 100  # files that are only named
+MOST_ROWS = 20_000  # lines of all files
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +82,7 @@ class Panel:
     summary: str
     embedded: bool
     open: bool
+    notes: tuple[str, ...] = ()  # what is not shown, and why
     aligned: bool = False
 
 
@@ -97,13 +90,20 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
     """Return the files that matter, worst first, and the paths of the others; `prefix` starts every link target."""
     files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
     shown = [file for file in files if file.matters]
-    in_full = tuple(_panel(f"{prefix}s{number}", file, highlight, number == 1) for number, file in enumerate(shown, 1))
-    return in_full, tuple(file.path for file in files if not file.matters)
+    in_full: list[Panel] = []
+    room = MOST_ROWS
+    for number, file in enumerate(shown[:MOST_FILES], 1):
+        in_full.append(_panel(f"{prefix}s{number}", file, highlight, number == 1, room))
+        room -= sum(len(block.lines) for block in in_full[-1].blocks)
+    others = [file.path for file in (*shown[MOST_FILES:], *(file for file in files if not file.matters))]
+    more = [f"{len(others) - MOST_NAMED:,} more files"] if len(others) > MOST_NAMED else []
+    return tuple(in_full), (*(cut(path) for path in others[:MOST_NAMED]), *more)
 
 
-def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
+def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -> Panel:
     arises, *_ = file.badness
-    lines = _lines(file, _tokens(file, highlight))
+    excerpt = excerpt_of(file, highlight, room)
+    lines = _lines(file, excerpt)
     labels = tuple(counts.label for counts in file.counts)
     worst = _worst(key, file)
     return Panel(
@@ -115,21 +115,10 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool) -> Panel:
         worst=worst,
         summary="; ".join(_summary(counts) for counts in file.counts[:MOST_COLUMNS]),
         embedded=bool(file.text),
+        notes=excerpt.notes,
         open=first or arises > 0,
         aligned=bool(file.pairs),
     )
-
-
-def _tokens(file: File, highlight: Highlight) -> Sequence[Line]:
-    before = highlight(file.text, file.path) if file.text else ()
-    if file.after is None:
-        return before
-    after = highlight(file.after, file.path)
-    return [_at(before, old) if old else _at(after, new) for old, new in file.pairs]
-
-
-def _at(lines: Sequence[Line], number: int | None) -> Line:
-    return lines[number - 1] if number and number <= len(lines) else ()
 
 
 def _summary(counts: FileCounts) -> str:
@@ -137,8 +126,9 @@ def _summary(counts: FileCounts) -> str:
     return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its samples"
 
 
-def _lines(file: File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
-    """Return every line of the text, then lines with counts beyond its end."""
+def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
+    """Return every line of the excerpt, then lines with counts beyond its end."""
+    tokens = excerpt.lines
     counted = {number for counts in file.counts for number in counts.lines}
     most_excess = max((t.excessive or 0 for c in file.counts for t in c.lines.values()), default=0)
     most_samples = max((c.share(t.samples) or 0 for c in file.counts for t in c.lines.values()), default=0)
@@ -146,13 +136,12 @@ def _lines(file: File, tokens: Sequence[Line]) -> tuple[SourceLine, ...]:
     def cells(number: int) -> tuple[LineCounts | None, ...]:
         if number not in counted:
             return ()
-        return tuple(_cells(c, c.lines.get(number), most_excess, most_samples) for c in file.counts[:MOST_COLUMNS])
+        return tuple(_cells(c, number, most_excess, most_samples) for c in file.counts[:MOST_COLUMNS])
 
     if file.pairs:
         return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
     within = [SourceLine(number, line, cells(number)) for number, line in enumerate(tokens, start=1)]
-    beyond = sorted(number for number in counted if not 1 <= number <= len(tokens))
-    return (*within, *(SourceLine(number, (), cells(number)) for number in beyond))
+    return (*within, *(SourceLine(number, line, cells(number)) for number, line in excerpt.counted.items()))
 
 
 def _row(file: File, number: int, tokens: Line, counts: tuple[LineCounts | None, ...]) -> SourceLine:
@@ -180,13 +169,16 @@ def _blocks(file: File, lines: Sequence[SourceLine], linked: set[int]) -> tuple[
 
 def _matters(counts: FileCounts, number: int) -> bool:
     total = counts.lines.get(number)
-    return total is not None and (total.wavefronts is not None or (counts.share(total.samples) or 0.0) >= MINOR_LINE)
+    if total is None:
+        return False
+    return counts.accesses(number) or (counts.share(total.samples) or 0.0) >= MINOR_LINE
 
 
-def _cells(counts: FileCounts, total: Total | None, most_excess: int, most_samples: float) -> LineCounts | None:
+def _cells(counts: FileCounts, number: int, most_excess: int, most_samples: float) -> LineCounts | None:
+    total = counts.lines.get(number)
     if total is None:
         return None
-    accesses = total.wavefronts is not None
+    accesses = counts.accesses(number)
     share = counts.share(total.samples)
     return LineCounts(
         wavefronts=text.count(total.wavefronts) if accesses else "",
@@ -209,10 +201,11 @@ def _worst(key: str, file: File) -> tuple[Jump, ...]:
             sampled[number] = max(sampled.get(number, 0.0), counts.share(counts.own[number]) or 0.0)
     ranked = sites or +passing or Counter(sampled)
     order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
-    return tuple(
-        Jump(f"{key}-{number}", number, _why(number, passing, sampled), file.shown(number)) for number in order
-    )
+    excess = sites | passing  # what is inlined into a line is unknown if one count is, but not what it is blamed for
+    return tuple(Jump(f"{key}-{number}", number, _why(number, excess, sampled), file.shown(number)) for number in order)
 
 
 def _why(number: int, excess: Counter[int], sampled: dict[int, float]) -> str:
-    return f"{text.count(excess[number])} excessive" if excess[number] else f"{sampled[number]:.1f} % of the samples"
+    if excess[number]:
+        return f"{text.count(excess[number])} excessive"
+    return f"{sampled[number]:.1f} % of the samples"

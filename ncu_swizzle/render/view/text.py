@@ -12,8 +12,11 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def finite(value: object) -> float | None:
-    """Return a value as a float; None for None, NaN, pandas' NA, infinities and anything that is not a number."""
-    return float(value) if isinstance(value, Real) and math.isfinite(value) else None
+    """Return a value as a float; None for None, NaN, pandas' NA, infinities and anything that is not such a number."""
+    try:
+        return float(value) if isinstance(value, Real) and math.isfinite(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
 
 
 def count(value: object) -> str:
@@ -106,6 +109,11 @@ def difference(before: object, after: object) -> str:
     if was is None or now is None:
         return UNKNOWN
     return "same" if was == now else f"{now - was:+,.0f}".replace("-", MINUS)
+
+
+def cut(words: str, most: int = 2_000) -> str:
+    """Return a text of bounded length; a note stands for what is left out."""
+    return words if len(words) <= most else f"{words[:most]}… ({len(words) - most:,} more characters)"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,0 +1,37 @@
+"""What an emulation may take: time, and memory by what grows with the program. Together they stay below 1 GiB."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+TIMEOUT_S = 600.0
+WARPS_AT_ONCE = 1024  # over all blocks that run together: at most 32 KiB of registers each
+SHARED_BYTES = 64 << 20  # of shared-memory contents, over all blocks that run together
+ISSUED_BYTES = 64 << 20  # of the table of issue counts, one per instruction and block
+LOCAL_BYTES = 256 << 20  # of local memory, over all threads that run together
+ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory
+SEEN_BYTES = 16 << 20  # of requests that are not counted yet
+DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
+KINDS = 1 << 20  # of blocks that are told apart
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When an emulation has to end."""
+
+    timeout_s: float = TIMEOUT_S
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() - self.start > self.timeout_s
+
+
+def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructions: int) -> int:
+    """Return how many blocks can run side by side, given what one takes; 0 bytes if contents are not tracked."""
+    by_warps = WARPS_AT_ONCE // math.ceil(threads / 32)
+    by_shared = SHARED_BYTES // (2 * shared_bytes) if shared_bytes else by_warps
+    by_local = LOCAL_BYTES // (2 * local_bytes) if local_bytes else by_warps
+    return max(1, min(by_warps, by_shared, by_local, ISSUED_BYTES // (8 * (instructions + 1))))

@@ -1,0 +1,248 @@
+"""How commands end that fail: what was not foreseen, what the system refuses, what typer refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.commands import endings
+from ncu_swizzle.errors import GateFailed, InternalError, NcuSwizzleError, NotWritable, of_system, shortened
+from tests.support.places import ROOT
+from tests.support.process import command, environment, started
+
+LONG = 200_000
+
+
+def shell(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in which NCU stands for ncu-swizzle."""
+    command_line = line.replace("NCU", f"{sys.executable} -m ncu_swizzle")
+    return subprocess.run(
+        ["bash", "-c", command_line], capture_output=True, text=True, check=False, cwd=folder, env=environment(**more)
+    )
+
+
+# ---------------------------------------------------------------------------------------------- bugs
+
+
+def broken(folder: Path, statement: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run ``ncu-swizzle list`` after a statement that breaks it, in a process of its own."""
+    code = (
+        "import sys; from ncu_swizzle.catalog import user_kernels; import ncu_swizzle.commands.list_\n"
+        f"def fails(*arguments, depth=0, **more):\n    {statement}\n"
+        "user_kernels.everything = fails\n"
+        "sys.argv = ['ncu-swizzle', 'list', '--config', 'none']\n"
+        "from ncu_swizzle.__main__ import main; sys.exit(main())"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=folder, env=environment(**more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("raise KeyError('sampled')", "KeyError 'sampled'"),
+        ("raise ZeroDivisionError('division\\nby zero')", "ZeroDivisionError: division by zero"),
+        ("fails(depth=depth + 1)", "RecursionError"),
+        ("raise EOFError", "EOFError"),
+        ("raise AssertionError", "AssertionError"),
+        ("raise ValueError('\\x1b[31m' + 'x' * 200_000)", "ValueError"),
+    ],
+)
+def test_a_bug_is_one_paragraph_and_a_file(statement: str, named: str, tmp_path: Path) -> None:
+    done = broken(tmp_path, statement, TMPDIR=str(tmp_path))
+    assert done.returncode == InternalError.exit_code == 70
+    assert done.stdout == ""
+    said, hint = done.stderr.splitlines()
+    assert said.startswith("error: this is a bug in ncu-swizzle ")
+    assert named in said
+    assert "report it" in hint
+    assert len(done.stderr) < 1500
+    assert "\x1b" not in done.stderr
+    file = Path(said.rpartition(" ")[2])
+    assert file.parent == tmp_path
+    assert file.stat().st_mode & 0o077 == 0, "nobody else can read what was typed"
+    text = file.read_text(encoding="utf-8")
+    assert "command line: ncu-swizzle list --config none" in text
+    assert f"Python {sys.version_info.major}." in text
+    assert "pandas " in text
+    assert "Traceback (most recent call last)" in text
+    assert "in fails" in text
+
+
+def test_a_traceback_that_cannot_be_saved_is_said(tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)); raise KeyError('sampled')"
+    done = broken(tmp_path, code, TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 70
+    assert f"its traceback cannot be saved in {tmp_path}: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_gate_ends_with_1(tmp_path: Path) -> None:
+    def all_of(kind: type[NcuSwizzleError]) -> set[type[NcuSwizzleError]]:
+        return {kind}.union(*map(all_of, kind.__subclasses__()))
+
+    assert [kind for kind in all_of(NcuSwizzleError) if kind.exit_code == 1] == [GateFailed]
+    assert broken(tmp_path, "sys.stdout.close()").returncode not in (0, 1)
+    package = tmp_path / "ncu_swizzle"  # an installation without its commands
+    package.mkdir()
+    kept = ("__init__.py", "__main__.py", "errors.py", "files.py", "texts.py", "commands/__init__.py")
+    for name in (*kept, "commands/endings.py", "unfinished/__init__.py", "unfinished/marked.py"):
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_bytes((ROOT / "ncu_swizzle" / name).read_bytes())
+    done = shell("NCU list", tmp_path, PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path))
+    assert done.returncode == 70, done.stderr
+    assert "ImportError" in done.stderr
+
+
+def test_ctrl_c_while_modules_load_is_silent(tmp_path: Path) -> None:
+    code = (
+        "import sys, os, signal\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder()); sys.argv = ['ncu-swizzle', 'list']\n"
+        "from ncu_swizzle.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+# ---------------------------------------------------------------------------------------------- streams and folders
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("NCU list >&-", 2, "cannot write the output: Bad file descriptor"),
+        ("NCU --help >&-", 2, "cannot write the output: Bad file descriptor"),
+        ("NCU list > /dev/full", 2, "cannot write the output: No space left on device"),
+        ("NCU --help > /dev/full", 2, "cannot write the output: No space left on device"),
+        ("NCU --help | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ("NCU compare kernel2 --engine recorded --json - | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ("NCU nonsense 2> /dev/full", 2, ""),
+        ("NCU nonsense 2>&-", 2, ""),
+        ("NCU list <&- >&- 2>&-", 2, ""),
+        (
+            "mkdir gone; cd gone; rmdir ../gone; NCU compare kernel2 --engine recorded",
+            3,
+            "the current folder no longer",
+        ),
+        ("mkdir gone; cd gone; rmdir ../gone; NCU list", 3, "the current folder no longer exists"),
+    ],
+)
+def test_odd_streams_and_folders_are_named(line: str, status: int, said: str, tmp_path: Path) -> None:
+    done = shell(line, tmp_path)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_a_closed_stdout_is_not_the_next_file(tmp_path: Path) -> None:
+    shell("NCU compare kernel2 --engine recorded --html page.html >&-", tmp_path)
+    pages = list(tmp_path.glob("*.html"))
+    assert all(page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>") for page in pages)
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "abc", "-5", "9" * 30])
+def test_any_width_of_the_terminal_will_do(columns: str, tmp_path: Path) -> None:
+    done = command("banks", "(8,8):(8,1)", folder=tmp_path, env=environment(COLUMNS=columns, TERM="bogus"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_os_error_s_number_decides() -> None:
+    def error(number: int, *files: str) -> OSError:
+        return OSError(number, os.strerror(number), files[0] if files else None, None, *files[1:])
+
+    copied = of_system(error(errno.ENOSPC, "recordings/kernel2.ncu-rep", "out/kernel2.ncu-rep"))
+    assert isinstance(copied, NotWritable)
+    assert str(copied) == "cannot write out/kernel2.ncu-rep: No space left on device"
+    assert "free some disk space" in copied.hint
+    assert "shorter path" in of_system(error(errno.ENAMETOOLONG, "x")).hint
+    assert "permissions" in of_system(error(errno.EACCES, "x")).hint
+    assert "permissions" not in of_system(error(errno.ELOOP, "x")).hint
+    assert "ulimit -n" in of_system(error(errno.EMFILE, "x")).hint
+    assert of_system(error(errno.EMFILE)).exit_code == 3, "no file: this is not about stdout"
+    assert "output" in str(of_system(error(errno.ENOSPC)))
+
+
+# ---------------------------------------------------------------------------------------------- long values
+
+
+def test_errors_quote_only_part_of_a_long_value() -> None:
+    assert shortened("a" * 255) == "a" * 255, "any file name stays whole"
+    assert len(shortened("a" * LONG)) <= 255
+    assert len(shortened("( " * LONG)) <= 1000
+    assert len(shortened("a line\n" * LONG)) <= 8000
+    once = shortened(f"cannot read {'x/' * LONG}: File name too long")
+    assert once.endswith(": File name too long")
+    assert shortened(once) == once
+    error = NotWritable("b" * LONG, "c" * LONG)
+    assert max(len(str(error)), len(error.hint)) <= 255
+    error.args = ("d" * LONG,)
+    assert len(str(error)) <= 255
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check kernel2 --engine recorded --max-excessive X", "check kernel2 --engine recorded --max-degree X:1",
+        "check X", "check X.json", "report X.ncu-rep", "compare X", "lint X.cu", "profile X", "run X", "sweep X",
+        "predict X", "predict X.csv --op ld.shared.b32", "baseline show --file X", "rules install --dest X",
+        "compare kernel2 --engine recorded --html X", "check kernel2 --engine recorded --config X", "X", "banks X",
+        "list --catalog X",
+    ],
+)  # fmt: skip
+def test_a_long_value_is_never_about_permissions(line: str, tmp_path: Path) -> None:
+    done = command(*(word.replace("X", "x" * 100_000) for word in line.split()), folder=tmp_path)
+    assert done.returncode in (2, 5), done.stderr[:2000]
+    assert len(done.stderr) < 3000
+    assert "permissions" not in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (["nonsense"], "No such command 'nonsense'", "ncu-swizzle --help"),
+        (["list", "--bogus"], "No such option: --bogus", "ncu-swizzle list --help"),
+        (["baseline", "save"], "Missing argument", "ncu-swizzle baseline save --help"),
+        (["banks", "x", "--pad", "\x1b[31m\u202e"], "--pad", "ncu-swizzle banks --help"),
+        (["\x1b]0;title\x07"], "No such command", "ncu-swizzle --help"),
+    ],
+)
+def test_typer_s_errors_are_printed_as_ours(arguments: list[str], said: str, hint: str, tmp_path: Path) -> None:
+    done = command(*arguments, folder=tmp_path)
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert said in first
+    assert second == f"  try: {hint}"
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stderr)
+    assert command(*hint.split()[1:], folder=tmp_path).returncode == 0, "the hint works"
+
+
+def test_a_group_without_a_command_shows_its_help(tmp_path: Path) -> None:
+    done = started("rules", folder=tmp_path, env=environment())
+    assert done.returncode == 2
+    assert "uninstall" in done.stderr
+
+
+def test_an_error_after_stderr_is_gone_keeps_its_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "err").open("w", encoding="utf-8") as full:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), full.fileno())
+        monkeypatch.setattr(sys, "stderr", full)
+        assert endings.explain(NotWritable("cannot write", "try")) == 2

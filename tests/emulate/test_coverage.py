@@ -1,0 +1,165 @@
+"""Which blocks stand for which: cells against a table of the whole grid, and random programs against all blocks."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncu_swizzle.emulate.boxes import Boxes
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.coverage import Index, Unclaimed
+from ncu_swizzle.emulate.run import Launch, emulate
+from tests.support.emulation import kernel, pointers
+
+SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))
+
+
+@st.composite
+def box(draw: st.DrawFn, grid: Index) -> Boxes:
+    """Return a box around a block of the grid."""
+    own = [draw(st.integers(0, size - 1)) for size in grid]
+    boxes = Boxes(np.array([own]), grid)
+    boxes.low[0] = [draw(st.integers(0, index)) for index in own]
+    boxes.high[0] = [draw(st.integers(index, size - 1)) for index, size in zip(own, grid, strict=True)]
+    boxes.step[0] = [draw(st.integers(1, 6)) for _ in own]
+    return boxes
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_cells_hold_what_no_box_has_claimed(data: st.DataObject) -> None:
+    grid = data.draw(SIZES)
+    unclaimed, table = Unclaimed(grid), np.ones(grid, bool)
+    for _ in range(data.draw(st.integers(1, 6))):
+        boxes = data.draw(box(grid))
+        held = np.array([boxes.hold(0, index) for index in np.ndindex(grid)]).reshape(grid)
+        assert unclaimed.claim(boxes, 0) == (table & held).sum()
+        table &= ~held
+        assert unclaimed.blocks == table.sum()
+        left = unclaimed.some(7, math.prod(grid) + 1).tolist()  # all dimensions pinned: every block
+        assert sorted(left) == np.argwhere(table).tolist()
+        assert all(table[tuple(block)] for block in unclaimed.some(data.draw(st.integers(0, 6)), 9).tolist())
+
+
+OPERATIONS = (
+    "IMAD R{d}, R{a}, {c}, R{b}",
+    "IMAD.HI.U32 R{d}, R{a}, {magic}, RZ",
+    "IMAD.HI R{d}, R{a}, {magic}, RZ",
+    "IADD3 R{d}, R{a}, R{b}, RZ",
+    "IADD3 R{d}, R{a}, -R{b}, RZ",
+    "LOP3.LUT R{d}, R{a}, {mask}, RZ, 0xc0, !PT",
+    "LOP3.LUT R{d}, R{a}, {mask}, R{b}, {table}, !PT",
+    "SHF.R.U32.HI R{d}, RZ, {k}, R{a}",
+    "SHF.R.S32.HI R{d}, RZ, {k}, R{a}",
+    "SHF.L.U32 R{d}, R{a}, {k}, RZ",
+    "LEA.HI R{d}, R{a}, R{b}, RZ, {k}",
+    "PRMT R{d}, R{a}, {selector}, R{b}",
+    "SGXT R{d}, R{a}, {k}",
+    "IMNMX R{d}, R{a}, {c}, PT",
+    "IABS R{d}, R{a}",
+    "ISETP.GE.AND P0, PT, R{a}, {c}, PT",
+    "ISETP.LT.U32.AND P0, PT, R{a}, R{b}, PT",
+    "SEL R{d}, R{a}, R{b}, P0",
+    "@P0 IADD3 R{d}, R{a}, {c}, RZ",
+)
+MAGIC = ("0xaaaaaaab", "0x55555556", "0x66666667", "0xcccccccd", "0x24924925", "0x10000000", "0x4ec4ec4f")
+
+
+def program(chance: random.Random) -> Code:
+    """Return a random kernel that stores to shared memory at addresses and under predicates made from the block."""
+    lines = ["S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", "S2R R2, SR_CTAID.Y", "ISETP.GE.AND P0, PT, R1, 0x5, PT"]
+    lines += [f"MOV R{d}, R{d % 3}" for d in range(3, 8)]
+    for _ in range(chance.randrange(2, 9)):
+        values = {
+            **{name: chance.randrange(8) for name in "ab"},
+            "d": chance.randrange(3, 8),
+            "c": hex(chance.choice((1, 2, 3, 4, 8, 12, 20, 33, 128, 256, 0xFFFFFFFF))),
+            "k": hex(chance.choice((1, 2, 3, 4, 5, 8, 12, 31))),
+            "mask": hex(chance.choice((1, 3, 7, 0x18, 0xF, 0x1F, 0x3F, 0xFFFFFFF8, 0xFFFFFFE0, 0x55))),
+            "table": hex(chance.choice((0x3C, 0x96, 0xC0, 0xFC, 0x78, 0xF8, 0xE2))),
+            "selector": hex(chance.choice((0x4440, 0x5410, 0x7710, 0x8880, 0x3210))),
+            "magic": chance.choice(MAGIC),
+        }
+        lines.append(chance.choice(OPERATIONS).format(**values))
+    scale = chance.choice((1, 4, 8, 0x21))
+    lines += [
+        f"IMAD R8, R{chance.randrange(8)}, {scale:#x}, R0",
+        "LOP3.LUT R8, R8, 0x3ffc, RZ, 0xc0, !PT",
+        "STS [R8+0x400], R0",
+        "@P0 STS [R0.X4+0x400], R0",
+        f"@P0 BRA {16 * (len(lines) + 6):#x}",
+        "STS [RZ+0x400], R0",
+        "EXIT",
+    ]
+    return Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x4400)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_few_blocks_of_a_random_program_count_what_all_blocks_count(seed: int) -> None:
+    _compare(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 1500))
+def test_few_blocks_of_many_random_programs_count_what_all_blocks_count(seed: int) -> None:
+    _compare(seed)
+
+
+def _compare(seed: int) -> None:
+    chance = random.Random(seed)
+    code = program(chance)
+    launch = Launch(chance.choice([(67, 1, 1), (33, 3, 1), (130, 2, 1), (16, 16, 1)]), (chance.choice((32, 64)), 1, 1))
+    few, every = emulate(code, launch), emulate(code, launch, exhaustive=True)
+    assert [replace(row, origin=None) for row in few.rows] == [replace(row, origin=None) for row in every.rows], [
+        line.text for line in code.instructions
+    ]
+    assert not few.notes
+    assert few.classes == every.classes
+
+
+@pytest.mark.parametrize(
+    ("decision", "kinds"),
+    [
+        (["LOP3.LUT R2, R1, 0x7, RZ, 0xc0, !PT"], 8),  # blockIdx.x & 7
+        (["IMAD.HI.U32 R2, R1, 0xaaaaaaab, RZ", "SHF.R.U32.HI R2, RZ, 0x1, R2", "IMAD R2, R2, -0x3, R1"], 3),  # % 3
+        (["SHF.R.U32.HI R2, RZ, 0x2, R1", "LOP3.LUT R2, R2, 0x3, RZ, 0xc0, !PT"], 4),  # blockIdx.x / 4 & 3
+        (["PRMT R2, R1, 0x4440, RZ", "LOP3.LUT R2, R2, 0xf, RZ, 0xc0, !PT"], 16),  # (unsigned char)blockIdx.x & 15
+        (["IMNMX R2, R1, 0x3, PT"], 4),  # min(blockIdx.x, 3)
+    ],
+)
+def test_a_grid_of_any_size_costs_by_its_kinds_of_blocks(decision: list[str], kinds: int) -> None:
+    lines = [
+        "S2R R0, SR_TID.X",
+        "S2R R1, SR_CTAID.X",
+        *decision,
+        "IADD3 R2, R2, 0x1, RZ",
+        "IMAD R3, R0, R2, RZ",
+        "IMAD.SHL.U32 R3, R3, 0x4, RZ",
+        "LOP3.LUT R3, R3, 0x1ffc, RZ, 0xc0, !PT",
+        "STS [R3+0x400], R0",
+        "EXIT",
+    ]
+    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x2400)
+    small, large = (emulate(code, Launch((x, 3, 1), (32, 1, 1))) for x in (3 << 10, 3 << 29))
+    assert (
+        small.rows[-2].wavefronts
+        == emulate(code, Launch((3 << 10, 3, 1), (32, 1, 1)), exhaustive=True).rows[-2].wavefronts
+    )
+    assert large.blocks_run <= 1000
+    assert large.classes == small.classes <= kinds
+    if "IMNMX" not in decision[0]:  # every kind is equally frequent
+        scale = (3 << 29) // (3 << 10)
+        assert [row.executed for row in large.rows] == [(row.executed or 0) * scale for row in small.rows]
+        assert large.rows[-2].wavefronts == (small.rows[-2].wavefronts or 0) * scale
+
+
+def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
+    counts = emulate(kernel("blocks", "linear"), Launch((2**31 - 1, 65535, 65535), (256, 1, 1), 0, pointers(0)))
+    assert counts.blocks == (2**31 - 1) * 65535 * 65535
+    assert counts.rows[0].executed == 8 * counts.blocks

@@ -1,0 +1,79 @@
+"""SASS text is parsed, whatever it says: an instruction becomes operands, a disassembly becomes code or an error."""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+
+from hypothesis import strategies as st
+
+from ncu_swizzle.emulate import code
+from ncu_swizzle.emulate.code import Sass
+from ncu_swizzle.emulate.parse import FLOAT, INTEGER, MEMORY, REG, SPECIAL, UREG, Operand, parse_instruction
+from ncu_swizzle.errors import NcuSwizzleError
+from tests.support import emulation
+from tests.support.corpus import bytewise
+from tests.support.properties import chances, examples, holds
+
+LETTERS = st.text(alphabet="@!-~|[](){}.,+ RUPBcxZT0123456789abcdefxdesg;\n\t\x1b", max_size=60)
+REGISTERS = st.integers(0, 254).map("R{}".format) | st.just("RZ") | st.integers(0, 62).map("UR{}".format)
+OFFSETS = st.integers(-(2**31), 2**31 - 1)
+
+
+def text_of(operand: Operand) -> str:
+    return "RZ" if operand.number == 255 else f"{operand.kind}{operand.number}"
+
+
+@examples
+def test_any_text_is_parsed(examples: int) -> None:
+    def check(text: str) -> None:
+        instruction = parse_instruction(Sass(0, text))
+        assert instruction.text == " ".join(instruction.text.split())
+        assert all(operand.kind for operand in instruction.operands)
+        again = parse_instruction(Sass(0, instruction.text))
+        if " ".join(text.split(" ")) == " ".join(text.split()):
+            assert again.mnemonic == instruction.mnemonic, "no other space than between words"
+
+    holds(examples, check, LETTERS | st.text(max_size=40))
+
+
+@examples
+def test_operands_are_read_as_they_were_written(examples: int) -> None:
+    def check(registers: list[str], immediate: int, offset: int) -> None:
+        address = f"[{'+'.join(registers)}+{'-' if offset < 0 else ''}{abs(offset):#x}]"
+        words = [*registers, f"{'-' if immediate < 0 else ''}{abs(immediate):#x}", address]
+        *plain, number, memory = parse_instruction(Sass(16, f"@!P3 IMAD.WIDE {', '.join(words)} ;")).operands
+        assert [text_of(operand) for operand in plain] == registers
+        assert all(operand.kind in (REG, UREG) for operand in plain)
+        assert (number.kind, number.number) == (INTEGER, immediate)
+        assert (memory.kind, memory.offset) == (MEMORY, offset)
+        assert [text_of(term) for term in memory.terms] == registers
+
+    holds(examples, check, st.lists(REGISTERS, min_size=1, max_size=4), OFFSETS, OFFSETS)
+
+
+@examples
+def test_numbers_of_any_length_are_parsed_in_time(examples: int) -> None:
+    def check(head: str, digits: int) -> None:
+        (operand,) = parse_instruction(Sass(0, f"MOV {head}{'9' * digits}")).operands
+        assert operand.kind in (REG, UREG, INTEGER, FLOAT, SPECIAL, "P", "UP", "B")
+
+    heads = st.sampled_from(["", "-", "0x", "R", "UR", "P", "B", "1.", "1e", "-1e-"])
+    holds(examples, check, heads, st.sampled_from([1, 3, 400, 4300, 4301, 20_000]))
+
+
+@examples
+def test_a_damaged_disassembly_is_code_or_an_error(examples: int) -> None:
+    name = "scan"
+    whole = emulation.text("warps")
+    start = whole.index(f".text.{name}")
+    section = whole[whole.rindex("\n", 0, start) : start + 20_000].encode()
+
+    def check(damage: str, chance: Random) -> None:
+        text = bytewise.TEXT[damage](section, section, chance).decode("utf-8", "replace")
+        with contextlib.suppress(NcuSwizzleError):
+            found = code.from_disassembly(text, name, constants={}, shared_bytes=0)
+            for sass in found.instructions:
+                parse_instruction(sass)
+
+    holds(examples // 2, check, st.sampled_from(list(bytewise.TEXT)), chances)

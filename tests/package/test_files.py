@@ -1,0 +1,94 @@
+"""Files: what is written to, what is replaced, and which file an error names."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.errors import BadFile, NotWritable
+from ncu_swizzle.files import not_readable, read_bytes, write_atomically
+from tests.support.process import command
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("profile kernel2 --engine recorded", "cannot write swizzle-out/"),
+        ("profile kernel2 --engine recorded -o out", "cannot write .out."),
+        ("compare kernel2 --engine recorded --json out.json", "cannot write out.json"),
+        ("compare kernel2 --engine recorded --html out.html", "cannot write out.html"),
+        ("rules install --dest out", "cannot write out/"),
+        ("sweep gemm --engine recorded -o out", "cannot write out/"),
+    ],
+)
+def test_a_full_disk_is_named_with_what_was_to_be_written(arguments: str, named: str, tiny: Path) -> None:
+    done = command(*arguments.split(), folder=tiny)
+    assert done.returncode == 2, done.stderr
+    said, hint = done.stderr.splitlines()
+    assert named in said
+    assert said.endswith("No space left on device")
+    assert "recordings" not in said, "that is what was read"
+    assert "free some disk space" in hint
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(NotWritable, match="fifo"):  # nobody reads it: no hang
+        write_atomically(fifo, b"text")
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(fifo, b"text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert fifo.is_fifo()
+
+
+def test_a_full_device_is_an_error_and_stays_one(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    try:
+        os.mknod(full, 0o20600, os.makedev(1, 7))
+        full.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("cannot make devices here")
+    with pytest.raises(NotWritable, match="No space left"):
+        write_atomically(full, b"text")
+    assert full.is_char_device()
+
+
+def test_the_standard_streams_are_not_opened_again(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT)
+    os.write(handle, b"first ")
+    write_atomically(Path(f"/dev/fd/{handle}"), b"second")
+    os.close(handle)
+    assert file.read_bytes() == b"first second"
+
+
+@pytest.mark.parametrize("name", [".", "/", "", "a\0b", LONG])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(NotWritable, match="cannot write"):
+        write_atomically(Path(name), b"text")
+    with pytest.raises(BadFile):
+        read_bytes(Path(name))
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")
+    for file, said, hint in (
+        (tmp_path / "loop", "Too many levels of symbolic links", "readlink"),
+        (tmp_path / "fifo", "not a regular file", ".ncu-rep"),
+        (tmp_path, "Is a directory", ".ncu-rep"),
+        (Path(LONG), "File name too long", "shorter path"),
+        (Path("/dev/zero"), "not a regular file", ".ncu-rep"),
+    ):
+        with pytest.raises(BadFile, match=said) as error:
+            read_bytes(file)
+        assert hint in error.value.hint
+    denied = not_readable("x.json", PermissionError(errno.EACCES, "Permission denied"))
+    assert "permissions" in denied.hint

@@ -1,0 +1,124 @@
+"""The borders at which texts leave the program, function by function."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import Environment
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from ncu_swizzle import texts
+from tests.support.hostile import EVERYTHING, STARTS, commands, hidden
+
+ANYTHING = st.text(st.characters(exclude_categories=())) | st.sampled_from((EVERYTHING, *STARTS))
+SHOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+def test_every_character_is_shown_or_replaced() -> None:
+    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    shown = texts.visible(everything)
+    assert hidden(shown) == []
+    replaced = {
+        before for before, after in zip(everything, shown, strict=True) if before.isprintable() and before != after
+    }
+    assert replaced == set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
+    assert set(shown) - {SHOWN, *"\n\t"} == {letter for letter in everything if letter.isprintable()} - replaced - {
+        SHOWN
+    }
+
+
+@given(ANYTHING)
+def test_shown_text_is_not_changed_again(text: str) -> None:
+    for border in (texts.visible, texts.one_line, texts.on_terminal, texts.in_csv):
+        assert border(border(text)) == border(text) or border is texts.in_csv
+        assert hidden(border(text)) == []
+    assert "\n" not in texts.one_line(text)
+    assert commands(texts.on_terminal(text)) == []
+    assert commands(texts.in_csv(text)) == []
+
+
+def test_windows_line_ends_are_line_ends_and_other_returns_are_shown() -> None:
+    assert texts.visible("a\r\nb\rc\r\r\nd\r") == f"a\nb{SHOWN}c\nd"
+
+
+@given(
+    st.recursive(ANYTHING | st.integers() | st.none(), lambda part: st.lists(part) | st.dictionaries(ANYTHING, part))
+)
+def test_json_is_exact_and_ascii(content: object) -> None:
+    text = texts.in_json(content)
+    assert text.isascii()
+    assert hidden(text) == []
+    assert commands(text) == []
+    assert texts.in_json(json.loads(text)) == text
+    assert json.loads(text) == json.loads(json.dumps(content))
+
+
+def test_plain_content_is_written_as_ever() -> None:
+    content = {"a": [1, 2.5, None, "text #1 ## x"]}
+    assert texts.in_json(content, indent=1) == json.dumps(content, indent=1) + "\n"
+
+
+@given(ANYTHING)
+def test_markdown_shows_text_as_it_is(text: str) -> None:
+    (paragraph,) = MarkdownIt("gfm-like", {"linkify": False}).parse(f"x {texts.in_markdown(text)}")[1:2]
+    assert {child.type for child in paragraph.children or ()} <= {"text", "text_special"}
+    shown = "".join(child.content for child in paragraph.children or ())
+    assert shown.replace("\u200b", "") == " ".join(f"x {texts.one_line(text)}".split())
+
+
+FORMULAS = (
+    "=1+1",
+    "+1+1",
+    "-a",
+    "@SUM(1)",
+    "\t=1",
+    "\r=1",
+    '"=1',
+    " '=1",
+    "\uff1d1",
+    "::error::x",
+    "@P0 X(1)",
+    "@P0 A|b!c",
+)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_text_in_csv(text: str) -> None:
+    assert texts.in_csv(text)[0] in "'\ufffd"
+
+
+PLAIN = ("-5", "+1.5e-3", "a=b", "f<-1>", "@!P0 LDS R1, [R2+-0x10]", "@UP1 FADD R1, |R2|, R3", "")
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_numbers_and_instructions_stay_as_they_are_in_csv(text: str) -> None:
+    assert texts.in_csv(text) == text
+
+
+def test_a_template_shows_values_of_any_type_and_keeps_markup() -> None:
+    template = Environment(autoescape=True, finalize=texts.on_page).from_string("{{ x }}")
+    assert template.render(x="<\x1b>") == f"&lt;{SHOWN}&gt;"
+    assert template.render(x=Markup("<b>\u202e</b>")) == f"<b>{SHOWN}</b>"
+    assert template.render(x=5) == "5"
+
+
+@pytest.mark.parametrize("line", ["error: forged", "  try: forged", "Note: x", "usage: y"])
+def test_a_later_line_of_an_error_does_not_pass_for_ours(line: str) -> None:
+    assert texts.message(f"x\n{line}\nmy.cu(3): error: y") == f"x\n| {line}\nmy.cu(3): error: y"
+
+
+def test_stderr_takes_only_visible_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    beneath = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stderr", beneath)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    texts.prepare_streams()
+    texts.prepare_streams()
+    print("a\x1b[2J→\n::error::b", file=sys.stderr)
+    assert texts.beneath(sys.stderr) is beneath
+    assert beneath.buffer.getvalue() == b"a\\ufffd[2J\\u2192\n: :error::b\n"  # type: ignore[attr-defined]

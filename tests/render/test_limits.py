@@ -1,0 +1,130 @@
+"""Whatever a report holds, its page is made in bounded time and says what it leaves out."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles import run_folder
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.model import Finding, Metric, Profile
+from ncu_swizzle.render import page
+from ncu_swizzle.render.colours import Colours
+from ncu_swizzle.render.view import excerpt, source
+from tests.support.pages import shown
+from tests.support.reports import EMPTY
+
+
+def made(text: str | None, lines: int = 1) -> Profile:
+    """Return a profile of a source with accesses on its first lines."""
+    instructions = tuple(
+        Instruction(16 * n, "LDS R0, [R1]", "LDS", "LDS", (("a.cu", n + 1),), 1, 2 + n % 2, 1) for n in range(lines)
+    )
+    sources = {} if text is None else {"a.cu": text}
+    return dataclasses.replace(EMPTY, instructions=instructions, sources=sources)
+
+
+HOSTILE = {
+    "blank lines": "\n" * 50_000,
+    "brackets": "(" * 400_000,
+    "brackets and lines": "(\n" * 200_000,
+    "words": "a " * 200_000,
+    "strings": '"' * 400_001,
+    "comments": "/*" * 200_000,
+    "directives": "#if 0\n" * 80_000,
+    "names": "a::" * 150_000,
+    "stars": "a*" * 200_000,
+    "spaces": " " * 499_999,
+    "continued": "#define a \\\n" * 40_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_source_is_shown_without_colours_or_with_them_but_soon(name: str) -> None:
+    text = HOSTILE[name]
+    for path in ("a.cu", "a.py"):
+        coloured = Colours()(text, path)
+        assert "\n".join("".join(t.text for t in line) for line in coloured.lines).rstrip("\n") == text.rstrip("\n")
+        assert not coloured.note or "without colours" in coloured.note
+
+
+def test_blank_lines_are_plain_and_the_page_says_so() -> None:
+    (panel,) = shown(made("(" * 600_000)).panels
+    assert "Shown without colours: the file has 600,000 characters" in panel.notes[0]
+    assert panel.notes[0].split(":")[0] in page.render(compare([made("(" * 600_000)]))
+
+
+def test_in_a_thread_colours_are_the_same_and_bounded() -> None:
+    said: list[excerpt.Coloured] = []
+    text = "int a = 1; // in a thread\n"
+    for each in (text, "\n" * 50_000 + "// in a thread"):
+        thread = threading.Thread(target=lambda each=each: said.append(Colours()(each, "a.cu")), daemon=True)
+        thread.start()
+        thread.join(60)
+    assert said[0] == Colours()(text, "a.cu")
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("text", ["int a;\n" * 1_000_000, "a" * 5_000_000, "\n" * 3_000_000])
+def test_a_huge_source_is_cut_with_a_note(text: str) -> None:
+    profile = made(text, 3)
+    (panel,) = shown(profile).panels
+    assert panel.notes
+    assert sum(len(block.lines) for block in panel.blocks) <= source.MOST_ROWS
+    assert len(page.render(compare([profile]))) < 2_000_000
+
+
+def test_a_line_is_cut_with_a_note_and_an_ordinary_source_is_whole() -> None:
+    (panel,) = shown(made("int a; " + "b" * 10_000)).panels
+    assert "more characters)" in "".join(t.text for t in panel.blocks[0].lines[0].tokens)
+    (panel,) = shown(made("int a;\nint b;\n")).panels
+    assert panel.notes == ()
+
+
+def test_more_lines_with_counts_than_fit_leave_the_least_out() -> None:
+    (panel,) = shown(made(None, source.MOST_ROWS + 10)).panels
+    assert "10 more lines with counts are not shown." in panel.notes
+    assert sum(len(block.lines) for block in panel.blocks) == source.MOST_ROWS
+
+
+def test_more_files_than_fit_are_named() -> None:
+    files = [Instruction(n, "LDS", "LDS", "LDS", ((f"{n}.cu", 1),), 1, 2, 1) for n in range(2_000)]
+    built = shown(dataclasses.replace(EMPTY, instructions=tuple(files)))
+    assert len(built.panels) == source.MOST_FILES
+    assert built.minor_files[-1] == f"{2_000 - source.MOST_FILES - source.MOST_NAMED:,} more files"
+
+
+DEEP = tuple(("a.cu", number) for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("profile", "limit"),
+    [
+        (dataclasses.replace(EMPTY, instructions=(Instruction(0, "LDS", "LDS", "LDS", DEEP),) * 1000), "20,000 deep"),
+        (dataclasses.replace(EMPTY, metrics={f"m{n}": Metric(n) for n in range(30_000)}), "30,000 metrics"),
+        (dataclasses.replace(EMPTY, findings=(Finding("r", "k", "t", "m"),) * 6_000), "6,000 findings"),
+        (dataclasses.replace(EMPTY, kernel=dataclasses.replace(EMPTY.kernel, function="f" * 30_000)), "30,000 char"),
+        (dataclasses.replace(EMPTY, notes=("n",) * 2_000), "2,000 notes"),
+    ],
+)
+def test_what_no_compiler_or_ncu_writes_is_refused_with_the_limit(profile: Profile, limit: str, tmp_path: Path) -> None:
+    profile.save(tmp_path / "a.json")
+    with pytest.raises(UsageError, match=limit) as error:
+        run_folder.load_profile(tmp_path / "a.json")
+    assert "limit" in str(error.value)
+
+
+def test_kernels_of_two_families_with_equally_many_tiles_have_no_common_bank_map(
+    recorded_file: Callable[[str], Path],
+) -> None:
+    profiles = [reader.read(recorded_file(name))[0] for name in ("tma-128", "vectors-4-stride")]
+    for pair in (profiles, profiles[::-1]):
+        assert shown(*pair).banks is None
+        assert page.render(compare(pair))

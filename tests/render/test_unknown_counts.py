@@ -1,0 +1,66 @@
+"""Pages of sources where some or all counts are unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ncu_swizzle.profiles.comparison import compare
+from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render import markdown, page
+from ncu_swizzle.render.colours import Colours
+from ncu_swizzle.render.view import source
+from ncu_swizzle.render.view.source import Panel
+from tests.support.reports import EMPTY
+
+FILE = "k.cu"
+
+
+def profile_of(*instructions: Instruction) -> Profile:
+    text = "\n".join(f"line {number};" for number in range(1, 10))
+    return replace(EMPTY, engine=EMULATED, instructions=instructions, sources={FILE: text})
+
+
+def access(line: int, wavefronts: int | None, ideal: int | None = 1, kind: str = "LDS") -> Instruction:
+    return Instruction(16 * line, f"{kind} R0", kind, kind, ((FILE, line),), 1, wavefronts, ideal)
+
+
+def panels(*profiles: Profile) -> Sequence[Panel]:
+    return source.panels(compare(list(profiles)), Colours())[0]
+
+
+MIXED = profile_of(access(3, 1), access(5, 8, 1, "STS"), access(5, None, None))
+UNKNOWN = profile_of(access(3, None, None), access(5, None, None))
+
+
+@pytest.mark.parametrize("profile", [MIXED, UNKNOWN, profile_of(access(2, None, None), access(2, 4))])
+def test_a_page_is_made_of_unknown_counts(profile: Profile) -> None:
+    comparison = compare([profile, profile])
+    assert "unknown" in page.render(comparison)
+    markdown.render_all([comparison], (), "")
+
+
+def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:
+    (panel,) = panels(MIXED)
+    assert [(jump.number, jump.why) for jump in panel.worst] == [(5, "7 excessive")]
+    lines = {line.number: line for block in panel.blocks for line in block.lines if line.counts}
+    assert lines[5].counts[0] is not None
+    assert lines[5].counts[0].wavefronts == "unknown"
+    assert lines[3].counts[0] is not None
+    assert lines[3].counts[0].wavefronts == "1"
+
+
+def test_lines_of_unknown_counts_are_shown_as_unknown() -> None:
+    (panel,) = panels(UNKNOWN)
+    shown = {line.number: line.counts[0] for block in panel.blocks for line in block.lines if line.counts}
+    assert {number: counts and counts.wavefronts for number, counts in shown.items()} == {3: "unknown", 5: "unknown"}
+
+
+def test_two_versions_with_unknown_counts_are_aligned() -> None:
+    after = replace(UNKNOWN, sources={FILE: UNKNOWN.sources[FILE].replace("line 4;", "line 4;\nnew line;")})
+    (panel,) = panels(UNKNOWN, after)
+    assert panel.aligned

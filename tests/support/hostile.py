@@ -1,0 +1,235 @@
+"""Hostile text in any field of any value, and what each kind of output must be whatever a text holds."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+from markdown_it import MarkdownIt
+
+from ncu_swizzle.errors import NcuSwizzleError
+from tests.support.pages import Page
+
+STARTS = (
+    "=cmd|' /C calc'!A0",
+    "::error file=x::forged",
+    "\t=1+1",
+    ' "@SUM(1+1)',
+    "-2+3",
+    "+1|x!A0",
+    "\r=1",
+    "##[error]forged",
+    "1. ",
+    "# ",
+    "--- ",
+    "@P0 X|y!A0",
+    "-5",
+)
+PARTS = (
+    "\x1b[2J\x1b[31m",  # clears the screen
+    "\x1b]0;owned\x07\x1b]8;;http://x.y\x1b\\link\x1b]8;;\x1b\\",  # title, link
+    "\x9b31m\x85\x90",  # C1
+    "\a\b\x00\x7f\v\f",
+    "\r\nover\rwritten",
+    "\n::error file=x::forged\n  ::warning::forged",
+    "\nerror: forged\n  try: forged",
+    "##[error]forged ##vso[task.forged]x",
+    "\u202eevil\u202c\u2066left\u2069\u200f\u061c",  # reorders
+    "\u200b\u200d\u2060\ufeff\u00ad\u034f\u3164\U000e0041",  # hides
+    "\u2028\u2029",
+    "\ud800 \udcff\ufffe",
+    "</script></code><img src=x onerror=alert(1)><!--",
+    "' onload=alert(1) \" x",
+    "]]>&lt;{{7*7}}{% raw %}",
+    "[red]x[/] [/] [link=http://x.y]z[/link] \\[",
+    "|`| ``` *b* _i_ ![a](http://x.y) <http://x.y> www.x.y @someone #1 ns::x::f\\",
+    "$x$ ~~s~~",
+    "%0A%0D%3A,;\t",
+)
+EVERYTHING = "".join(PARTS)
+VALID = re.sub("[\ud800-\udfff]", "", EVERYTHING)  # what a saved profile may hold
+ARGUMENT = re.sub("[\0/\ud800\ufffe]", "", EVERYTHING)  # as a file's name may be, but for its length
+NAME = ARGUMENT.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+
+Change = Callable[[str], str]
+
+
+# ------------------------------------------------------------------------------------------ in every field
+
+
+def poisoned(value: Any, change: Change, only: Collection[str] = (), field: str = "") -> Any:
+    """Return a value with its texts changed, in dataclasses, mappings and sequences; `only` in these fields."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        name = type(value).__name__
+        changed = {key: poisoned(part, change, only, f"{name}.{key}") for key, part in parts.items()}
+        return dataclasses.replace(value, **changed)
+    if isinstance(value, Mapping):
+        return {poisoned(key, change, only, field): poisoned(part, change, only, field) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(poisoned(part, change, only, field) for part in value)
+    return value if only and field not in only else _changed(value, change)
+
+
+def _changed(value: Any, change: Change) -> Any:
+    if isinstance(value, NcuSwizzleError):
+        return type(value)(change(str(value)), change(value.hint))
+    if isinstance(value, Path):
+        return Path(change(str(value)).replace("\0", ""))
+    return change(value) if isinstance(value, str) and not isinstance(value, Enum) else value
+
+
+def text_fields(value: Any) -> list[str]:
+    """Return the fields that hold texts, as Class.field, wherever they are in a value."""
+    seen: dict[str, None] = {}
+
+    def note(part: Any, field: str) -> None:
+        if dataclasses.is_dataclass(part) and not isinstance(part, type):
+            for each in dataclasses.fields(part):
+                note(getattr(part, each.name), f"{type(part).__name__}.{each.name}")
+        elif isinstance(part, Mapping):
+            for item in part.items():
+                note(item, field)
+        elif isinstance(part, tuple | list):
+            for item in part:
+                note(item, field)
+        elif isinstance(part, str | Path | NcuSwizzleError) and not isinstance(part, Enum):
+            seen[field] = None
+
+    note(value, "")
+    return list(seen)
+
+
+# ------------------------------------------------------------------------------------------ in every output
+
+
+def hidden(text: str) -> list[str]:
+    """Return what in a text cannot be seen, or moves other text."""
+    return sorted(
+        {
+            f"U+{ord(character):04X}"
+            for character in set(text)
+            if character not in "\n\t" and (unicodedata.category(character) in _INVISIBLE or character in _FILLERS)
+        }
+    )
+
+
+def commands(text: str) -> list[str]:
+    """Return the lines that a build service would run as commands."""
+    return [line for line in text.split("\n") if re.match(r"\s*::[\w-]+.*?::", line) or re.search(r"##[\w.-]*\[", line)]
+
+
+def check_terminal(text: str) -> None:
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)  # rich's styles
+    assert hidden(plain) == []
+    assert commands(plain) == []
+
+
+def check_html(text: str) -> None:
+    assert hidden(text) == []
+    page = Page(text)
+    assert not {"img", "iframe", "object", "embed", "base", "form"} & set(page.tags)
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert all(target.startswith("#") for target in (*page.values("href"), *page.values("src")))
+    for script in page.scripts[:-1]:
+        json.loads(script)
+
+
+def check_svg(text: str) -> None:
+    assert hidden(text) == []
+    ElementTree.fromstring(text)
+    assert "<img" not in text
+
+
+def check_markdown(text: str) -> None:
+    assert hidden(text) == []
+    assert commands(text) == []
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    inline = [child for token in tokens for child in token.children or ()]
+    assert not {"link_open", "image", "s_open"} & {child.type for child in inline}
+    own = re.compile(r"</?(?:details|summary|sub|code)>")
+    raw = [token.content for token in (*tokens, *inline) if token.type in ("html_block", "html_inline")]
+    assert not [html for html in raw for tag in re.findall(r"<[^>]*>?", html) if not own.fullmatch(tag)]
+    for name in ("@someone", "http://", "www.", "#1 ", ":x:"):
+        assert name not in "".join(child.content for child in inline if child.type == "text"), name
+    check_rows(tokens)
+
+
+def check_rows(tokens: list[Any]) -> None:
+    """Every row of a table that was meant as one is in it."""
+    loose = [
+        inline.content
+        for opening, inline in itertools.pairwise(tokens)
+        if opening.type == "paragraph_open" and inline.content.startswith("| ")
+    ]
+    assert loose == []
+
+
+def check_csv(text: str) -> None:
+    assert hidden(text) == []
+    assert commands(text) == []
+    rows = list(csv.reader(io.StringIO(text)))
+    assert len({len(row) for row in rows}) == 1
+    assert len(rows) == text.count("\n")
+    assert len(pd.read_csv(io.StringIO(text))) == len(rows) - 1
+    for cell in (cell for row in rows for cell in row):
+        harmless = re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?|@!?U?P[T\d] [A-Z][^(!=]*", cell)  # numbers, and SASS
+        assert harmless or not re.match(r"""[\s"`]*[=+\-@]""", cell), cell
+
+
+def check_json(text: str) -> None:
+    assert text.isascii()
+    assert hidden(text) == []
+    assert commands(text) == []
+    json.loads(text)
+
+
+def check_xml(text: str) -> None:
+    assert hidden(text) == []
+    ElementTree.fromstring(text)
+
+
+CHECKS: dict[str, Callable[[str], None]] = {
+    "terminal": check_terminal,
+    "html": check_html,
+    "svg": check_svg,
+    "md": check_markdown,
+    "csv": check_csv,
+    "json": check_json,
+    "sarif": check_json,
+    "xml": check_xml,
+}
+
+
+def texts_in(data: Any) -> Iterator[str]:
+    """Yield every text in parsed JSON."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        yield from data
+        for part in data.values():
+            yield from texts_in(part)
+    elif isinstance(data, list):
+        for part in data:
+            yield from texts_in(part)
+
+
+def outputs_below(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of every file below a folder that a check knows."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix[1:] in CHECKS:
+            yield file.suffix[1:], file.read_bytes().decode()
