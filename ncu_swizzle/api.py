@@ -24,7 +24,7 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.files import slug, write_atomically
+from ncu_swizzle.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import policy, reporting
 from ncu_swizzle.gate.judge import judge
@@ -154,9 +154,9 @@ def profile_binary(
 
 def read(path: str | Path) -> Profiles:
     """Return the profiles in a .ncu-rep, a saved profile or a run's folder; raise BadFile or DamagedFile."""
-    if not Path(path).exists():
+    if not exists(Path(path)):
         raise BadFile(f"{path} does not exist", "give a .ncu-rep file, a saved profile or a run's folder")
-    if Path(path).is_dir():
+    if is_folder(Path(path)):
         return Profiles(run_folder.load(Path(path)).profiles)
     return Profiles(saved_profiles(Path(path)))
 
@@ -244,7 +244,7 @@ def _gather(
             profiles += entry.profiles if alone else [entry.profile]
         elif not isinstance(entry, str | Path):
             profiles += entry
-        elif alone and Path(entry).is_dir():
+        elif alone and is_folder(Path(entry)):
             profiles += run_folder.load(Path(entry)).profiles
         elif engine:
             profiles += gather(collection.shipped(), [str(entry)], request, engine, on_progress)

@@ -175,6 +175,34 @@ def _refuse_odd(path: Path, kind: os.stat_result, hint: str) -> None:
         raise BadFile(f"{path} cannot be read: it is larger than {LARGEST >> 30} GiB", hint)
 
 
+def is_file(path: Path) -> bool:
+    """Return whether the path is a regular file; raise BadFile if nobody can tell, as for an overlong name."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether the path is a folder; raise BadFile if nobody can tell."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def exists(path: Path) -> bool:
+    """Return whether the path names anything; raise BadFile if nobody can tell."""
+    return _mode(path) != 0
+
+
+def _mode(path: Path) -> int:
+    """Return the kind and the permissions of what the path names; 0 if there is nothing.
+
+    Where a folder may not be entered or a name is too long, Path.is_file raises OSError, or says no: versions differ.
+    """
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except (OSError, ValueError) as error:
+        raise not_readable(path, error, "check the path") from error
+
+
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file; raise BadFile, or DamagedFile if it is not valid JSON."""
     return parse_json(read_bytes(path), str(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -32,12 +32,10 @@ class Compiler(Protocol):
         """Return the unit's cubin; raise Refused."""
 
 
-def cubin(
-    family: Family, kernel: Kernel, arch: str, compiler: Compiler, check: Callable[[bytes], object] = lambda code: None
-) -> bytes:
+def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bytes:
     """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
 
-    A cached one that fails `check`, with one of our errors, is dropped and compiled again; see also `forget`.
+    A cached one that cannot be opened or lacks the kernel is dropped and compiled again; see also `forget`.
     Raises ProgramFailed (for a user's source: UsageError) if it does not compile, EnvironmentLacking if headers or the
     compiler are missing.
     """
@@ -45,7 +43,7 @@ def cubin(
     cacheable = recipe.cacheable(family, kernel)
     if cacheable and (cached := cache.load(KIND, key)):
         with contextlib.suppress(NcuSwizzleError):
-            check(cached)
+            symbols.find(Cubin(cached, family.source(kernel).name), kernel.entry)
             return cached
         cache.drop(KIND, key)
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
@@ -56,11 +54,6 @@ def cubin(
     if cacheable:
         cache.save(KIND, key, code)
     return code
-
-
-def has_kernel(family: Family, kernel: Kernel) -> Callable[[bytes], object]:
-    """Return a check for `cubin`: the code can be opened and has the kernel."""
-    return lambda code: symbols.find(Cubin(code, family.source(kernel).name), kernel.entry)
 
 
 def forget(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bool:

@@ -11,6 +11,7 @@ from ncu_swizzle.catalog import includes, nvcc_options
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.digest import sha256_of_texts
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
+from ncu_swizzle.files import is_file
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
 STANDARD = ("-std=", "--std=")
@@ -31,7 +32,7 @@ def options(family: Family, kernel: Kernel) -> tuple[str, ...]:
 def source(family: Family, kernel: Kernel) -> Path:
     """Return the file to compile; raise ProgramFailed (for a user's: UsageError) if it does not exist."""
     file = family.source(kernel)
-    if not file.is_file():
+    if not is_file(file):
         kind: type[NcuSwizzleError] = ProgramFailed if family.shipped else UsageError
         raise kind(f"{file} is missing", "the variant's name in family.toml must match the file's name")
     return file

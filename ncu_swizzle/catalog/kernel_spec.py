@@ -13,7 +13,7 @@ from ncu_swizzle.catalog.bounds import Bounds
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
-from ncu_swizzle.files import read_bytes
+from ncu_swizzle.files import is_file, read_bytes
 from ncu_swizzle.texts import encodable
 
 
@@ -57,7 +57,7 @@ def family(spec: KernelSpec) -> Family:
     from ncu_swizzle.catalog import argument_syntax  # needs NumPy, which most commands do not
 
     source = Path(os.path.normpath(spec.source.absolute()))
-    if not source.is_file():
+    if not is_file(source):
         raise BadFile(f"{spec.source} does not exist", "name the .cu file that holds the kernel")
     for name in (spec.name, *(variant.name for variant in spec.variants)):
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.files import is_file
 
 # Options that users may not pass: we set them.
 OURS = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file")
@@ -92,7 +93,7 @@ def _absolute(word: str, folder: Path) -> str:
     for option in FOLDERS:
         if word.startswith(option) and len(word) > len(option):
             return f"{option}{_whole(word.removeprefix(option), folder)}"
-    if word.startswith(HEADER) and (folder / (header := word.removeprefix(HEADER))).is_file():
+    if word.startswith(HEADER) and is_file(folder / (header := word.removeprefix(HEADER))):
         return f"{HEADER}{_whole(header, folder)}"
     return word
 

@@ -14,6 +14,7 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import Project
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.files import is_file
 
 
 def everything(
@@ -92,7 +93,7 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
 
     `specs` are the project's kernels. Raises UsageError.
     """
-    if not source.is_file():
+    if not is_file(source):
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
     spec = _spec(source, description.entry, specs)
     if spec is None:

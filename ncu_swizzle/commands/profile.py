@@ -17,6 +17,7 @@ from ncu_swizzle.commands.options import with_options
 from ncu_swizzle.commands.selection import Pairs
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.files import is_file
 from ncu_swizzle.jobs.companions import AUTO, Companions
 from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles.destination import Destination
@@ -145,7 +146,7 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
     """
     from ncu_swizzle.catalog.family import FILES
 
-    if Path(kernel).is_file() and Path(kernel).suffix not in FILES:
+    if is_file(Path(kernel)) and Path(kernel).suffix not in FILES:
         raise UsageError(
             f"{kernel} is a file, not a kernel of the catalogue",
             f"put -- before a program: ncu-swizzle profile -- {kernel}",

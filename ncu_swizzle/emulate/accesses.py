@@ -83,8 +83,8 @@ class Log:
     blocks: int  # that run together
     seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
-    _counted: dict[int, AccessCounts] = field(default_factory=dict)
-    _bytes: int = 0
+    _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
+    _bytes: int = field(default=0, init=False)
 
     def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Bits | None = None) -> None:
         """Count one request per warp of the view; raise MemoryFault for an invalid address."""

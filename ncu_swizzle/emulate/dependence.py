@@ -129,6 +129,34 @@ def shifted_right(tag: Tag, bits: int) -> Tag | None:
     return affine(_steps(c >> bits for c in tag.coefficients), tag.stride)
 
 
+def product_halves(tag: Tag, factor: int, grid: Steps, most: int) -> tuple[Tag | None, Tag | None] | None:
+    """Return the tags of the lower and the upper 32 bits of a product with a constant, which is how compilers divide.
+
+    At some stride, the divisor for instance, the product changes by nearly a multiple of 2^32: the upper half by that
+    multiple, the lower half by the rest, which may carry nothing. None if a dimension of the grid, in blocks, has no
+    such stride up to `most`.
+    """
+    assert tag.coefficients is not None
+    changes = [c * factor for c in tag.coefficients]
+    multiples = [_dividing_multiple(change, blocks, most) for change, blocks in zip(changes, grid, strict=True)]
+    if not all(multiples):
+        return None
+    stride = _steps(step * multiple for step, multiple in zip(tag.stride, multiples, strict=True))
+    wholes = [change * multiple for change, multiple in zip(changes, multiples, strict=True)]
+    quotients = [(whole + WORD // 2) // WORD for whole in wholes]
+    rests = [whole - quotient * WORD for whole, quotient in zip(wholes, quotients, strict=True)]
+    return affine(_steps(rests), stride), affine(_steps(quotients), stride)
+
+
+def _dividing_multiple(change: int, blocks: int, most: int) -> int:
+    """Return the least multiple of a change whose distance from a multiple of 2^32 cannot add up to a carry, or 0."""
+    for multiple in range(1, most + 1):
+        rest = (change * multiple + WORD // 2) % WORD - WORD // 2
+        if abs(rest) * (blocks // multiple) < WORD // 2:
+            return multiple
+    return 0
+
+
 def trailing_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1 if value else 32
 

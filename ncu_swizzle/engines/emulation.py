@@ -68,9 +68,9 @@ def emulate_target(
     if target.compiled:
         return emulate_cubin(target, _binary(target.source, settings.toolchain), "", settings, on_progress)
     built = (target.family, target.kernel, ARCH, settings.toolchain)
-    check, version = compiled.has_kernel(target.family, target.kernel), settings.toolchain.version()
+    version = settings.toolchain.version()
     try:
-        return emulate_cubin(target, compiled.cubin(*built, check), version, settings, on_progress)
+        return emulate_cubin(target, compiled.cubin(*built), version, settings, on_progress)
     except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
         if not compiled.forget(*built):
             raise

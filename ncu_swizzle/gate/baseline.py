@@ -17,7 +17,7 @@ from typing import Any
 
 from ncu_swizzle import digest, paths, validate
 from ncu_swizzle.errors import BadFile, DamagedFile
-from ncu_swizzle.files import brief, read_bytes, write_json
+from ncu_swizzle.files import brief, exists, is_folder, read_bytes, write_json
 from ncu_swizzle.profiles.counts import Ratios
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import MachineInfo, Profile
@@ -184,9 +184,9 @@ def differences(then: Entry, now: Entry) -> list[str]:
 
 def load(file: Path) -> Baseline:
     """Load a baseline; raise BadFile or DamagedFile."""
-    if file.is_dir():
+    if is_folder(file):
         raise BadFile(f"{file} is a folder, not a baseline", AGAIN)
-    if not file.exists():
+    if not exists(file):
         raise BadFile(f"{file} does not exist", AGAIN)
     try:
         content = json.loads(read_bytes(file).decode())

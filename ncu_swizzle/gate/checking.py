@@ -12,7 +12,7 @@ from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import NotComparable
-from ncu_swizzle.files import locked
+from ncu_swizzle.files import exists, locked
 from ncu_swizzle.gate import baseline, config, places, policy
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import GateSettings
@@ -96,7 +96,7 @@ def save(profiles: Sequence[Profile], file: Path, fresh: bool) -> Baseline:
     if uncounted:
         raise NotComparable(f"{uncounted[0]} has no counts to save", "profile it with ncu-swizzle profile")
     with locked(file.parent):  # two saves at once keep both
-        before = Baseline((), file) if fresh or not file.exists() else baseline.load(file)
+        before = Baseline((), file) if fresh or not exists(file) else baseline.load(file)
         merged = before.with_(baseline.entry_of(launches) for launches in baseline.grouped_launches(profiles))
         merged.save()
     return merged

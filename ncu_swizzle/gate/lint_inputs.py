@@ -12,6 +12,7 @@ from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted
+from ncu_swizzle.files import is_file, is_folder
 
 DESCRIPTION = "family.toml"
 PROJECTS = ("ncu-swizzle.toml", "pyproject.toml")
@@ -55,9 +56,9 @@ def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     path = Path(file)
     if path.suffix in family_.FILES:
         yield from _in_source(path, options)
-    elif path.is_dir() or path.name == DESCRIPTION:
-        yield from _in_folder(path if path.is_dir() else path.parent, options.trust)
-    elif path.name in PROJECTS and path.is_file():
+    elif is_folder(path) or path.name == DESCRIPTION:
+        yield from _in_folder(path if is_folder(path) else path.parent, options.trust)
+    elif path.name in PROJECTS and is_file(path):
         catalog = user_kernels.everything((), str(path), trust=options.trust)
         yield from _with_source((family, kernel) for family, kernel in catalog if not family.shipped)
     else:
@@ -70,7 +71,7 @@ def _with_source(variants: Iterable[Variant]) -> Iterator[Variant]:
 
 
 def _in_folder(folder: Path, trust: bool) -> Iterator[Variant]:
-    if (folder / DESCRIPTION).is_file():
+    if is_file(folder / DESCRIPTION):
         beside = collection.load(folder.resolve().parent, trust=trust)
         yield from _with_source((family, kernel) for family, kernel in beside if family.folder == folder.resolve())
     else:
@@ -79,7 +80,7 @@ def _in_folder(folder: Path, trust: bool) -> Iterator[Variant]:
 
 def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
     """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
-    if not file.is_file():
+    if not is_file(file):
         raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
     described = list(_described(file, options))
     if described and not options.description.typed:
@@ -101,7 +102,7 @@ def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
 
 def _described(file: Path, options: LintOptions) -> Iterator[Variant]:
     folder = file.resolve().parent
-    beside = list(_in_folder(folder, options.trust)) if (folder / DESCRIPTION).is_file() else []
+    beside = list(_in_folder(folder, options.trust)) if is_file(folder / DESCRIPTION) else []
     project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder, options.trust)))
     seen = set()
     for family, kernel in (*beside, *project):

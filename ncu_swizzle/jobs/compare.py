@@ -10,6 +10,7 @@ from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import BadFile
+from ncu_swizzle.files import exists, is_folder
 from ncu_swizzle.jobs.entries import find, profiles_of, saved_profiles
 from ncu_swizzle.profiles import many_launches, pairing, run_folder
 from ncu_swizzle.profiles.engine import Engine
@@ -43,7 +44,7 @@ def compare_all(
 def reopen(texts: Sequence[str], choice: Choice = EVERYTHING) -> JobResult:
     """Compare saved runs, profiles and reports, the baseline first. Raises BadFile for a name that is not a file."""
     for text in texts:
-        if not Path(text).exists():
+        if not exists(Path(text)):
             raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved; ncu-swizzle profile saves")
     if _is_one_run(texts):
         result = _of_run(Path(texts[0]), Engine(""), choice)
@@ -68,7 +69,7 @@ def arrange(
 
 
 def _is_one_run(texts: Sequence[str]) -> bool:
-    return len(texts) == 1 and Path(texts[0]).is_dir()
+    return len(texts) == 1 and is_folder(Path(texts[0]))
 
 
 def _result(reports: Sequence[Sequence[Profile]], texts: Sequence[str], engine: Engine, choice: Choice) -> JobResult:

@@ -10,6 +10,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import BadFile
+from ncu_swizzle.files import exists, is_file, is_folder
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
@@ -27,9 +28,9 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
     path = Path(text)
     if any(kernel.name == text and not family.shipped for family, kernel in catalog):
         return catalog.target(text, request.problem)
-    if path.suffix == ".cu" and path.is_file():
+    if path.suffix == ".cu" and is_file(path):
         raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text} --grid … --block … --arg …")
-    if path.exists():
+    if exists(path):
         return path
     if path.suffix in (".json", ".ncu-rep") or path.parent != Path():
         raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved")
@@ -45,7 +46,7 @@ def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
 
 def saved_profiles(path: Path) -> Sequence[Profile]:
     """Return the profiles in a run's folder, a saved profile or a report; raise BadFile or DamagedFile."""
-    if path.is_dir():
+    if is_folder(path):
         return run_folder.load(path).subjects
     if path.suffix == ".json":
         return (run_folder.load_profile(path),)

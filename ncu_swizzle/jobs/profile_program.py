@@ -13,7 +13,7 @@ from ncu_swizzle.bounds import quotation
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, NothingProfiled, ProgramFailed, UsageError
-from ncu_swizzle.files import slug, write_atomically, write_json
+from ncu_swizzle.files import exists, slug, write_atomically, write_json
 from ncu_swizzle.jobs import compare
 from ncu_swizzle.jobs.companions import AUTO, NONE
 from ncu_swizzle.jobs.entries import saved_profiles
@@ -130,7 +130,7 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
 def _baseline(baseline: str) -> Sequence[Profile]:
     if baseline in ("", AUTO, NONE):
         return ()
-    if not Path(baseline).exists():
+    if not exists(Path(baseline)):
         raise UsageError(f"--baseline {baseline} does not exist", "give a run, a .ncu-rep or a saved profile")
     return saved_profiles(Path(baseline))
 

@@ -97,7 +97,7 @@ def prepare(
         arch = "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
-        cubin = compiled.cubin(family, kernel, arch, nvcc, compiled.has_kernel(family, kernel))
+        cubin = compiled.cubin(family, kernel, arch, nvcc)
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}

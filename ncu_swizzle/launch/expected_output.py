@@ -27,6 +27,7 @@ import numpy as np
 from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.family import Family, Problem
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.files import is_file
 
 Expected = dict[str, tuple[Any, np.ndarray]]
 USUAL = "expected"
@@ -68,7 +69,7 @@ def _parts(reference: str) -> tuple[str, str]:
 
 
 def _from_file(file: Path) -> ModuleType:
-    if not file.is_file():
+    if not is_file(file):
         raise UsageError(f"the reference {file} does not exist", "name a Python file next to the kernels")
     name = f"ncu_swizzle_reference_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)

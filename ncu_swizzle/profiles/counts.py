@@ -32,14 +32,25 @@ class Ratios:
     ideal: int | None
 
     @property
+    def implausible(self) -> bool:
+        """Whether the wavefronts are fewer than the ideal, which ncu never counts: a damaged file, or a changed one."""
+        return self.wavefronts is not None and self.ideal is not None and self.wavefronts < self.ideal
+
+    @property
     def excessive(self) -> int | None:
-        """Wavefronts beyond the ideal; None if unknown."""
-        return None if self.wavefronts is None or self.ideal is None else self.wavefronts - self.ideal
+        """Wavefronts beyond the ideal; None if unknown or implausible."""
+        if self.wavefronts is None or self.ideal is None or self.implausible:
+            return None
+        return self.wavefronts - self.ideal
 
     @property
     def degree(self) -> float | None:
-        """Actual over ideal wavefronts, 1 without conflicts; None if there are none or they are unknown."""
-        return self.wavefronts / self.ideal if self.wavefronts is not None and self.ideal else None
+        """Actual over ideal wavefronts, 1 without conflicts; None if there are none, unknown or implausible."""
+        return (
+            self.wavefronts / self.ideal
+            if self.wavefronts is not None and self.ideal and not self.implausible
+            else None
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def added(parts: Iterable[Instruction]) -> Total:
     return Total(
         executed=_sum(i.executed for i in instructions),
         wavefronts=_sum(i.wavefronts for i in instructions if i.access or i.wavefronts is not None),
-        ideal=_sum(i.ideal for i in instructions if i.access or i.ideal is not None),
+        ideal=_sum(None if i.implausible else i.ideal for i in instructions if i.access or i.ideal is not None),
         samples=sum(sum(i.samples.values()) for i in instructions),
     )
 

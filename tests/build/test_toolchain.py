@@ -96,31 +96,31 @@ def test_a_missing_host_compiler_is_the_environments_fault(bare: Path) -> None:
 
 
 def test_a_cubin_that_was_compiled_before_is_taken_from_the_cache(bare: Path, tmp_path: Path) -> None:
-    counter = tmp_path / "compiled"
+    counter, cubin = tmp_path / "compiled", _recorded_cubin("transpose-plain")
+    (tmp_path / "cubin").write_bytes(cubin)
     text = (
         'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
         f"echo once >> {counter}\n"
-        'while [ "$1" != -o ]; do shift; done; printf cubin > "$2"'
+        f'while [ "$1" != -o ]; do shift; done; cp {tmp_path}/cubin "$2"'
     )
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
     family, kernel = collection.shipped().find("transpose-plain")
     assert (
-        compiled.cubin(family, kernel, ARCH, Toolchain())
-        == compiled.cubin(family, kernel, ARCH, Toolchain())
-        == b"cubin"
+        compiled.cubin(family, kernel, ARCH, Toolchain()) == compiled.cubin(family, kernel, ARCH, Toolchain()) == cubin
     )
     assert counter.read_text().split() == ["once"]
     compiled.cubin(family, collection.shipped().find("transpose-xor")[1], ARCH, Toolchain())
     assert counter.read_text().split() == ["once", "once"]
 
 
+def _recorded_cubin(name: str) -> bytes:
+    return container.inspect(RECORDINGS / "transpose" / f"{name}.ncu-rep").results[0].cubin
+
+
 @pytest.mark.parametrize("cached", [b"", b"garbage", b"\x7fELF", b"half", b"another kernel's"])
 def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, tmp_path: Path) -> None:
     family, kernel = collection.shipped().find("transpose-plain")
-    right, other = (
-        container.inspect(RECORDINGS / "transpose" / f"{name}.ncu-rep").results[0].cubin
-        for name in ("transpose-plain", "transpose-xor")
-    )
+    right, other = _recorded_cubin("transpose-plain"), _recorded_cubin("transpose-xor")
     (tmp_path / "right").write_bytes(right)
     text = (
         'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
@@ -129,8 +129,7 @@ def test_a_cached_cubin_of_no_use_is_compiled_again(cached: bytes, bare: Path, t
     program(bare, NVCC, f"PATH=/usr/bin:/bin\n{text}")
     key = compiled.cache_key(family, kernel, ARCH, Toolchain().version())
     cache.save(compiled.KIND, key, {b"half": right[: len(right) // 2], b"another kernel's": other}.get(cached, cached))
-    check = compiled.has_kernel(family, kernel)
-    assert compiled.cubin(family, kernel, ARCH, Toolchain(), check) == right
+    assert compiled.cubin(family, kernel, ARCH, Toolchain()) == right
     assert cache.load(compiled.KIND, key) == right
 
 
