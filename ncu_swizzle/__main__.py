@@ -10,11 +10,9 @@ if __name__ == "__main__" and __spec__ and not sys.flags.safe_path:
 
 import gc
 import os
-from pathlib import Path
 
-from ncu_swizzle.texts import prepare_streams
-
-HELP = Path(__file__).with_name("help.txt")  # typer's output, stored because importing typer is slow
+# Typer's output in ASCII, stored because importing typer is slow. What else this module imports, --help waits for.
+HELP = os.path.join(os.path.dirname(__file__), "help.txt")  # noqa: PTH118, PTH120
 
 GARBAGE = 100_000  # objects between garbage collections, which by default take a third of reading and rendering
 INTERRUPTED = 130
@@ -39,9 +37,9 @@ def main() -> int:
 
 
 def _help() -> int:
-    prepare_streams()
     try:
-        sys.stdout.write(HELP.read_text(encoding="utf-8"))
+        with open(HELP, encoding="utf-8") as text:  # noqa: PTH123
+            sys.stdout.write(text.read())
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output (head, less) exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

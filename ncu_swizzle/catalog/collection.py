@@ -12,7 +12,7 @@ from typing import Any
 
 from ncu_swizzle import paths, validate
 from ncu_swizzle.catalog import nvcc_options
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.family import DTYPES, Argument, Family, Kernel, Parameter
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
@@ -63,7 +63,7 @@ def shipped() -> Catalog:
 
 
 def load(folder: Path, *more: Path, trust: bool = False) -> Catalog:
-    """Read every family.toml one level below the folders; `trust` is --trust, see `bounds`."""
+    """Read every family.toml one level below the folders; `trust` is --trust, see `checkout`."""
     return merge(_read(file, trust) for parent in (folder, *more) for file in _files(parent))
 
 
@@ -115,7 +115,7 @@ def _read(file: Path, trust: bool) -> Family:
             f"{file} cannot be used: {type(error).__name__}: {brief(error)}",
             "compare it with kernels/attention/family.toml; CONTRIBUTING.md explains every entry",
         ) from error
-    return family if family.shipped else _bounded(family, Bounds(file.parent.parent, trust), str(file))
+    return family if family.shipped else _within_checkout(family, Checkout(file.parent.parent, trust), str(file))
 
 
 def _refuse_names(family: Family) -> None:
@@ -129,16 +129,16 @@ def _refuse_names(family: Family) -> None:
             raise ValueError(f"the headers {header!r} are not PACKAGE:FOLDER")
 
 
-def _bounded(family: Family, bounds: Bounds, origin: str) -> Family:
+def _within_checkout(family: Family, checkout: Checkout, origin: str) -> Family:
     """Return a user's family with nvcc's options whole; raise Untrusted for what a project file may not ask for."""
     for argument in family.arguments:
         if argument.fill.endswith(".npy"):
-            bounds.path(argument.fill, f"{origin}: the fill of {argument.name}")
+            checkout.path(argument.fill, f"{origin}: the fill of {argument.name}")
     for kernel in (kernel for kernel in family.kernels if not kernel.library):
-        bounds.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
+        checkout.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
 
     def checked(given: tuple[str, ...], key: str) -> tuple[str, ...]:
-        return bounds.options(nvcc_options.split(given, family.folder), f"{origin}: {key}")
+        return checkout.options(nvcc_options.split(given, family.folder), f"{origin}: {key}")
 
     kernels = tuple(
         replace(kernel, options=checked(kernel.options, f"the options of {kernel.name}")) for kernel in family.kernels

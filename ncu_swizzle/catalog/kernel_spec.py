@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncu_swizzle.catalog import includes, launch_limits
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
@@ -40,7 +40,7 @@ class KernelSpec:
     shared: str = "0"
     args: tuple[str, ...] = ()
     args_folder: Path = Path()
-    args_bounds: Bounds | None = None  # of the project file that the arguments come from
+    args_checkout: Checkout | None = None  # of the project file that the arguments come from
     options: tuple[str, ...] = ()
     reference: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
@@ -75,8 +75,8 @@ def family(spec: KernelSpec) -> Family:
     entry = spec.entry or only_kernel(source, spec.options)
     arguments = argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
     for argument in arguments:
-        if spec.args_bounds and argument.fill.endswith(".npy"):
-            spec.args_bounds.path(argument.fill, f"the argument {argument.name}")
+        if spec.args_checkout and argument.fill.endswith(".npy"):
+            spec.args_checkout.path(argument.fill, f"the argument {argument.name}")
     variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
     return Family(
         name=spec.name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ncu_swizzle.catalog.nvcc_options import FOLDERS, HEADER
+from ncu_swizzle.catalog.nvcc_options import FOLDERS, HEADER, RUNS_IN_PATHS, RUNS_QUOTED
 
 # Without a value: options whose long name is the short one with another dash, then the others.
 _ONE_NAME = (
@@ -67,11 +67,11 @@ VALUES: Mapping[str, str] = {
     )
     for name in names.split()
 }
-# What nvcc puts between double quotes; see `nvcc_options` for the characters that its shell executes there.
-MACRO = re.compile(r"[A-Za-z_]\w*(\([\w\s,.]*\))?(=[^`$\\\x00-\x08\x0a-\x1f\x7f]*)?")
+# What nvcc puts between double quotes, where its shell would still execute some characters.
+MACRO = re.compile(rf"[A-Za-z_]\w*(\([\w\s,.]*\))?(=[^{RUNS_QUOTED}]*)?")
 NAMES = re.compile(r"[A-Za-z_]\w*(,[A-Za-z_]\w*)*")
-FOLDER = re.compile(r"[^`$\\\"\x00-\x1f\x7f]+")
-FILE = re.compile(r"(?!.*(^|/)\.\.(/|$))[^`$\\\",\x00-\x1f\x7f]+")  # one, without .. in its path
+FOLDER = re.compile(f"[^{RUNS_IN_PATHS}]+")
+FILE = re.compile(rf"(?!.*(^|/)\.\.(/|$))[^{RUNS_IN_PATHS},]+")  # one, without .. in its path
 
 
 def in_one_word(words: Iterable[str]) -> Iterator[str]:

@@ -29,11 +29,12 @@ JOINED = ("-D", "-U", "-I")  # the value follows at once
 FOLDERS = ("-I", "-isystem=")
 HEADER = "-include="
 
-# nvcc runs its steps through sh -c and escapes neither these, even between double quotes, ...
-_RUNS_QUOTED = re.compile(r"[`$\\\x00-\x08\x0a-\x1f\x7f]")
+# nvcc runs its steps through sh -c and escapes neither these, even between double quotes (a set of a pattern), ...
+RUNS_QUOTED = r"`$\\\x00-\x08\x0a-\x1f\x7f"
+RUNS_IN_PATHS = RUNS_QUOTED + r"\"\t"
+_RUNS_QUOTED, _RUNS_IN_PATHS = re.compile(f"[{RUNS_QUOTED}]"), re.compile(f"[{RUNS_IN_PATHS}]")
 # ... nor anything in the values that it does not quote.
 _RUNS_BARE = re.compile(r"[;&|<>()]")
-_RUNS_IN_PATHS = re.compile(r"[`$\\\"\x00-\x1f\x7f]")
 
 
 def options(

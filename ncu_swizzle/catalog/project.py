@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.errors import BadFile, Untrusted, UsageError
 from ncu_swizzle.files import read_toml
 
@@ -38,9 +38,9 @@ class Project:
     trusted: bool = False
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def checkout(self) -> Checkout:
         """What the file may ask for."""
-        return Bounds(self.file.parent, self.trusted)
+        return Checkout(self.file.parent, self.trusted)
 
     def table(self, key: str) -> Mapping[str, Any]:
         """Return the table under a key, empty if there is none; raise UsageError if it is not a table."""
@@ -55,7 +55,7 @@ class Project:
                 f"{self.file}: catalog is {folders!r}",
                 'give a list of folders, relative to the file: catalog = ["kernels"]',
             )
-        return tuple(self.bounds.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
+        return tuple(self.checkout.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
 
 
 def find(start: Path, trusted: bool = False) -> Project | None:

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ncu_swizzle.catalog import nvcc_options
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.family import Parameter
 from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
@@ -48,7 +48,7 @@ def specs(project: Project) -> tuple[KernelSpec, ...]:
 
 def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     origin = f"{project.file.name} [{project.outer}kernel.{name}]"
-    folder, bounds = project.file.parent, project.bounds
+    folder, checkout = project.file.parent, project.checkout
     fields = table(entry, project.file, f"[{project.outer}kernel.{name}]")
     refuse_others(fields, KERNEL, origin)
     if not isinstance(fields.get("source"), str):
@@ -56,7 +56,7 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
     variants = table(fields.get("variant", {}), project.file, f"[{project.outer}kernel.{name}.variant]")
     return KernelSpec(
         name=name,
-        source=bounds.path(fields["source"], f"{origin}: source"),
+        source=checkout.path(fields["source"], f"{origin}: source"),
         entry=_text(fields, "entry", origin),
         problem=tuple(_parameter(size, value, origin) for size, value in _table(fields, "problem", origin).items()),
         grid=_sizes(fields, "grid", origin),
@@ -64,9 +64,9 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
         shared=_text(fields, "shared", origin) or "0",
         args=_texts(fields, "args", origin),
         args_folder=folder,
-        args_bounds=bounds,
-        options=_options(fields, bounds, origin),
-        reference=_reference(_text(fields, "reference", origin), bounds, origin),
+        args_checkout=checkout,
+        options=_options(fields, checkout, origin),
+        reference=_reference(_text(fields, "reference", origin), checkout, origin),
         tolerance=_tolerances(fields, origin),
         flops=_text(fields, "flops", origin) or "0",
         bytes=_text(fields, "bytes", origin) or "0",
@@ -83,7 +83,7 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
     origin = f"{project.file.name} {header}"
     refuse_others(fields, VARIANT, origin)
     title, lesson = _text(fields, "title", origin), _text(fields, "lesson", origin)
-    return Variant(f"{kernel}-{name}", _options(fields, project.bounds, origin), title, lesson)
+    return Variant(f"{kernel}-{name}", _options(fields, project.checkout, origin), title, lesson)
 
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
@@ -95,24 +95,24 @@ def _parameter(name: str, value: Any, origin: str) -> Parameter:
         ) from error
 
 
-def _options(fields: Mapping[str, Any], bounds: Bounds, origin: str) -> tuple[str, ...]:
+def _options(fields: Mapping[str, Any], checkout: Checkout, origin: str) -> tuple[str, ...]:
     defined = [f"{name}={value}" for name, value in _table(fields, "defines", origin).items()]
     include, nvcc, standard = (
         _texts(fields, "include", origin), _texts(fields, "nvcc", origin), _text(fields, "std", origin),
     )  # fmt: skip
     by_key = {
-        "defines": nvcc_options.options(defined, (), (), "", bounds.folder),
-        "include": nvcc_options.options((), include, (), "", bounds.folder),
-        "std": nvcc_options.options((), (), (), standard, bounds.folder),
-        "nvcc": nvcc_options.split(nvcc, bounds.folder),
+        "defines": nvcc_options.options(defined, (), (), "", checkout.folder),
+        "include": nvcc_options.options((), include, (), "", checkout.folder),
+        "std": nvcc_options.options((), (), (), standard, checkout.folder),
+        "nvcc": nvcc_options.split(nvcc, checkout.folder),
     }
-    return tuple(option for key, words in by_key.items() for option in bounds.options(words, f"{origin}: {key}"))
+    return tuple(option for key, words in by_key.items() for option in checkout.options(words, f"{origin}: {key}"))
 
 
-def _reference(text: str, bounds: Bounds, origin: str) -> str:
+def _reference(text: str, checkout: Checkout, origin: str) -> str:
     """Return a reference with its file's absolute path; a module's name is returned unchanged."""
     file = re.search(r"^(.*\.py)(:\w+)?$", text, re.DOTALL)
-    return f"{bounds.path(file[1], f'{origin}: reference').absolute()}{file[2] or ''}" if file else text
+    return f"{checkout.path(file[1], f'{origin}: reference').absolute()}{file[2] or ''}" if file else text
 
 
 def _tolerances(fields: Mapping[str, Any], origin: str) -> dict[str, float]:

@@ -23,7 +23,7 @@ def everything(
     """Return the shipped families, those in the folders, and those of the project.
 
     `config` names the project's file, or "none"; the default is the nearest one, searching upwards from `start` (the
-    current folder). `trust` is --trust, see `bounds`. Raises BadCatalog, BadFile and UsageError.
+    current folder). `trust` is --trust, see `checkout`. Raises BadCatalog, BadFile and UsageError.
     """
     return _beside(folders, project.project_file(config, start or Path.cwd(), trust), trust)
 
@@ -117,7 +117,7 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         shared=description.shared or spec.shared,
         args=description.args or spec.args,
         args_folder=Path() if description.args else spec.args_folder,
-        args_bounds=None if description.args else spec.args_bounds,
+        args_checkout=None if description.args else spec.args_checkout,
         problem=tuple(sizes.values()),
         options=(*spec.options, *description.options),
     )

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ncu_swizzle.catalog.bounds import TRUST
+from ncu_swizzle.catalog.checkout import TRUST
 from ncu_swizzle.errors import Untrusted
 from ncu_swizzle.option import Option, options_of
 from ncu_swizzle.validate import whole

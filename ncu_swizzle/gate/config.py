@@ -56,7 +56,7 @@ def _checked(table: Mapping[str, Any], settings: Project, origin: str) -> GateSe
             *_limits(table, "", "", origin),
             *(r for n, entry in enumerate(rules, 1) for r in _rule(entry, n, origin)),
         ),
-        baseline=settings.bounds.path(baseline, f"{origin}: baseline") if baseline else None,
+        baseline=settings.checkout.path(baseline, f"{origin}: baseline") if baseline else None,
         allow_recorded=allow,
         file=settings.file,
     )

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from tests.support.families import FAMILY
 from tests.support.own_kernel import KERNEL, own
 
 
 @pytest.fixture
-def bounds(tmp_path: Path) -> Bounds:
+def bounded(tmp_path: Path) -> Checkout:
     """Return those of a checkout with an include folder, a header, and a link to a header outside."""
     (tmp_path / "checkout" / "inc").mkdir(parents=True)
     (tmp_path / "checkout" / "own.h").write_text("", encoding="utf-8")
     (tmp_path / "outside.h").write_text("", encoding="utf-8")
     (tmp_path / "checkout" / "link.h").symlink_to(tmp_path / "outside.h")
-    return Bounds(tmp_path / "checkout")
+    return Checkout(tmp_path / "checkout")
 
 
 @pytest.fixture

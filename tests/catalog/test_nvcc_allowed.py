@@ -9,7 +9,7 @@ import pytest
 
 from ncu_swizzle.build.toolchain import NVCC, Toolchain
 from ncu_swizzle.catalog import nvcc_allowed, nvcc_options
-from ncu_swizzle.catalog.bounds import TRUST, Bounds
+from ncu_swizzle.catalog.checkout import TRUST, Checkout
 from ncu_swizzle.errors import Untrusted, UsageError
 from tests.support.marks import NEEDS_NVCC
 
@@ -66,24 +66,24 @@ SHELL = [
 ]  # fmt: skip
 
 
-def given(form: str, bounds: Bounds) -> tuple[str, ...]:
+def given(form: str, bounded: Checkout) -> tuple[str, ...]:
     """Return an option as the list ``nvcc`` of a project file would give it."""
-    return nvcc_options.split([form], bounds.folder)
+    return nvcc_options.split([form], bounded.folder)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_changes_the_code_or_the_warnings_is_allowed(form: str, bounds: Bounds) -> None:
-    passed = bounds.options(given(form, bounds), "here")
+def test_what_changes_the_code_or_the_warnings_is_allowed(form: str, bounded: Checkout) -> None:
+    passed = bounded.options(given(form, bounded), "here")
     assert len(passed) == 1
-    assert passed == bounds.options(passed, "here"), "once in one word, it is the same option"
+    assert passed == bounded.options(passed, "here"), "once in one word, it is the same option"
 
 
 @NEEDS_NVCC
 @pytest.mark.parametrize("form", FORMS)
-def test_nvcc_knows_each_of_them(form: str, bounds: Bounds, tmp_path: Path) -> None:
+def test_nvcc_knows_each_of_them(form: str, bounded: Checkout, tmp_path: Path) -> None:
     """A spelling that nvcc reads in another way than this list would be a hole."""
     (tmp_path / "k.cu").write_text("__global__ void k() {}\n", encoding="utf-8")
-    options = [*bounds.options(given(form, bounds), "here"), "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
+    options = [*bounded.options(given(form, bounded), "here"), "-arch=sm_90", "--cubin", "k.cu", "-o", "k.cubin"]
     command = [str(Toolchain().find(NVCC)), "--dryrun", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -92,7 +92,7 @@ def test_nvcc_knows_each_of_them(form: str, bounds: Bounds, tmp_path: Path) -> N
 
 
 @NEEDS_NVCC
-def test_together_they_compile(bounds: Bounds) -> None:
+def test_together_they_compile(bounded: Checkout) -> None:
     some = [
         "-DX=1",
         "'-DS=\"a b\"'",
@@ -105,33 +105,33 @@ def test_together_they_compile(bounds: Bounds) -> None:
         "-ftz true",
     ]
     more = ["-Xptxas -v,-dlcm=cg", "-Xcompiler -Wall", "-include own.h", "--expt-relaxed-constexpr", "-Werror reorder"]
-    words = nvcc_options.split([*some, *more], bounds.folder)
-    (bounds.folder / "own.h").write_text("#define OWN X\n", encoding="utf-8")
+    words = nvcc_options.split([*some, *more], bounded.folder)
+    (bounded.folder / "own.h").write_text("#define OWN X\n", encoding="utf-8")
     unit = "__constant__ const char* s = S;\n__global__ void k(int* out) { *out = OWN; }\n"
-    assert Toolchain().compile(unit, bounds.options(words, "here"), "sm_90", []).startswith(b"\x7fELF")
+    assert Toolchain().compile(unit, bounded.options(words, "here"), "sm_90", []).startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("form", BAD_FORMS)
-def test_everything_else_needs_trust(form: str, bounds: Bounds) -> None:
-    words = given(form, bounds)
+def test_everything_else_needs_trust(form: str, bounded: Checkout) -> None:
+    words = given(form, bounded)
     with pytest.raises(Untrusted, match=r"^here: .*needs your trust: it is not among the options") as refused:
-        bounds.options(words, "here")
+        bounded.options(words, "here")
     assert refused.value.hint == TRUST
-    assert Bounds(bounds.folder, trusted=True).options(words, "here") == words
+    assert Checkout(bounded.folder, trusted=True).options(words, "here") == words
 
 
-def test_a_header_that_links_out_of_the_checkout_needs_trust(bounds: Bounds) -> None:
+def test_a_header_that_links_out_of_the_checkout_needs_trust(bounded: Checkout) -> None:
     with pytest.raises(Untrusted, match=r"link\.h"):
-        bounds.options(given("-include link.h", bounds), "here")
+        bounded.options(given("-include link.h", bounded), "here")
 
 
 @pytest.mark.parametrize("words", SHELL)
 @pytest.mark.parametrize("trusted", [True, False])
 def test_what_nvcc_would_hand_to_a_shell_is_refused_with_trust_too(
-    words: tuple[str, ...], trusted: bool, bounds: Bounds
+    words: tuple[str, ...], trusted: bool, bounded: Checkout
 ) -> None:
     with pytest.raises(UsageError, match="to a shell, which may execute it") as refused:
-        Bounds(bounds.folder, trusted).options(words, "here")
+        Checkout(bounded.folder, trusted).options(words, "here")
     assert not isinstance(refused.value, Untrusted)
     assert str(refused.value).startswith("here: ")
 

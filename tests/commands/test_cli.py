@@ -108,6 +108,15 @@ def test_compare_writes_nothing_where_it_runs(report_file: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_help_imports_nothing_that_takes_time() -> None:
+    code = (
+        "import sys; before = set(sys.modules); from ncu_swizzle import __main__; sys.argv[1:] = ['--help'];"
+        "__main__.main(); print(*sorted(set(sys.modules) - before), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["__future__", "gc", "ncu_swizzle", "ncu_swizzle.__main__"]
+
+
 def test_list_shows_every_kernel(work: Path) -> None:
     done = command("list", folder=work)
     assert done.returncode == 0
@@ -121,7 +130,7 @@ def test_help_is_what_typer_prints(work: Path) -> None:
     quick = command("--help", folder=work)
     printed = CliRunner().invoke(cli.app, ["--help"], prog_name="ncu-swizzle")
     fix = "python -c 'from ncu_swizzle.cli import main; main()' --help > ncu_swizzle/help.txt"
-    assert __main__.HELP.read_text(encoding="utf-8") == printed.output, fix
+    assert Path(__main__.HELP).read_text(encoding="ascii") == printed.output, fix
     assert quick.stdout == printed.output == command(folder=work).stdout
     for name in ("profile", "compare", "run", "list"):
         assert command(name, "--help", folder=work).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 
 from ncu_swizzle.build import headers
 from ncu_swizzle.catalog import collection, project, user_kernels
-from ncu_swizzle.catalog.bounds import Bounds
+from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadCatalog, Untrusted
 from ncu_swizzle.gate import config
@@ -21,13 +21,13 @@ def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkey
     deep = tmp_path / "home" / "work" / "kernels"
     deep.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert Bounds(deep).root == deep
+    assert Checkout(deep).root == deep
     (tmp_path / "home" / "work" / ".git").mkdir()
-    assert Bounds(deep).root == tmp_path / "home" / "work"
+    assert Checkout(deep).root == tmp_path / "home" / "work"
     (tmp_path / "home" / "work" / ".git").rmdir()
     (tmp_path / "home" / ".git").mkdir()
     (tmp_path / ".git").mkdir()
-    assert Bounds(deep).root == deep
+    assert Checkout(deep).root == deep
 
 
 @pytest.mark.parametrize(

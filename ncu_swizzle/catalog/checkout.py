@@ -21,7 +21,7 @@ TRUST = "trust=True"  # the hint to callers from Python; commands replace it by 
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Checkout:
     """The checkout of a project file in `folder`, and whether the user trusts it."""
 
     folder: Path
