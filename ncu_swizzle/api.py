@@ -7,7 +7,6 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
+from ncu_swizzle.bounds import words
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog.kernel_options import PairOptions
@@ -111,9 +111,10 @@ def profile_program(
     options = {"launch_count": program_job.MOST_LAUNCHES, **options}
     request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
     request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
-    words = listed(shlex.split(program) if isinstance(program, str) else program)
+    if isinstance(program, str):
+        program = words.split(program, "the program's command line", 'give a list of words: ["python", "train.py"]')
     forced = [pairing.forced_pair(text) for text in listed(pairs)]
-    command = program_job.UserProgram(words, Path(folder).absolute())
+    command = program_job.UserProgram(listed(program), Path(folder).absolute())
     with scratch() as temporary:
         run_path = Path(export) if export is not None else temporary / "run"
         result = program_job.profile(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from ncu_swizzle.bounds import words
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import is_file
 
@@ -54,25 +54,23 @@ def options(
 
 def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     """Return options split as a shell would, with ``-I folder`` joined. Raises UsageError."""
-    try:
-        words = [word for text in texts for word in shlex.split(text)]
-    except ValueError as error:
-        raise UsageError(f"{' '.join(texts)!r} cannot be split: {error}", "close the quotes") from error
+    split_texts = (words.split(text, f"the option {text!r}", "close the quotes") for text in texts)
+    rest = iter([word for option in split_texts for word in option])
     separated: list[str] = []
-    while words:
-        word = words.pop(0)
+    for word in rest:
         name, equals, value = word.partition("=")
         if name in OURS:
             raise UsageError(f"{word} is not allowed: ncu-swizzle compiles for the GPU it finds", "leave it out")
-        if name in QUOTED and (equals or words):
-            word = QUOTED[name] + (value if equals else words.pop(0))
-        separated.append(_absolute(word, folder))
+        following = value if equals else next(rest, None) if name in QUOTED else None
+        separated.append(
+            _absolute(word if name not in QUOTED or following is None else QUOTED[name] + following, folder)
+        )
     return tuple(separated)
 
 
-def refuse_shell(words: Sequence[str]) -> None:
+def refuse_shell(options: Sequence[str]) -> None:
     """Raise UsageError for an option that nvcc's shell would execute a part of, whoever gives it."""
-    for word in words:
+    for word in options:
         quoted = word.startswith((*JOINED, *FOLDERS, HEADER))
         if found := _RUNS_QUOTED.search(word) or (None if quoted else _RUNS_BARE.search(word)):
             raise UsageError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncu_swizzle.bounds import words
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.after_dashes import after_dashes
@@ -82,7 +82,9 @@ def profile(
         from ncu_swizzle.ncu import gpu
 
         gpu.ask_ahead()
-    rest, extra = after_dashes(context), _words(ncu_args)
+    rest = after_dashes(context)
+    split_texts = (words.split(text, "--ncu-args", "--ncu-args '--sampling-interval 0'") for text in ncu_args)
+    extra = tuple(word for option in split_texts for word in option)
     if kernel:
         _refuse_filters(kernel, filters, pairs)
         measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
@@ -121,22 +123,14 @@ def _kernel(
 
 
 def _program(
-    words: tuple[str, ...], request: Request, companions: Companions, destination: Destination, pairs: Pairs
+    command: tuple[str, ...], request: Request, companions: Companions, destination: Destination, pairs: Pairs
 ) -> JobResult:
     from ncu_swizzle.jobs import profile_program
 
-    program = profile_program.UserProgram(words, Path.cwd())
+    program = profile_program.UserProgram(command, Path.cwd())
     forced = pairs.forced()
     with output.progress() as progress:
         return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
-
-
-def _words(texts: list[str]) -> tuple[str, ...]:
-    """Return shell-quoted options split into words. Raises UsageError."""
-    try:
-        return tuple(word for text in texts for word in shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"--ncu-args: {error}", "--ncu-args '--sampling-interval 0'") from error
 
 
 def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:

@@ -100,7 +100,7 @@ def _contradiction(instruction: Instruction) -> str:
             return f"has {count:,} {noun}"
     if wavefronts is None or not instruction.access:
         return ""
-    if ideal is not None and wavefronts < ideal:
+    if instruction.implausible:
         return f"has {wavefronts:,} wavefronts, fewer than its {ideal:,} ideal ones"
     if executed == 0 and wavefronts:
         return f"has {wavefronts:,} wavefronts but was never executed"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ncu_swizzle.bounds import quotation
+from ncu_swizzle.bounds import quotation, words
 from ncu_swizzle.bounds.deadline import OutOfTime, interruptible, within
 from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.errors import UsageError
@@ -106,3 +106,11 @@ def test_a_quotation_is_short_whatever_was_printed(log: str) -> None:
 def test_what_is_short_is_quoted_as_it_is() -> None:
     assert quotation.last_lines("one\ntwo\n") == "one\ntwo"
     assert quotation.some(["a", "b"]) == "a, b"
+
+
+def test_words_are_split_as_in_a_shell_or_refused_at_once() -> None:
+    assert words.split("-DX='a b' -w", "the option", "example") == ("-DX=a b", "-w")
+    for text, said in (("x" * 1_000_000, "1,000,000 characters"), ("x '", "No closing quotation")):
+        with within(2.0), pytest.raises(UsageError, match=f"the option .*{said}") as error:
+            words.split(text, "the option", "example")
+        assert error.value.hint == "example"

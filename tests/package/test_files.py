@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.errors import BadFile, NotWritable
-from ncu_swizzle.files import not_readable, read_bytes, write_atomically
+from ncu_swizzle.files import exists, is_file, is_folder, not_readable, read_bytes, write_atomically
 from tests.support.process import command
 
 LONG = "x" * 100_000
@@ -92,3 +92,18 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
         assert hint in error.value.hint
     denied = not_readable("x.json", PermissionError(errno.EACCES, "Permission denied"))
     assert "permissions" in denied.hint
+
+
+def test_what_a_path_names(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    kinds = {
+        name: (exists(tmp_path / name), is_file(tmp_path / name), is_folder(tmp_path / name))
+        for name in (".", "file", "none", "file/none", "link")
+    }
+    no, file, folder = (False, False, False), (True, True, False), (True, False, True)
+    assert kinds == {".": folder, "file": file, "none": no, "file/none": no, "link": no}
+    for ask in (exists, is_file, is_folder):
+        for impossible in (Path(LONG), Path("a\0b")):
+            with pytest.raises(BadFile, match="cannot be read"):
+                ask(impossible)

@@ -74,6 +74,16 @@ def test_impossible_numbers_are_refused_when_a_profile_is_read(name: str, record
         run_folder.load_profile(file)
 
 
+def test_fewer_wavefronts_than_the_ideal_leave_the_excess_unknown(recorded: Recorded) -> None:
+    profile = recorded("kernel1")
+    damaged = first(profile, wavefronts=1)
+    access = next(instruction for instruction in damaged.instructions if instruction.access)
+    assert access.implausible
+    assert (access.excessive, access.degree) == (None, None)
+    assert profile.total.excessive == profile.total.wavefronts - profile.total.ideal > 0
+    assert damaged.total.excessive is None, "and so is every total that contains it"
+
+
 def test_a_refused_profile_ends_every_command(recorded: Recorded, tmp_path: Path) -> None:
     for name in ("negative wavefronts", "count of 10^20", "address of 2^64"):
         IMPOSSIBLE[name](recorded("kernel2")).save(tmp_path / "p.json")

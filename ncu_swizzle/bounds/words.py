@@ -1,0 +1,21 @@
+"""A command line's words, split as a shell would, in bounded time."""
+
+from __future__ import annotations
+
+import shlex
+
+from ncu_swizzle.errors import UsageError
+
+MOST = (
+    1 << 17
+)  # characters, as many as Linux takes in one argument; shlex's time grows with the square of a word's length
+
+
+def split(text: str, what: str, example: str) -> tuple[str, ...]:
+    """Return the words of shell-quoted text; raise UsageError, whose hint is the `example`, if it cannot be split."""
+    if len(text) > MOST:
+        raise UsageError(f"{what} has {len(text):,} characters, and at most {MOST:,} are split into words", example)
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{what} cannot be split: {error}", example) from error
