@@ -15,6 +15,7 @@ from ncu_swizzle.ncurep import container, results
 from ncu_swizzle.ncurep.results import ModuleSource
 from ncu_swizzle.profiles.model import STALLED
 from tests.support import nvidia_says
+from tests.support.corpus.frames import field
 from tests.support.places import PROGRAMS, RECORDINGS
 from tests.support.recordings import REPORTS
 from tests.support.reports import join
@@ -82,25 +83,10 @@ def test_what_is_new_of_a_module_is_added() -> None:
 WIDE, NARROW, DOUBLE = 5, 4, 3  # fields of ProfileMetricValue
 
 
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*written, value])
-
-
-def whole(value: int, kind: int) -> bytes:
-    return varint(kind << 3) + varint(value)
-
-
 def elements(counts: dict[int, int], kind: int) -> bytes:
     return b"".join(
-        field(3, field(1, whole(address, WIDE)) + field(2, whole(count, kind))) for address, count in counts.items()
+        field(3, 2, field(1, 2, field(WIDE, 0, address)) + field(2, 2, field(kind, 0, count)))
+        for address, count in counts.items()
     )
 
 
@@ -110,20 +96,22 @@ Counts = st.dictionaries(st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 32)
 @given(Counts, st.sampled_from([WIDE, NARROW]), st.booleans())
 @example({0x7F0000001000: 0, 0x7F0000001010: 1 << 31}, WIDE, True)
 def test_elements_are_read_as_they_were_written(counts: dict[int, int], kind: int, category: bool) -> None:
-    written = elements(counts, kind) + (whole(1, 4) if category else b"")
+    written = elements(counts, kind) + (field(4, 0, 1) if category else b"")
     assert results._by_address(memoryview(written)) == counts
 
 
 def test_elements_of_another_form_are_read_one_by_one() -> None:
-    float64 = varint(DOUBLE << 3 | 1) + b"\0\0\0\0\0\0\x59\x40"
+    float64 = field(DOUBLE, 1, b"\0\0\0\0\0\0\x59\x40")
     written = (
-        elements({16: 7}, WIDE) + field(3, field(1, whole(32, WIDE)) + field(2, float64)) + elements({48: 9}, WIDE)
+        elements({16: 7}, WIDE)
+        + field(3, 2, field(1, 2, field(WIDE, 0, 32)) + field(2, 2, float64))
+        + elements({48: 9}, WIDE)
     )
     assert results._by_address(memoryview(written)) == {16: 7, 32: 100, 48: 9}
 
 
 def test_elements_without_an_address_belong_to_no_instruction() -> None:
-    assert results._by_address(memoryview(field(3, field(2, whole(7, WIDE))))) == {}
+    assert results._by_address(memoryview(field(3, 2, field(2, 2, field(WIDE, 0, 7))))) == {}
 
 
 @given(Counts, st.data())

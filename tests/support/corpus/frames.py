@@ -100,10 +100,11 @@ def taken_apart(message: bytes) -> list[Field]:
 
 def put_together(parts: list[Field]) -> bytes:
     """Return the message with these fields."""
-    return b"".join(_field(*part) for part in parts)
+    return b"".join(field(*part) for part in parts)
 
 
-def _field(number: int, wire: int, value: int | bytes) -> bytes:
+def field(number: int, wire: int, value: int | bytes) -> bytes:
+    """Return a field as protobuf writes it."""
     tag = varint(number << 3 | wire)
     if isinstance(value, int):
         return tag + varint(value)
@@ -124,7 +125,7 @@ def with_hostile_field(message: bytes, chance: Random) -> bytes:
     """Return the message with one field, at any depth, changed, dropped or repeated."""
     parts = taken_apart(message)
     if not parts:
-        return message + _field(1, 0, chance.choice(hostile.INTEGERS))
+        return message + field(1, 0, chance.choice(hostile.INTEGERS))
     number = chance.choice(sorted({part[0] for part in parts}))
     index = chance.choice([i for i, part in enumerate(parts) if part[0] == number])
     _, wire, value = parts[index]
