@@ -52,7 +52,7 @@ def suggest(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import suggest as answer
-    from ncu_swizzle.smem.suggestions import Constraints
+    from ncu_swizzle.smem.judge import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
     query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, request.problem, limits)

@@ -113,7 +113,7 @@ def kernel_subject(name: str, access: str | None = None) -> Subject:
 
 
 def _excess(mapping: Mapping, access: Access) -> int:
-    return int(access.wavefronts(mapping).excessive.sum()) * access.times
+    return access.total(access.wavefronts(mapping).excessive)
 
 
 def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> None:

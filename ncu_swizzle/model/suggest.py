@@ -15,7 +15,8 @@ from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.suggestions import Suggestion, suggest
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.tiles import lookup
 
