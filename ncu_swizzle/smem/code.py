@@ -24,6 +24,13 @@ def spelled(mapping: Mapping) -> str:
     return f"{mapping.transform} on {unit(mapping.element_bytes)} ({mapping.transform.cuda('offset')})"
 
 
+def titled(mapping: Mapping) -> str:
+    """Return the layout, with its unit or with the mapping if that moves anything."""
+    if isinstance(mapping.transform, Identity):
+        return f"{mapping.layout}, {unit(mapping.element_bytes)}"
+    return f"{mapping.layout} with {spelled(mapping)}"
+
+
 def unit(element_bytes: int) -> str:
     """Return what a mapping's offsets count."""
     return f"elements of {element_bytes} byte{'s' if element_bytes > 1 else ''}"
@@ -40,7 +47,7 @@ def policy(mapping: Mapping, per_unit: int, name: str = "Suggested") -> str:
     index = _index(_padded(mapping), "row", _times("unit", per_unit))
     rows, columns = mapping.shape
     row_bytes = mapping.bytes // rows
-    return f"""// {mapping}, {mapping.element_bytes} bytes per element: {rows} rows of {columns}.
+    return f"""// {titled(mapping)}: {rows} rows of {columns}.
 struct {name} {{
     static __device__ constexpr int bytes(int rows) {{ return rows * {row_bytes}; }}
     static __device__ __forceinline__ constexpr int at(int row, int unit) {{
@@ -60,7 +67,7 @@ def cute(mapping: Mapping, name: str = "Tile") -> str | None:
     element = f"cute::uint{8 * bytes_}_t" if bytes_ <= 8 else "cute::uint128_t"
     return f"""#include <cute/tensor.hpp>
 
-// {mapping}, {bytes_} bytes per element.
+// {titled(mapping)}.
 // A tensor over it takes logical coordinates, for writes and reads alike.
 using Plain = {_cute_plain(_padded(mapping))};
 using {name} = decltype({layout});
@@ -81,7 +88,7 @@ def _struct(mapping: Mapping, name: str) -> str:
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
     return f"""#include <cstdint>
 
-// {mapping}, {mapping.element_bytes} bytes per element.
+// {titled(mapping)}.
 // Every access to the tile, write or read, goes through `at`.
 struct {name} {{
     static constexpr int kBytes = {mapping.bytes};

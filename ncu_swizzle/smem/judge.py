@@ -66,7 +66,7 @@ class Candidate:
     @property
     def alignment(self) -> int:
         """The alignment of the tile's start in bytes: TMA swizzles addresses, the generated code offsets."""
-        return tma_alignment(self.mapping) or BANK_ROW
+        return tma_alignment(self.mapping) or self.mapping.origin & -self.mapping.origin or BANK_ROW
 
 
 class Judge:
