@@ -28,15 +28,15 @@ def everything(
     return _beside(folders, project.project_file(config, start or Path.cwd(), trust), trust)
 
 
-def _beside(folders: Sequence[Path], config: Project | None, trust: bool, without: Path | None = None) -> Catalog:
-    """Return the shipped and the user's kernels, except the project's kernels in the file `without`."""
+def _beside(folders: Sequence[Path], config: Project | None, trust: bool, without: Sequence[Path] = ()) -> Catalog:
+    """Return the shipped and the user's kernels, except the project's kernels in the files `without`."""
     users = dict.fromkeys(folder.resolve() for folder in (*folders, *(config.catalog if config else ())))
     loaded = [
         family for folder in users for family in collection.load(folder, trust=trust).families if not family.shipped
     ]
     own = []
     for spec in project_kernels.specs(config) if config else ():
-        if config and not (without and _same(spec.source, without)):
+        if config and not any(_same(spec.source, file) for file in without):
             own.append(_family(spec, config))
     return collection.merge([*collection.shipped().families, *loaded, *own])
 
@@ -61,13 +61,11 @@ def chosen(
     """
     source = Path(kernel)
     if source.suffix not in FILES:
-        if typed := description.typed:
-            given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
-            raise UsageError(f"{given}, and {kernel} is not one", f"ncu-swizzle profile my.cu {typed[0]} …")
+        refuse_description(description, kernel)
         return everything(folders, config, trust=trust), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
-    catalog = Catalog((*_beside(folders, project_file, trust, source).families, family))
+    catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
     return catalog, [variant.name for variant in family.kernels]
 
 
@@ -86,6 +84,66 @@ def chosen_together(
         )
     catalog, names = chosen(kernels[0], description, folders, config, trust)
     return catalog, names if files else list(kernels)
+
+
+def swept(
+    kernels: Sequence[str],
+    description: KernelDescription,
+    folders: Sequence[Path] = (),
+    config: str = "",
+    trust: bool = False,
+) -> tuple[Catalog, list[str]]:
+    """Return the catalogue, and the names of a family or of its kernels; a .cu file is a family. See `chosen`."""
+    catalog, names = chosen_together(kernels, description, folders, config, trust)
+    return catalog, [catalog.families[-1].name] if kernels[0].endswith(FILES) else names
+
+
+def refuse_description(description: KernelDescription, kernel: str) -> None:
+    """Raise UsageError if options that only apply to a .cu file are given for something else."""
+    if typed := description.typed:
+        given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
+        raise UsageError(f"{given}, and {kernel} is not one", f"ncu-swizzle profile my.cu {typed[0]} …")
+
+
+def with_files(
+    entries: Sequence[str],
+    description: KernelDescription,
+    folders: Sequence[Path] = (),
+    config: str = "",
+    trust: bool = False,
+) -> tuple[Catalog, list[list[str]]]:
+    """Return the catalogue with the kernels of all .cu, cubin and PTX files among the entries, and each entry's names.
+
+    A file stands for all of its variants; the options describe every file. Raises UsageError for options that only
+    apply to a file if there is none.
+    """
+    files = list(dict.fromkeys(entry for entry in entries if Path(entry).suffix in FILES))
+    if not files:
+        refuse_description(description, entries[0])
+        return everything(folders, config, trust=trust), [[entry] for entry in entries]
+    project_file = project.project_file(config, Path(files[0]).absolute().parent, trust)
+    specs = project_kernels.specs(project_file) if project_file else ()
+    families = _distinct([family_of(Path(file), description, specs) for file in files])
+    names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}
+    beside = _beside(folders, project_file, trust, list(map(Path, files)))
+    return Catalog((*beside.families, *families)), [names.get(entry, [entry]) for entry in entries]
+
+
+def _distinct(families: Sequence[Family]) -> list[Family]:
+    """Return the families of several files; those with the same name are called after their files as well."""
+    names = [family.name for family in families]
+    return [
+        family if names.count(family.name) == 1 else _renamed(family, f" of {family.kernels[0].file}")
+        for family in families
+    ]
+
+
+def _renamed(family: Family, suffix: str) -> Family:
+    kernels = tuple(
+        replace(kernel, name=kernel.name + suffix, baseline=kernel.baseline and kernel.baseline + suffix)
+        for kernel in family.kernels
+    )
+    return replace(family, name=family.name + suffix, kernels=kernels)
 
 
 def family_of(source: Path, description: KernelDescription, specs: Sequence[KernelSpec]) -> Family:

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
+from ncu_swizzle.commands import options, output
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
 
 
 class Show(StrEnum):
@@ -18,11 +21,16 @@ class Show(StrEnum):
     places = "places"
 
 
+@grouped
 def banks(
     what: Annotated[
-        str, typer.Argument(help="A layout, a kernel, or: xor, sudoku, phases, m16n8k8, m16n8k16.", metavar="WHAT")
+        str,
+        typer.Argument(help="A layout, a kernel, a .cu, or: xor, sudoku, phases, m16n8k8, m16n8k16.", metavar="WHAT"),
     ],
-    elem: options.ElementOption = 4,
+    how: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    own: PairOptions,
+    sources: CatalogOptions,
+    elem: options.ElementOption = None,
     swizzle: options.SwizzleOption = None,
     pad: options.PadOption = 0,
     access: options.AccessOption = None,
@@ -44,11 +52,19 @@ def banks(
     ncu-swizzle banks "(32,32):(32,1)" --pad 1 --access column
     ncu-swizzle banks "(8,8):(8,1)" --swizzle bytes:3,2,3 --show bits
     ncu-swizzle banks transpose-plain
+    ncu-swizzle banks my.cu --grid 128 --block 256 --arg x=float32[n]:random --problem n=4096
+
+    A kernel of your own (.cu, cubin, PTX, or of ncu-swizzle.toml) is emulated, described as for ncu-swizzle profile:
+    its worst access, as it is and under the mapping that ncu-swizzle suggest finds, or under --swizzle or --pad.
 
     Counts are wavefronts, ACTUAL/IDEAL; * marks the cells that conflict.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import banks as maps
+    from ncu_swizzle.model.own_kernels import KernelQuery
+    from ncu_swizzle.model.subject import BanksQuery
 
-    query = maps.BanksQuery(what, elem, swizzle, pad, access, show.value, row, request, banks)
-    maps.show(query, Output(), html, svg, json)
+    with output.progress() as progress:
+        kernel = KernelQuery(how, own.described(how.problem), sources, progress)
+        query = BanksQuery(what, elem, swizzle, pad, access, show.value, row, request, banks, kernel)
+        maps.show(query, Output(), html, svg, json)

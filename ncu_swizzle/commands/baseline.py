@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ncu_swizzle import paths
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.options import with_options
@@ -28,22 +28,26 @@ def overview() -> None:
 @grouped
 def save(
     profiles: Annotated[
-        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .ncu-rep files, saved profiles or runs.")
+        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .cu or .ncu-rep files, saved profiles or runs.")
     ],
     request: Request,
     options: Options,
+    own: PairOptions,
     sources: CatalogOptions,
     file: FileOption = paths.BASELINE,
     fresh: Annotated[bool, typer.Option("--fresh", help="Drop other kernels from the file.")] = False,
 ) -> None:
     """Save profiles; several of one kernel show how much its time varies."""
-    from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 
-    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
+    description = own.described(request.problem)
+    entries = checking.CheckOptions(
+        tuple(profiles), config=sources.config, catalog=sources.catalog, trust=sources.trust, description=description
+    )
+    catalog, names = checking.checked_entries(entries)
     with output.progress() as progress:
-        gathered, _ = checking.gather(profiles, with_options(request, options), progress, catalog)
+        gathered, _ = checking.gather(names, with_options(request, options), progress, catalog)
     reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import grouped
 from ncu_swizzle.commands.options import with_options
@@ -20,11 +20,12 @@ LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 @grouped
 def check(
     profiles: Annotated[
-        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .ncu-rep files, saved profiles or runs.")
+        list[str], typer.Argument(metavar="PROFILE…", help="Kernels, .cu or .ncu-rep files, saved profiles or runs.")
     ],
     outputs: Outputs,
     request: Request,
     options: Options,
+    own: PairOptions,
     sources: CatalogOptions,
     max_excessive: Annotated[list[str], typer.Option(metavar=LIMIT, help="Wavefronts beyond the ideal.")] = [],  # noqa: B006 - typer takes a list as it is
     max_degree: Annotated[list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts.")] = [],  # noqa: B006
@@ -47,6 +48,7 @@ def check(
     ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
     ncu-swizzle check mine.json --baseline ncu-swizzle-baseline.json --max-regression 5
+    ncu-swizzle check my.cu --grid 128 --block 256 --arg x=float32[4096]:random     as for ncu-swizzle profile
 
     KERNEL is a regular expression for the whole name; ACCESS is LDS, LDSM, STS …, or * for each.
     Without ACCESS a limit applies to all accesses together. docs/ci.md describes the settings.
@@ -56,8 +58,9 @@ def check(
 
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     query = checking.CheckOptions(
-        tuple(profiles), limits, baseline, sources.config, allow_recorded, kernel_name, sources.catalog, sources.trust
-    )
+        tuple(profiles), limits, baseline, sources.config, allow_recorded, kernel_name, sources.catalog, sources.trust,
+        own.described(request.problem),
+    )  # fmt: skip
     with output.progress() as progress:
         verdict = checking.check(query, with_options(request, options), progress)
     reporting.show(verdict, outputs, Output())

@@ -18,7 +18,10 @@ def with_options(request: Request, options: Options, **more: Any) -> Request:
     return replace(request, options=replace(options, **more))
 
 
-ElementOption = Annotated[int, typer.Option("--elem", metavar="BYTES", help="Element size.")]
+ElementOption = Annotated[
+    int | None,
+    typer.Option("--elem", metavar="BYTES", help="Element size; default 4, in a kernel's tile its narrowest access."),
+]
 SwizzleOption = Annotated[
     str | None,
     typer.Option(metavar="B,M,S", help="Swizzle<B,M,S> on elements; also bytes:B,M,S, add:B,M,S, 128B, sudoku."),

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.commands import options
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
+from ncu_swizzle.commands import options, output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 
@@ -21,11 +22,13 @@ class CodeLanguage(StrEnum):
 
 @grouped
 def suggest(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, or a kernel of the catalogue.")],
-    request: Annotated[Request, Only("problem")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, a kernel, or a .cu, cubin or PTX file.")],
+    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    own: PairOptions,
+    sources: CatalogOptions,
     write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],  # noqa: B006
     read: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is read; repeatable.")] = [],  # noqa: B006
-    elem: options.ElementOption = 4,
+    elem: options.ElementOption = None,
     threads: options.ThreadsOption = 32,
     max_bytes: Annotated[int | None, typer.Option(min=0, help="At most this many extra bytes per tile.")] = None,
     tma: Annotated[bool, typer.Option("--tma", help="TMA must be able to write it.")] = False,
@@ -40,6 +43,10 @@ def suggest(
     ncu-swizzle suggest "(64,64):(64,1)" --elem 2 --write rows:16 --read ldmatrix
     ncu-swizzle suggest "(32,32):(32,1)" --write row --read column
     ncu-swizzle suggest transpose-plain
+    ncu-swizzle suggest my.cu --grid 128 --block 256 --arg x=float32[n]:random --problem n=4096
+
+    A kernel of your own (.cu, cubin, PTX, or of ncu-swizzle.toml) is emulated, described as for ncu-swizzle profile,
+    and every mapping is tried on its own addresses; an emulated run's folder or profile holds them.
 
     \b
     Accesses, for --write and --read:
@@ -52,8 +59,11 @@ def suggest(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.model import suggest as answer
-    from ncu_swizzle.smem.suggestions import Constraints
+    from ncu_swizzle.model.own_kernels import KernelQuery
+    from ncu_swizzle.smem.judge import Constraints
 
     limits = Constraints(max_bytes, tma, copies, arch)
-    query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, request.problem, limits)
-    answer.show(query, Output(), code.value, json)
+    with output.progress() as progress:
+        kernel = KernelQuery(request, own.described(request.problem), sources, progress)
+        query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, limits, kernel)
+        answer.show(query, Output(), code.value, json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.catalog.kernel_options import CatalogOptions
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.formats import Formats
 from ncu_swizzle.commands.groups import Only, grouped
@@ -18,11 +18,14 @@ from ncu_swizzle.profiles.destination import Destination
 
 @grouped
 def sweep(
-    kernels: Annotated[list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, or kernels of one.")],
-    request: Annotated[Request, Only("engine", "ncu", "timeout_s")],
+    kernels: Annotated[
+        list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, kernels of one, or a .cu file.")
+    ],
+    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive")],
     destination: Destination,
     formats: Formats,
     options: Options,
+    own: PairOptions,
     sources: CatalogOptions,
     problem: Annotated[
         list[str],
@@ -40,6 +43,7 @@ def sweep(
     \b
     ncu-swizzle sweep gemm --problem n=1024,2048,4096 --variants all
     ncu-swizzle sweep kernel1 kernel2 --problem seq=1024,4096 --problem heads=8,16
+    ncu-swizzle sweep my.cu --grid n//32,n//32 --block 32,8 --problem n=512,1024 --arg …     as for ncu-swizzle profile
 
     Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
     The speedup is relative to the baseline variant at the same size.
@@ -47,8 +51,10 @@ def sweep(
     from ncu_swizzle.catalog import user_kernels
     from ncu_swizzle.sweep import plan, running
 
-    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
-    points = plan.make_plan(catalog, kernels, plan.listed(variants), plan.sizes(problem))
+    sizes = plan.sizes(problem)
+    description = own.described({name: values[0] for name, values in sizes.items()})
+    catalog, names = user_kernels.swept(kernels, description, sources.catalog, sources.config, sources.trust)
+    points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
     with output.progress() as progress:
         swept = running.run(points, with_options(request, options), destination, resume, progress)
     output.show_sweep(swept, formats)

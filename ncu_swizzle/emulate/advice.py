@@ -1,29 +1,17 @@
-"""Suggest a conflict-free mapping for each tile of an emulated kernel, shared by all its writers and readers.
+"""Advise a conflict-free mapping for each tile of an emulated kernel, shared by all its writers and readers.
 
-A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
-overlap belong to the same tile.
+Every mapping is tried on the recorded requests before it is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from ncu_swizzle.emulate.requests import AccessRequests
-from ncu_swizzle.emulate.run import Counts
+from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.smem import operations, wavefronts
-from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.banks import Bools, Ints
-from ncu_swizzle.smem.layout import Layout
-from ncu_swizzle.smem.mapping import WIDEST
-from ncu_swizzle.smem.mapping import Mapping as Tile
-from ncu_swizzle.smem.operations import LINE
-from ncu_swizzle.smem.suggestions import Candidate, suggest
-
-TRIED = 96  # distinct requests per operation to try candidates on; the best one is then checked on all
+from ncu_swizzle.smem.code import spelled
+from ncu_swizzle.smem.judge import Candidate, Constraints
 
 
 @dataclass(frozen=True)
@@ -36,144 +24,30 @@ class Advice:
     text: str
 
 
-def advise(counts: Counts) -> tuple[Advice, ...]:
+def advise(tiles: Sequence[ObservedTile], constraints: Constraints = Constraints()) -> tuple[Advice, ...]:
     """Return advice for each tile with conflicts."""
     return tuple(
-        Advice(first, end, tuple(offsets), _text(first, end, [counts.requests[offset] for offset in offsets]))
-        for first, end, offsets in _tiles(counts.requests)
-        if any(_excessive(counts, offset) for offset in offsets)
+        Advice(tile.first, tile.end, tile.offsets, _text(tile, constraints)) for tile in tiles if tile.excessive
     )
 
 
-def _excessive(counts: Counts, offset: int) -> bool:
-    row = next(row for row in counts.rows if row.offset == offset)
-    return row.wavefronts is not None and row.ideal is not None and row.wavefronts > row.ideal
-
-
-def _tiles(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield the first byte, the end and the instructions of each range of overlapping accesses."""
-    spans = sorted((*_span(access), offset) for offset, access in requests.items() if access.active.any())
-    first = end = 0
-    offsets: list[int] = []
-    for low, high, offset in spans:
-        if offsets and low >= end:
-            yield first, end, offsets
-            offsets = []
-        first = low if not offsets else first
-        end = max(end, high) if offsets else high
-        offsets.append(offset)
-    if offsets:
-        yield first, end, offsets
-
-
-def _span(access: AccessRequests) -> tuple[int, int]:
-    operation = operations.find(access.op)
-    used = access.addresses[access.active & (np.arange(operations.WARP) < operation.addressed)]
-    return int(used.min()), int(used.max()) + operation.width_bytes
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """All requests of one operation in a tile: (N, 32) byte addresses from the tile's start, and their counts."""
-
-    op: str
-    addresses: Ints
-    active: Bools
-    source: Ints | None
-    times: Ints
-    complete: bool
-
-    def access(self, tile: Tile, chosen: Ints | slice = slice(None)) -> Access:
-        elements = self.addresses[chosen] // tile.element_bytes
-        columns = tile.shape[1]
-        full = bool(self.active[chosen].all()) or "matrix" in self.op
-        return Access(
-            name=self.op,
-            op=self.op,
-            rows=elements // columns,
-            columns=elements % columns,
-            active=None if full else self.active[chosen],
-            source=None if self.source is None else self.source[chosen],
-        )
-
-
-def _text(first: int, end: int, requests: Sequence[AccessRequests]) -> str:
-    start = first // LINE * LINE
-    kinds = _kinds(requests, start)
-    span = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
-    tile = _tile(kinds, end - start)
+def _text(tile: ObservedTile, constraints: Constraints) -> str:
+    operations = dict.fromkeys(access.op for access in tile.accesses)
+    span = f"{tile.span}, {', '.join(operations)}"
     try:
-        suggestion = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
+        suggestion = tile.suggestion(constraints)
     except UsageError as error:
         return f"{span}: no mapping can be suggested: {error}"
     if suggestion.best is None:
         closest = suggestion.closest
-        nearest = "" if closest is suggestion.plain else f"; {closest.mapping.transform} comes closest"
-        return f"{span}: no swizzle or padding makes all of these accesses conflict-free{nearest}"
-    return f"{span}: {_promise(suggestion.best, kinds)}"
+        left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
+        nearest = "" if closest is suggestion.plain else f"; {spelled(closest.mapping)} comes closest: it {left}"
+        options = "mode of TMA's" if constraints.tma else "swizzle or padding"
+        return f"{span}: no {options} makes all of these accesses conflict-free{nearest}"
+    judged = "" if tile.complete else " (judged by the most frequent requests only)"
+    return f"{span}: {spelled(suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
 
 
-def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
-    left = sum(_left(kind, best.mapping) for kind in kinds)
-    size = best.mapping.element_bytes
-    what = f"{best.mapping.transform} on elements of {size} byte{'s' if size > 1 else ''}"
-    cost = f", {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
-    kept = (
-        "all of these accesses conflict-free" if not left else f"{left:,} excessive wavefronts in the blocks that ran"
-    )
-    of_those = "" if all(kind.complete for kind in kinds) else " (judged by the most frequent requests only)"
-    return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}{of_those}"
-
-
-def _left(kind: _Kind, mapping: Tile) -> int:
-    counted = kind.access(mapping).wavefronts(mapping)
-    return int((np.where(counted.known, counted.actual - counted.ideal, 0) * kind.times).sum())
-
-
-def _kinds(requests: Sequence[AccessRequests], start: int) -> list[_Kind]:
-    """Group the requests by operation."""
-    groups: dict[str, list[AccessRequests]] = {}
-    for access in requests:
-        groups.setdefault(access.op, []).append(access)
-    kinds = []
-    for op, group in groups.items():
-        source = None
-        if all(access.source is not None for access in group):
-            source = np.concatenate([access.source for access in group if access.source is not None])
-        active = np.concatenate([access.active for access in group])
-        addresses = np.where(active, np.concatenate([access.addresses for access in group]) - start, 0)
-        times = np.concatenate([access.times for access in group])
-        kinds.append(_Kind(op, addresses, active, source, times, all(access.complete for access in group)))
-    return kinds
-
-
-def _some(kind: _Kind) -> Ints:
-    """Return the indices of a sample of distinct requests: the worst half first, then an even spread of the rest."""
-    counted = wavefronts(kind.op, kind.addresses, None if "matrix" in kind.op else kind.active, kind.source)
-    _, unlike = np.unique(kind.addresses, axis=0, return_index=True)
-    order = unlike[np.argsort(-counted.actual[unlike], kind="stable")]
-    if len(order) <= TRIED:
-        return np.asarray(order)
-    worst, rest = order[: TRIED // 2], order[TRIED // 2 :]
-    return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
-
-
-def _tile(kinds: Sequence[_Kind], size: int) -> Tile:
-    """Return the plain tile: rows as long as the lanes' most common stride, or 128 bytes."""
-    element = min(operations.find(kind.op).width_bytes for kind in kinds)
-    pitch = _pitch(kinds)
-    rows = -(-size // pitch)
-    return Tile(Layout((rows, pitch // element), (pitch // element, 1)), element_bytes=element)
-
-
-def _pitch(kinds: Sequence[_Kind]) -> int:
-    steps = []
-    for kind in kinds:
-        both = kind.active[:, 1:] & kind.active[:, :-1]
-        steps.append(np.abs(np.diff(kind.addresses, axis=1))[both])
-    distances = np.concatenate(steps)
-    distances = distances[(distances >= LINE) & (distances % WIDEST == 0) & (distances <= 1 << 12)]
-    if not len(distances):
-        return LINE
-    values, counts = np.unique(distances, return_counts=True)
-    return int(values[counts.argmax()])
+def _promise(best: Candidate) -> str:
+    cost = f", for {best.extra_bytes:,} more bytes" if best.extra_bytes else ""
+    return f"makes all of these accesses conflict-free{cost}"

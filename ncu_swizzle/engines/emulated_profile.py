@@ -18,6 +18,7 @@ from ncu_swizzle.files import slug
 from ncu_swizzle.profiles.counts import NEVER, Instruction
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile
+from ncu_swizzle.profiles.saved_requests import SavedRequests
 
 NOTES = 3  # reasons listed in notes; the rest are counted
 UNEXPLAINED = "for an unknown reason"
@@ -53,6 +54,7 @@ def profile_of_counts(
         instructions=instructions,
         sources=binary.sources or {},
         notes=tuple(_notes(kernel.name, counts)),
+        requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
     )
     return replace(profile, metrics={**profile.metrics, **_totals(profile)})
 

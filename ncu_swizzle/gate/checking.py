@@ -9,6 +9,7 @@ from pathlib import Path
 from ncu_swizzle import paths
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import NotComparable
@@ -37,6 +38,7 @@ class CheckOptions:
     only: str = ""
     catalog: tuple[Path, ...] = ()
     trust: bool = False
+    description: KernelDescription = KernelDescription()  # of the .cu, cubin and PTX files among the profiles
 
 
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
@@ -44,10 +46,19 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     rules = _policy(options, Path.cwd())
     policy.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
-    catalog = user_kernels.everything(options.catalog, options.config, trust=options.trust)
-    profiles, reason = gather(options.profiles, request, on_progress, catalog)
+    catalog, names = checked_entries(options)
+    profiles, reason = gather(names, request, on_progress, catalog)
     verdict = judge(profiles, rules, saved, reason)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
+
+
+def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:
+    """Return the catalogue and the entries, with each file replaced by its kernels, of before and after the latter."""
+    catalog, names = user_kernels.with_files(
+        options.profiles, options.description, options.catalog, options.config, options.trust
+    )
+    pair = options.description.before or options.description.after
+    return catalog, [name for kernels in names for name in (kernels[-1:] if pair else kernels)]
 
 
 def _in_checkout(check: Check, root: Path) -> Check:

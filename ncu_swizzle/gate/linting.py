@@ -9,7 +9,6 @@ from pathlib import Path
 from ncu_swizzle.build.toolchain import INSTALL
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
@@ -18,7 +17,7 @@ from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.profiles import attribution
+from ncu_swizzle.profiles import attribution, tiles_seen
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
@@ -112,7 +111,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     names = (profile.kernel.name, profile.kernel.function)
     lines = line_accesses(profile)
     limits = rules.limits(names, dict.fromkeys(line.access for line in lines))
-    advised = {offset: tip.text for tip in advice.advise(emulated.counts) for offset in tip.offsets}
+    advised = {offset: tip.text for tip in tiles_seen.advice(profile) for offset in tip.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
     checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in checks if check is not None]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.choice import engine_for
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import BadFile
@@ -40,7 +42,8 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
 def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
     """Return an entry's profiles; a run gives those of the kernel it was made for, or of its program's launches."""
     if isinstance(entry, Target):
-        return (obtain(entry, context),)
+        engine = engine_for(entry, context.request) if entry.compiled else context.engine
+        return (obtain(entry, replace(context, engine=engine)),)
     return saved_profiles(entry)
 
 

@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.model import terminal
+from ncu_swizzle.model import own_kernels, own_tiles, terminal
+from ncu_swizzle.model.subject import BanksQuery, Subject
 from ncu_swizzle.render.terminal_tables import line
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import bankmap, fragments, mapping, pictures
+from ncu_swizzle.smem import bankmap, code, fragments, mapping, pictures
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.bankmap import BANKS, BankMap
+from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.tiles import lookup
 
 NONE = "none"
-
-
-@dataclass(frozen=True)
-class BanksQuery:
-    """The command line of ``ncu-swizzle banks``."""
-
-    what: str
-    element_bytes: int = 4
-    swizzle: str | None = None
-    pad: int = 0
-    access: str | None = None
-    show: str = "map"
-    row: int | None = None
-    request: int | None = None
-    banks: int = BANKS
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The mappings before and after (equal if nothing moves), and an access to both."""
-
-    before: Mapping
-    after: Mapping
-    access: Access | None
-    title: str = ""
-
-    def maps(self, banks: int = BANKS) -> tuple[BankMap, ...]:
-        """Return the maps before and after, or one map if they are equal."""
-        return bankmap.before_and_after(self.before, self.after, self.access, banks)
 
 
 def show(
@@ -71,7 +44,7 @@ def show(
 
         for path, render in ((html, page.render_banks), (svg, page.render_banks_svg)):
             if path:
-                write_atomically(path, render(maps, subject.title).encode())
+                write_atomically(path, render(maps, subject.title or code.titled(subject.after)).encode())
     if data:
         sys.stdout.write(in_json(to_data(maps), indent=1))
     elif query.show == "map":
@@ -81,27 +54,32 @@ def show(
 
 
 def subject_of(query: BanksQuery) -> Subject:
-    """Return the mapping and the access of the layout or catalogue kernel on the command line."""
-    if ":" in query.what or query.what.startswith("("):
-        after = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
+    """Return the mapping and the access of the layout or kernel on the command line."""
+    if own_kernels.is_layout(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        after = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
         name = query.access or "row"
         access = None if name == NONE else accesses.parse(name, after.layout, after.element_bytes)
-        return Subject(after.plain, after, access, str(after))
-    if query.what not in [kernel.name for _, kernel in collection.shipped()] and not query.what.isidentifier():
-        raise UsageError(
-            f"{query.what!r} is not a layout, a kernel or a picture",
-            f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}',
-        )
-    return kernel_subject(query.what, query.access)
+        return Subject(after.plain, after, access)
+    if own_kernels.is_saved(query.what):
+        return own_tiles.subject(query, own_kernels.observed(query.what, query.kernel, "banks"))
+    try:
+        targets = own_kernels.targets(query.what, query.kernel)
+    except UnknownKernel as error:
+        hint = f'a layout such as "(8,8):(1,8)", a kernel of ncu-swizzle list, or one of {", ".join(PICTURES)}'
+        if query.what.replace("-", "_").isidentifier():
+            raise UnknownKernel(str(error), hint) from error
+        raise UsageError(f"{query.what!r} is not a layout, a kernel or a picture", hint) from error
+    if own_kernels.is_declared(targets[-1]):
+        return _declared(targets[-1], query.access)
+    return own_tiles.subject(query, [own_kernels.emulated(target, query.kernel) for target in targets])
 
 
-def kernel_subject(name: str, access: str | None = None) -> Subject:
+def _declared(target: Target, access: str | None) -> Subject:
     """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it."""
-    catalog = collection.shipped()
-    target = catalog.target(name)
-    baseline = target.kernel.baseline
+    name, baseline = target.name, target.kernel.baseline
     mine = lookup.tiles_of(target)
-    before = lookup.tiles_of(catalog.target(baseline)) if baseline else mine
+    before = lookup.tiles_of(collection.shipped().target(baseline)) if baseline else mine
     pairs = [(old, new, candidate) for old, new in zip(before, mine, strict=True) for candidate in new.accesses]
     named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
     if not named:
@@ -113,11 +91,11 @@ def kernel_subject(name: str, access: str | None = None) -> Subject:
 
 
 def _excess(mapping: Mapping, access: Access) -> int:
-    return int(access.wavefronts(mapping).excessive.sum()) * access.times
+    return access.total(access.wavefronts(mapping).excessive)
 
 
 def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> None:
-    if subject.title and subject.title != str(subject.after):
+    if subject.title:
         console.print(line(subject.title, style="bold"))
         console.print()
     for number, bank_map in enumerate(maps):
@@ -130,19 +108,20 @@ def _show_maps(subject: Subject, maps: Sequence[BankMap], console: Console) -> N
 def _show_detail(query: BanksQuery, subject: Subject, console: Console) -> None:
     if query.show == "bits":
         bits = pictures.bits(subject.after, query.row)
-        console.print(line(str(subject.after), style="bold"))
+        console.print(line(code.titled(subject.after), style="bold"))
         terminal.show_bits(bits, console)
     elif query.show == "places":
         before, after = pictures.places(subject.before), pictures.places(subject.after)
-        console.print(line(f"{subject.after}: where each column lies in memory", style="bold"))
+        console.print(line(f"{code.titled(subject.after)}: where each column lies in memory", style="bold"))
         terminal.show_places(before, after, console)
     elif subject.access is None:
         raise UsageError("--show phases needs an access", "--access row, column or ldmatrix")
     else:
-        for variant in dict.fromkeys((subject.before, subject.after)):
-            number, phases = bankmap.phases(subject.access, variant, query.request)
-            console.print(line(str(variant), style="bold"))
-            terminal.show_phases(subject.access.op, number, phases, console)
+        for variant, access in subject.pairs:
+            if access:
+                number, phases = bankmap.phases(access, variant, query.request)
+                console.print(line(code.titled(variant), style="bold"))
+                terminal.show_phases(access.op, number, phases, console)
 
 
 def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
@@ -151,6 +130,7 @@ def to_data(maps: Sequence[BankMap]) -> list[dict[str, object]]:
         {
             "layout": str(bank_map.mapping.layout),
             "transform": str(bank_map.mapping.transform),
+            "spelled": code.spelled(bank_map.mapping),
             "element_bytes": bank_map.mapping.element_bytes,
             "bytes": bank_map.mapping.bytes,
             "bijection": bank_map.mapping.collision() is None,

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from ncu_swizzle import paths
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.catalog.collection import Catalog
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog.family import FILES
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.jobs.entries import gather
-from ncu_swizzle.model import prediction
+from ncu_swizzle.model import own_kernels, own_predictions, prediction
+from ncu_swizzle.model.own_kernels import KernelQuery
 from ncu_swizzle.model.prediction import CheckedPrediction, Prediction
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.engine import RECORDED, Engine
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.smem import access as accesses
-from ncu_swizzle.smem import gf2, lanes, mapping, operations
+from ncu_swizzle.smem import code, gf2, lanes, mapping, operations
 from ncu_swizzle.smem.expression import evaluate
 from ncu_swizzle.smem.lanes import Requests
 from ncu_swizzle.smem.operations import LOAD, STORE, WARP
 from ncu_swizzle.smem.wavefronts import wavefronts
-from ncu_swizzle.texts import in_json, in_words
+from ncu_swizzle.texts import in_words
 
 WHAT = 'a kernel of ncu-swizzle list, a layout such as "(8,8):(1,8)", a .csv file, or an expression in tid with --op'
 
@@ -44,12 +42,11 @@ class PredictQuery:
     threads: int = WARP
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
-    element_bytes: int = 4
+    element_bytes: int | None = None  # 4 of a layout, of a kernel's tile its narrowest access
     swizzle: str | None = None
     pad: int = 0
-    problem: Mapping[str, int] | None = None
     profile: str | None = None
-    known: Catalog = field(default_factory=collection.shipped)
+    kernel: KernelQuery = KernelQuery()
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class PredictAnswer:
     origin: str = ""
     unknown: int = 0  # requests that no rule covers
     off: int | None = None  # requests that differ from their measurement; None if none was measured
-    note: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -70,11 +67,21 @@ class PredictAnswer:
         return all(check.equal for check in self.checks) and not self.off
 
 
-def answer(query: PredictQuery) -> PredictAnswer:
-    """Return the predictions for a query; raise UsageError if it is invalid."""
-    names = [kernel.name for _, kernel in query.known]
-    if query.what in names:
-        return _kernel(query)
+def answers(query: PredictQuery) -> tuple[PredictAnswer, ...]:
+    """Return the predictions for a query, one answer per kernel; raise UsageError if it is invalid."""
+    if query.what.endswith(FILES) or own_kernels.is_saved(query.what) or query.what in _names(query):
+        return tuple(_kernels(query))
+    own_kernels.refuse_description(query.what, query.kernel)
+    return (_answer(query),)
+
+
+def _names(query: PredictQuery) -> list[str]:
+    sources = query.kernel.sources
+    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
+    return [kernel.name for _, kernel in catalog]
+
+
+def _answer(query: PredictQuery) -> PredictAnswer:
     if query.what.endswith((".csv", ".csv.gz")):
         return _requests(query.what, lanes.read(Path(query.what), query.op))
     if ":" in query.what or (query.what.startswith("(") and not query.op):
@@ -83,14 +90,47 @@ def answer(query: PredictQuery) -> PredictAnswer:
         addresses = evaluate(query.what, query.threads).reshape(-1, WARP)
         active = evaluate(query.active or "1", query.threads).reshape(-1, WARP) != 0
         group = Requests(operations.find(query.op).name, addresses, active)
-        return replace(_requests(query.what, (group,)), note=_linear(group))
+        linear = _linear(group)
+        return replace(_requests(query.what, (group,)), notes=(linear,) if linear else ())
     if query.what.replace("-", "_").isidentifier() and "tid" not in query.what:
-        query.known.find(query.what)  # raises with the closest name
+        own_kernels.targets(query.what, query.kernel)  # raises with the closest name
     raise UsageError(f"{query.what!r} cannot be predicted", f"{WHAT}, such as: predict 'tid * 8' --op ld.shared.b32")
 
 
-def _kernel(query: PredictQuery) -> PredictAnswer:
-    target = query.known.target(query.what, query.problem)
+def _kernels(query: PredictQuery) -> Iterator[PredictAnswer]:
+    """Yield the answer for each kernel: from its declared accesses, else from its emulated ones."""
+    if own_kernels.is_saved(query.what):
+        for profile in own_kernels.observed(query.what, query.kernel, "predict"):
+            yield _observed(query, profile)
+        return
+    for target in own_kernels.targets(query.what, query.kernel):
+        if own_kernels.is_declared(target):
+            if query.swizzle or query.pad:
+                raise UsageError(
+                    f"the mapping of {target.name} is declared", "omit --swizzle and --pad, or name a layout"
+                )
+            yield _declared(query, target)
+        else:
+            yield _observed(query, own_kernels.emulated(target, query.kernel))
+
+
+def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
+    """Return what the emulator counted or, with another mapping, what its requests would take."""
+    result = PredictAnswer(
+        own_predictions.title(profile),
+        own_predictions.predictions(profile),
+        notes=(own_predictions.ORIGIN, *own_kernels.unknown(profile)),
+    )
+    if query.swizzle or query.pad:
+        tried = own_predictions.tried(profile, query.swizzle, query.pad, query.element_bytes)
+        return replace(result, predictions=tried.predictions, notes=tried.notes)
+    if not query.profile:
+        return result
+    counted = _matching(query.profile, profile.kernel.name, query.kernel)
+    return replace(result, checks=prediction.checked_against(result.predictions, counted), origin=query.profile)
+
+
+def _declared(query: PredictQuery, target: Target) -> PredictAnswer:
     predictions = prediction.target_predictions(target)
     title = f"{target.name}, {in_words(target.problem)}"
     profile, origin = _counted(query, target)
@@ -104,11 +144,7 @@ def _kernel(query: PredictQuery) -> PredictAnswer:
 def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
     """Return the profile to compare with and its origin: a named file, else the recording."""
     if query.profile:
-        profiles = gather(query.known, [query.profile], Request(RECORDED), Engine(RECORDED))
-        matching = [profile for profile in profiles if profile.kernel.name in ("", target.name)] or profiles
-        if len(matching) != 1:
-            raise BadFile(f"{query.profile} has {len(matching)} kernels", f"name a file that has only {target.name}")
-        return matching[0], query.profile
+        return _matching(query.profile, target.name, query.kernel), query.profile
     report = paths.recording(target.family.name, target.name)
     if report is None:
         return None, "there is no recording"
@@ -116,8 +152,19 @@ def _counted(query: PredictQuery, target: Target) -> tuple[Profile | None, str]:
     return profile, f"recorded on {profile.machine.gpu or report.parent.parent.name}, {profile.when[:10]}"
 
 
+def _matching(file: str, name: str, kernel: KernelQuery) -> Profile:
+    """Return the one profile in a file that is of this kernel; raise BadFile."""
+    sources = kernel.sources
+    catalog = user_kernels.everything(sources.catalog, sources.config, trust=sources.trust)
+    profiles = gather(catalog, [file], Request(RECORDED), Engine(RECORDED))
+    matching = [profile for profile in profiles if profile.kernel.name in ("", name)] or profiles
+    if len(matching) != 1:
+        raise BadFile(f"{file} has {len(matching)} kernels", f"name a file that has only {name}")
+    return matching[0]
+
+
 def _layout(query: PredictQuery) -> PredictAnswer:
-    tile = mapping.parse(query.what, query.element_bytes, query.swizzle, query.pad)
+    tile = mapping.parse(query.what, query.element_bytes or 4, query.swizzle, query.pad)
     requested = [
         accesses.parse(text, tile.layout, tile.element_bytes, write, query.threads)
         for write, texts in ((True, query.writes), (False, query.reads))
@@ -127,7 +174,7 @@ def _layout(query: PredictQuery) -> PredictAnswer:
         raise UsageError("a layout alone has no wavefronts", "name accesses: --write rows:16 --read column")
     unknown = sum(int((~access.wavefronts(tile).known).sum()) for access in requested)
     return PredictAnswer(
-        str(tile), tuple(prediction.prediction_of(access, tile) for access in requested), unknown=unknown
+        code.titled(tile), tuple(prediction.prediction_of(access, tile) for access in requested), unknown=unknown
     )
 
 
@@ -166,95 +213,3 @@ def _requests(title: str, groups: Sequence[Requests]) -> PredictAnswer:
             )
         )
     return PredictAnswer(title, tuple(predictions), unknown=unknown, off=off)
-
-
-# ------------------------------------------------------------------------------------------------ printing
-
-
-def show(query: PredictQuery, console: Console, data: bool = False) -> None:
-    """Print the answer as tables or as JSON."""
-    result = answer(query)
-    if data:
-        sys.stdout.write(in_json(to_data(result), indent=1))
-        return
-    console.print(line(result.title, style="bold"))
-    console.print(_table(result.predictions))
-    if result.note:
-        console.print(line(result.note))
-    if result.unknown:
-        console.print(line(f"{result.unknown:,} requests are unknown: no measured rule covers them."))
-    if result.off is not None:
-        verdict = f"{result.off:,} requests differ from" if result.off else "All requests match"
-        console.print(line(f"{verdict} the measurement."))
-    if result.checks:
-        console.print()
-        console.print(line(f"Compared with the counts ({result.origin})", style="bold"))
-        console.print(_checks(result.checks))
-    elif result.origin:
-        console.print(line(f"Not compared: {result.origin}."))
-
-
-def _table(predictions: Iterable[Prediction]) -> PlainTable:
-    table = _columns("access", "instruction", right=("executed", "wavefronts", "ideal", "degree"))
-    for predicted in predictions:
-        degree = f"{predicted.degree:.2f}" if predicted.degree is not None else "-"
-        conflicts = "*" if predicted.excessive else " "
-        counts = map(_count, (predicted.executed, predicted.wavefronts, predicted.ideal))
-        table.add_row(predicted.name or predicted.access, predicted.op, *counts, degree + conflicts)
-    return table
-
-
-def _checks(checks: Iterable[CheckedPrediction]) -> PlainTable:
-    table = _columns("access", right=("predicted", "counted"))
-    table.add_column("", overflow="fold")
-    for check in checks:
-        counted = check.counted.wavefronts if check.counted else None
-        table.add_row(check.predicted.access, _count(check.predicted.wavefronts), _count(counted), check.verdict)
-    return table
-
-
-def _columns(*left: str, right: Sequence[str]) -> PlainTable:
-    table = PlainTable(gap=2, header_style="dim")
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _count(count: int | None) -> str:
-    return "unknown" if count is None else f"{count:,}"
-
-
-def to_data(result: PredictAnswer) -> dict[str, object]:
-    """Return an answer as JSON-serializable data."""
-    return {
-        "title": result.title,
-        "accesses": [
-            {"name": predicted.name, "op": predicted.op, **_counts(predicted)} for predicted in result.predictions
-        ],
-        "counted": [
-            {
-                **_counts(check.predicted),
-                "counted": check.counted.wavefronts if check.counted else None,
-                "equal": check.equal,
-                "verdict": check.verdict,
-            }
-            for check in result.checks
-        ],
-        "origin": result.origin,
-        "unknown": result.unknown,
-        "off": result.off,
-        "agrees": result.agrees,
-        "note": result.note,
-    }
-
-
-def _counts(predicted: Prediction) -> dict[str, object]:
-    return {
-        "access": predicted.access,
-        "executed": predicted.executed,
-        "wavefronts": predicted.wavefronts,
-        "ideal": predicted.ideal,
-        "excessive": predicted.excessive,
-    }

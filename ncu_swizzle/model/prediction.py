@@ -57,9 +57,9 @@ def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Predictio
         access=SASS[access.operation.kind],
         name=name or access.name,
         op=access.op,
-        executed=access.requests * access.times,
-        wavefronts=int(counted.actual.sum()) * access.times if known else None,
-        ideal=int(counted.ideal.sum()) * access.times if known else None,
+        executed=access.executed,
+        wavefronts=access.total(counted.actual) if known else None,
+        ideal=access.total(counted.ideal) if known else None,
     )
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.text import Text
 
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.model import own_kernels, own_predictions
+from ncu_swizzle.model.own_kernels import KernelQuery
+from ncu_swizzle.profiles import tiles_seen
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.smem import access as accesses
 from ncu_swizzle.smem import code, mapping
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.suggestions import Candidate, Constraints, Suggestion, suggest
+from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.mapping import Mapping as Tile
+from ncu_swizzle.smem.suggestions import Suggestion, suggest
+from ncu_swizzle.smem.trial import suggest_by_trial
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.tiles import lookup
 
@@ -30,10 +37,10 @@ class SuggestQuery:
     what: str
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
-    element_bytes: int = 4
+    element_bytes: int | None = None  # of a layout; default 4
     threads: int = 32
-    problem: Mapping[str, int] | None = None
     constraints: Constraints = field(default_factory=Constraints)
+    kernel: KernelQuery = KernelQuery()
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class SuggestAnswer:
     suggestion: Suggestion
     unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
     today: str = ""  # the mapping that the catalogue kernel uses now
+    notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
     without: tuple[tuple[str, Candidate], ...] = ()
 
     @property
@@ -54,32 +62,66 @@ class SuggestAnswer:
 
 def answers(query: SuggestQuery) -> Iterator[SuggestAnswer]:
     """Yield an answer for the tile, or one per tile of the kernel. Raises UsageError."""
-    if ":" in query.what or query.what.startswith("("):
-        plain = mapping.parse(query.what, query.element_bytes)
-        named = [accesses.parse(text, plain.layout, query.element_bytes, True, query.threads) for text in query.writes]
-        named += [accesses.parse(text, plain.layout, query.element_bytes, False, query.threads) for text in query.reads]
-        yield _answer(SuggestAnswer(f"{plain}, {query.element_bytes} bytes per element", tuple(named),
-                             suggest(plain, named, query.constraints)), query.constraints)  # fmt: skip
+    if own_kernels.is_layout(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        yield _of_layout(query)
         return
     if query.writes or query.reads:
-        raise UsageError(f"{query.what}'s accesses are already declared", "omit --write and --read, or name a layout")
-    target = collection.shipped().target(query.what, query.problem)
+        raise UsageError(f"{query.what}'s accesses are already known", "omit --write and --read, or name a layout")
+    if own_kernels.is_saved(query.what):
+        for profile in own_kernels.observed(query.what, query.kernel, "suggest"):
+            yield from _of_profile(query, profile)
+        return
+    for target in own_kernels.targets(query.what, query.kernel):
+        if own_kernels.is_declared(target):
+            yield from _of_declared(query, target)
+        else:
+            yield from _of_profile(query, own_kernels.emulated(target, query.kernel))
+
+
+def _of_layout(query: SuggestQuery) -> SuggestAnswer:
+    size = query.element_bytes or 4
+    plain = mapping.parse(query.what, size)
+    named = [
+        accesses.parse(text, plain.layout, size, write, query.threads)
+        for write, texts in ((True, query.writes), (False, query.reads))
+        for text in texts
+    ]
+    suggestion = suggest(plain, named, query.constraints)
+    return _answer(SuggestAnswer(code.titled(plain), tuple(named), suggestion), query.constraints)
+
+
+def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
+    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any."""
+    limits = tiles_seen.constraints(profile, query.constraints)
+    for tile in own_kernels.conflicting(profile):
+        few = () if tile.complete else ("Judged by the most frequent requests only.",)
+        title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
+        notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
+        found = SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes)
+        yield _answer(found, limits, suggest_by_trial)
+
+
+def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
     for tile in lookup.tiles_of(target):
         plain = tile.mapping.plain
         limits = replace(query.constraints, copies=tile.copies)
-        title = f"{target.name}, {tile.name}: {plain}, {plain.element_bytes} bytes per element"
+        title = f"{target.name}, {tile.name}: {code.titled(plain)}"
         suggestion = suggest(plain, tile.accesses, limits)
-        yield _answer(SuggestAnswer(title, tile.accesses, suggestion, tile.unit, str(tile.mapping.transform)), limits)
+        yield _answer(SuggestAnswer(title, tile.accesses, suggestion, tile.unit, code.spelled(tile.mapping)), limits)
 
 
-def _answer(answer: SuggestAnswer, limits: Constraints) -> SuggestAnswer:
+Search = Callable[[Tile, Sequence[Access], Constraints], Suggestion]
+
+
+def _answer(answer: SuggestAnswer, limits: Constraints, search: Search = suggest) -> SuggestAnswer:
     """Return the answer; if nothing is clean, with each single access whose removal makes it solvable."""
     if answer.suggestion.best or len(answer.accesses) < 2:
         return answer
     alternatives = []
     for number, left_out in enumerate(answer.accesses):
         rest = [*answer.accesses[:number], *answer.accesses[number + 1 :]]
-        best = suggest(answer.suggestion.plain.mapping, rest, limits).best
+        best = search(answer.suggestion.plain.mapping, rest, limits).best
         if best:
             alternatives.append((left_out.name, best))
     return replace(answer, without=tuple(alternatives))
@@ -121,19 +163,19 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         none = "no XOR or padding makes all of these accesses conflict-free."
         console.print(line(f"{what}: {none}", style="bold"))
     else:
-        console.print(line(f"Use {suggestion.best.mapping.transform}.", style="bold"))
+        console.print(line(f"Use {code.spelled(suggestion.best.mapping)}.", style="bold"))
     if answer.today:
         console.print(line(f"The kernel currently uses {answer.today}."))
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
     if len(suggestion.clean) > SHOWN:
         console.print(line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
-    for note in suggestion.notes:
+    for note in (*suggestion.notes, *answer.notes):
         console.print(line(note, style="dim"))
     if suggestion.unjudged:
         names = ", ".join(suggestion.unjudged)
         console.print(line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
     for name, best in answer.without:
-        console.print(line(f"Without {name}, {best.mapping.transform} works."))
+        console.print(line(f"Without {name}, {code.spelled(best.mapping)} works."))
 
 
 def _accesses(answer: SuggestAnswer) -> PlainTable:
@@ -143,9 +185,9 @@ def _accesses(answer: SuggestAnswer) -> PlainTable:
     plain, chosen = answer.suggestion.plain.mapping, answer.chosen.mapping
     for access in answer.accesses:
         before, after = access.wavefronts(plain), access.wavefronts(chosen)
-        counts = [before.ideal.sum(), before.actual.sum(), after.actual.sum()]
+        counts = [access.total(count) for count in (before.ideal, before.actual, after.actual)]
         known = [True, before.known.all(), after.known.all()]
-        cells = [f"{int(n) * access.times:,}" if sure else "unknown" for n, sure in zip(counts, known, strict=True)]
+        cells = [f"{n:,}" if sure else "unknown" for n, sure in zip(counts, known, strict=True)]
         marks = ["", *("*" if n > counts[0] and sure else " " for n, sure in zip(counts[1:], known[1:], strict=True))]
         table.add_row(
             f"{'write' if access.writes else 'read'} {access.name}",
@@ -190,7 +232,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "plain": _candidate(suggestion.plain),
         "clean": [_candidate(candidate) for candidate in suggestion.clean],
         "closest": _candidate(suggestion.closest),
-        "notes": list(suggestion.notes),
+        "notes": [*suggestion.notes, *answer.notes],
         "unjudged": list(suggestion.unjudged),
         "complete": suggestion.complete,
         "without": {name: str(best.mapping.transform) for name, best in answer.without},
@@ -201,6 +243,8 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
 def _candidate(candidate: Candidate) -> dict[str, object]:
     return {
         "mapping": str(candidate.mapping.transform),
+        "spelled": code.spelled(candidate.mapping),
+        "element_bytes": candidate.mapping.element_bytes,
         "also": list(candidate.also),
         "wavefronts": candidate.actual,
         "ideal": candidate.ideal,

@@ -45,8 +45,17 @@ def facts(profile: Profile) -> Facts:
             )
             for instruction in profile.instructions
         ),
+        _tried(profile),
     )
     return result
+
+
+def _tried(profile: Profile) -> tuple[str, ...]:
+    if not profile.requests:
+        return ()
+    from ncu_swizzle.profiles import tiles_seen  # the emulator's model, which measured profiles do not need
+
+    return tuple(advice.text for advice in tiles_seen.advice(profile))
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:

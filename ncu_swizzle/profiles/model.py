@@ -20,13 +20,14 @@ from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles.counts import Instruction, Total, added, grouped
 from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.saved_requests import SavedRequests
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.validate import Amount, Count, Whole
 
-SCHEMA = 2
+SCHEMA = 3
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
-READABLE = (1, SCHEMA)  # schema 1 lacks `launch` and `kernel.mangled`
+READABLE = (1, 2, SCHEMA)  # schema 1 lacks `launch` and `kernel.mangled`, schema 2 `requests`
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -120,6 +121,7 @@ class Profile:
     launch: LaunchId = LaunchId()
     notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
+    requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
 
     def number(self, name: str) -> float | None:
         """Return a metric's value; None if the report lacks it or it is not a finite number."""
@@ -222,6 +224,7 @@ class Profile:
                 "instructions": _from_table(content["instructions"]),
                 "findings": tuple(Finding(**finding) for finding in content["findings"]),
                 "notes": tuple(content.get("notes", ())),
+                "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
             }
         )
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.bankmap import BankMap
+from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import Operation
-from ncu_swizzle.smem.suggestions import Constraints, Suggestion, suggest
+from ncu_swizzle.smem.suggestions import Suggestion, suggest
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Table, XorMatrix
 from ncu_swizzle.smem.wavefronts import Wavefronts, wavefronts
 

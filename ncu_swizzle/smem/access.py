@@ -6,7 +6,7 @@ Common patterns have names (see `parse`); any other is an expression in ``tid``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ EXAMPLE = "row, row:16, rows:16, column, column:16, cp.async, ldmatrix, mma, or 
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """N requests of 32 lanes: each lane's first cell. `times` is how often all of them are executed.
+    """N requests of 32 lanes: each lane's first cell. `times` is how often all of them, or each, is executed.
 
     `source` holds the global byte addresses that cp.async reads, relative to the start of a line.
     """
@@ -36,7 +36,7 @@ class Access:
     columns: Ints
     active: Bools | None = None
     source: Ints | None = None
-    times: int = 1
+    times: int | Ints = 1  # an array of shape (N,) if it differs from request to request
 
     @property
     def operation(self) -> Operation:
@@ -57,6 +57,26 @@ class Access:
     def wavefronts(self, mapping: Mapping) -> Wavefronts:
         """Return the wavefronts of each request under a mapping."""
         return wavefronts(self.op, self.addresses(mapping), self.active, self.source)
+
+    def total(self, per_request: Ints) -> int:
+        """Return the sum of a count of each request, (N,), over all executions."""
+        return int((per_request * self.times).sum())
+
+    @property
+    def executed(self) -> int:
+        """How often one of the requests is made."""
+        return self.total(np.ones(self.requests, np.int64))
+
+    def chosen(self, requests: Ints) -> Access:
+        """Return the access with only these of its requests, by index."""
+        return replace(
+            self,
+            rows=self.rows[requests],
+            columns=self.columns[requests],
+            active=None if self.active is None else self.active[requests],
+            source=None if self.source is None else self.source[requests],
+            times=self.times if isinstance(self.times, int) else self.times[requests],
+        )
 
     def granule(self, element_bytes: int) -> int:
         """Return how many contiguous elements a lane needs."""

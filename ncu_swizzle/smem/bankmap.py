@@ -8,6 +8,7 @@ import numpy as np
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.access import Access, Surface
+from ncu_swizzle.smem.code import titled
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC
@@ -64,8 +65,8 @@ class BankMap:
 
     @property
     def title(self) -> str:
-        swizzled = not isinstance(self.mapping.transform, Identity)
-        return f"{self.mapping.layout} with {self.mapping.transform}" if swizzled else f"{self.mapping.layout}, plain"
+        plain = isinstance(self.mapping.transform, Identity)
+        return f"{self.mapping.layout}, plain" if plain else titled(self.mapping)
 
     @property
     def period(self) -> int:

@@ -14,18 +14,40 @@ from ncu_swizzle.smem.swizzle import Identity, Padding, Swizzle, Table, XorMatri
 VALUES = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2", 16: "uint4"}
 
 
+def spelled(mapping: Mapping) -> str:
+    """Return a mapping the way that everything prints it: its name, its unit, and its CUDA expression.
+
+    ``Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f))``; `offset` counts elements.
+    """
+    if isinstance(mapping.transform, Identity):
+        return "the layout as it is"
+    return f"{mapping.transform} on {unit(mapping.element_bytes)} ({mapping.transform.cuda('offset')})"
+
+
+def titled(mapping: Mapping) -> str:
+    """Return the layout, with its unit or with the mapping if that moves anything."""
+    if isinstance(mapping.transform, Identity):
+        return f"{mapping.layout}, {unit(mapping.element_bytes)}"
+    return f"{mapping.layout} with {spelled(mapping)}"
+
+
+def unit(element_bytes: int) -> str:
+    """Return what a mapping's offsets count."""
+    return f"elements of {element_bytes} byte{'s' if element_bytes > 1 else ''}"
+
+
 def cuda(mapping: Mapping, accesses: Sequence[Access] = (), name: str = "Tile") -> str:
     """Return a struct with ``at(row, column)``, the byte offset of an element, and a function per kind of access."""
     functions = [_function(operation, name) for operation in _operations(accesses)]
     return "\n\n".join([_struct(mapping, name), *functions]) + "\n"
 
 
-def policy(mapping: Mapping, unit: int, name: str = "Suggested") -> str:
-    """Return a layout policy in the style of ``kernels/common/layout.cuh``; it takes units of `unit` elements."""
-    index = _index(_padded(mapping), "row", _times("unit", unit))
+def policy(mapping: Mapping, per_unit: int, name: str = "Suggested") -> str:
+    """Return a layout policy in the style of ``kernels/common/layout.cuh``; it takes units of `per_unit` elements."""
+    index = _index(_padded(mapping), "row", _times("unit", per_unit))
     rows, columns = mapping.shape
     row_bytes = mapping.bytes // rows
-    return f"""// {mapping}, {mapping.element_bytes} bytes per element: {rows} rows of {columns}.
+    return f"""// {titled(mapping)}: {rows} rows of {columns}.
 struct {name} {{
     static __device__ constexpr int bytes(int rows) {{ return rows * {row_bytes}; }}
     static __device__ __forceinline__ constexpr int at(int row, int unit) {{
@@ -45,7 +67,7 @@ def cute(mapping: Mapping, name: str = "Tile") -> str | None:
     element = f"cute::uint{8 * bytes_}_t" if bytes_ <= 8 else "cute::uint128_t"
     return f"""#include <cute/tensor.hpp>
 
-// {mapping}, {bytes_} bytes per element.
+// {titled(mapping)}.
 // A tensor over it takes logical coordinates, for writes and reads alike.
 using Plain = {_cute_plain(_padded(mapping))};
 using {name} = decltype({layout});
@@ -66,7 +88,7 @@ def _struct(mapping: Mapping, name: str) -> str:
     table = _table(mapping.transform) if isinstance(mapping.transform, Table) else ""
     return f"""#include <cstdint>
 
-// {mapping}, {mapping.element_bytes} bytes per element.
+// {titled(mapping)}.
 // Every access to the tile, write or read, goes through `at`.
 struct {name} {{
     static constexpr int kBytes = {mapping.bytes};

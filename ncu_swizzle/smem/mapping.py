@@ -33,11 +33,15 @@ class Collision:
 
 @dataclass(frozen=True)
 class Mapping:
-    """A layout of rows and columns, the transform of its offsets, and the element size."""
+    """A layout of rows and columns, the transform of its offsets, and the element size.
+
+    `origin` is how many bytes after the start of a 128-byte bank row the tile begins.
+    """
 
     layout: Layout
     transform: Transform = field(default_factory=Identity)
     element_bytes: int = 4
+    origin: int = 0
 
     def __post_init__(self) -> None:
         if self.element_bytes not in ELEMENTS:
@@ -65,8 +69,8 @@ class Mapping:
         return self.transform(self.layout(rows, columns))
 
     def addresses(self, rows: npt.ArrayLike, columns: npt.ArrayLike) -> Ints:
-        """Return the offsets of cells, in bytes."""
-        return self.elements(rows, columns) * self.element_bytes
+        """Return the offsets of cells in bytes, from the start of the bank row in which the tile begins."""
+        return self.elements(rows, columns) * self.element_bytes + self.origin
 
     def all_elements(self) -> Ints:
         """Return the offset of every cell, in elements: an array of rows and columns."""
@@ -142,7 +146,7 @@ def tma_mode(mapping: Mapping) -> str | None:
     (CUDA driver API, cuTensorMapEncodeTiled).
     """
     run = mapping.element_bytes * max((size for size, stride in mapping.layout.leaves if stride == 1), default=0)
-    if not run or run % WIDEST or len(mapping.layout.coalesce().leaves) > 2:
+    if mapping.origin or not run or run % WIDEST or len(mapping.layout.coalesce().leaves) > 2:
         return None
     if isinstance(mapping.transform, Identity):
         return "none"

@@ -197,7 +197,7 @@ class Padding:
         return np.asarray(offsets + offsets // self.every * self.by)
 
     def cuda(self, offset: str) -> str:
-        return f"{offset} + {offset} / {self.every} * {self.by}"
+        return f"{offset} + {offset} / {self.every}" + (f" * {self.by}" if self.by > 1 else "")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.engines.choice import choose_engine
+from ncu_swizzle.engines.choice import engine_for
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import NcuSwizzleError, NotWritable, ProgramFailed, interruption
@@ -35,7 +35,7 @@ def run(
     With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
     finished points are kept.
     """
-    engine = choose_engine(request)
+    engine = engine_for(plan.target(plan.points[0]), request)
     common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:

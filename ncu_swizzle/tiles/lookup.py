@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Mapping
 
 from ncu_swizzle.catalog import collection
@@ -18,6 +19,13 @@ def declared(family: str, kernel: str, problem: Mapping[str, int]) -> tuple[Tile
         return tiles_of(target) if target.family.name == family else ()
     except NcuSwizzleError:
         return ()
+
+
+def has_tiles(target: Target) -> bool:
+    """Return whether the accesses of a kernel are declared."""
+    family = target.family
+    known = importlib.util.find_spec(f"ncu_swizzle.tiles.{family.name}") if family.name.isidentifier() else None
+    return known is not None and family.shipped and not target.kernel.library
 
 
 def tiles_of(target: Target) -> tuple[Tile, ...]:

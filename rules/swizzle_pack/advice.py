@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swizzle_pack.facts import Counts, Facts, grouped
 from swizzle_pack.finding import OPTIMIZATION, Finding, Focus, listed
-from swizzle_pack.shapes import LINE, Shape, shape
+from swizzle_pack.shapes import LINE, Shape, shape, spelled, ways
 
 RULE = "SwizzleAdvice"
 TILED = frozenset({"LDS", "STS", "LDSM", "STSM", "LDGSTS"})  # the kernel chooses the layout of their tiles
@@ -13,6 +13,7 @@ SMALL = 0.01  # a kind with a smaller share of the excess gets no advice
 SHARED_PER_BLOCK = "launch__shared_mem_per_block"
 SHARED_LIMIT = "launch__occupancy_limit_shared_mem"
 OTHER_LIMITS = tuple(f"launch__occupancy_limit_{limit}" for limit in ("blocks", "registers", "warps", "barriers"))
+UNSEEN = "ncu does not record addresses:"
 SHARED_PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
 
 
@@ -31,14 +32,16 @@ def decide(facts: Facts) -> list[Finding]:
     parts = [
         _advice(kind, form, counts, widest)
         for (kind, form), counts in groups.items()
-        if kind in FIXABLE and counts.excessive >= SMALL * excess
+        if kind in (FIXABLE - TILED if facts.tried else FIXABLE) and counts.excessive >= SMALL * excess
     ]
+    parts += [f"Tried on the kernel's own addresses: {sentence}." for sentence in facts.tried]
     if _hardware_tiles(facts):
         parts.append(_modes(facts))
-    elif any(kind in TILED and kind != "LDGSTS" for kind, _ in groups):
-        parts.append(_padding(facts, widest.width))
+    elif not facts.tried and any(kind in TILED and kind != "LDGSTS" for kind, _ in groups):
+        parts.append(_padding(facts, widest.unit))
     parts.append(
-        "Every writer and reader of a tile must use the same mapping; ncu-swizzle suggest finds one that fits them all."
+        "Every writer and reader of a tile must use the same mapping; "
+        + ("ncu-swizzle suggest prints its code." if facts.tried else f"{UNSEEN} ncu-swizzle suggest my.cu tries them.")
     )
     blocks = facts.number(SHARED_LIMIT)
     focus = (Focus(SHARED_LIMIT, blocks, "blocks per SM allowed by shared memory", good=True),) if blocks else ()
@@ -46,7 +49,7 @@ def decide(facts: Facts) -> list[Finding]:
 
 
 def _advice(kind: str, form: Shape, counts: Counts, widest: Shape) -> str:
-    head = f"{kind} of {form.width} bytes, degree {counts.degree:.2f}:"
+    head = f"{kind} of {form}, degree {counts.degree:.2f}:"
     if kind == "ATOMS":
         return (
             f"{head} lanes that hit the same address serialize, whatever the layout. Reduce within the warp first "
@@ -58,18 +61,30 @@ def _advice(kind: str, form: Shape, counts: Counts, widest: Shape) -> str:
             f"{head} a copy takes one wavefront per 128-byte line that it reads or writes. Keep the 16-byte chunks of "
             "a line together in one row of the tile, in any XOR order; padded rows split them."
         )
+    if ways(counts.degree, form.slots) != form.slots:
+        return (
+            f"{head} XOR the index of the {form.unit}-byte chunk within its row with the row index. Which bits depends "
+            "on the rows that the lanes of a phase access."
+        )
+    rows = ", ".join(f"{_swizzle(form, form, LINE * times)} for rows of {LINE * times} bytes" for times in (1, 2))
     advice = (
-        f"{head} XOR the index of the {form.width}-byte chunk within its row with the row index. On byte offsets, that "
-        f"is {_swizzle(form)} for rows of {LINE} bytes (for longer rows, the last number is log2(bytes per row / "
-        f"{form.width})): {form.slots} rows then fall into {form.slots} different groups of banks."
+        f"{head} all lanes of a phase use one bank. If they access consecutive rows, XOR the index of the "
+        f"{form.unit}-byte chunk within its row with the row index: {rows}; each doubling of the row adds 1 to the "
+        "last number."
     )
-    if widest.width > form.width:
-        advice += f" If {widest.width}-byte accesses use the same tile, keep their chunks whole: {_swizzle(widest)}."
+    if widest.unit > form.unit:
+        advice += (
+            f" If {widest.width}-byte accesses use the same tile, their chunks must stay whole: "
+            f"{_swizzle(form, widest, LINE)} for rows of {LINE} bytes leaves these accesses a degree of "
+            f"{form.slots // widest.slots}."
+        )
     return advice
 
 
-def _swizzle(form: Shape) -> str:
-    return f"Swizzle<{form.bits},{form.width.bit_length() - 1},{form.bits}>"
+def _swizzle(form: Shape, chunk: Shape, row_bytes: int) -> str:
+    """Return the swizzle that XORs the chunk's index within its row with the row's, on elements of the form's width."""
+    base = (chunk.unit // form.width).bit_length() - 1
+    return spelled(chunk.bits, base, (row_bytes // chunk.unit).bit_length() - 1, form.width)
 
 
 def _hardware_tiles(facts: Facts) -> list[str]:
@@ -81,14 +96,17 @@ def _hardware_tiles(facts: Facts) -> list[str]:
 def _modes(facts: Facts) -> str:
     return (
         f"This kernel has {listed(_hardware_tiles(facts))}: tiles written by TMA or read by wgmma support three "
-        "swizzles and no padding: 32, 64 and 128 bytes, i.e. Swizzle<1,4,3>, Swizzle<2,4,3> and Swizzle<3,4,3> on byte "
-        "offsets, with rows (the TMA box's inner dimension) of at most that many bytes. Use the widest that the row "
+        f"swizzles and no padding: 32, 64 and 128 bytes, i.e. {listed([spelled(b, 4, 3, 1) for b in (1, 2, 3)])}, "
+        "with rows (the TMA box's inner dimension) of at most that many bytes. Use the widest that the row "
         "fills, and apply the same XOR in every other access."
     )
 
 
 def _padding(facts: Facts, width: int) -> str:
-    padding = f"The fallback is padding, {width} bytes after every {LINE}: {100 * width / LINE:.0f}% more shared memory"
+    padding = (
+        f"The fallback is padding, {width} bytes after every row: {100 * width / LINE:.0f}% more shared memory for "
+        f"rows of {LINE} bytes"
+    )
     used, limit = facts.number(SHARED_PER_BLOCK), facts.number(SHARED_LIMIT)
     size = facts.number(SHARED_PER_SM)
     if not used or not limit or not size:

@@ -63,10 +63,14 @@ class Instruction(Counts):
 
 @dataclass(frozen=True)
 class Facts:
-    """One launch: numeric metrics by ncu's names, and instructions in address order."""
+    """One launch: numeric metrics by ncu's names, and instructions in address order.
+
+    `tried` has one sentence per conflicting tile on the mapping that was tried on its addresses; ncu records none.
+    """
 
     metrics: Mapping[str, float]
     instructions: tuple[Instruction, ...] = ()
+    tried: tuple[str, ...] = ()
 
     def number(self, name: str) -> float | None:
         """Return a metric; None if the report lacks it or its value is implausible."""

@@ -7,14 +7,10 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.emulate import advice
-from ncu_swizzle.emulate.requests import AccessRequests
-from ncu_swizzle.emulate.run import Counts, InstructionCounts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
@@ -24,7 +20,6 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.sources import PITCHED
 
 LAUNCH = ["--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out"]
-LANES = np.arange(32)
 
 
 def lint(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +32,7 @@ def test_a_conflict_is_named_with_its_line_and_the_way_out(sources: Path) -> Non
     assert done.returncode == 1, done.stderr
     assert "turn, STS: degree 32, at most 1 allowed: 992 excessive wavefronts" in done.stdout
     assert "own.cu:4" in done.stdout
-    assert "Swizzle<5,0,5> on elements of 4 bytes makes all of these accesses conflict-free" in done.stdout
+    assert "Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f)) makes all of these" in done.stdout
     (result,) = json.loads((sources / "l.sarif").read_text())["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("own.cu", 4)
@@ -133,54 +128,6 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
         linting._policy(["0.5"])
     with pytest.raises(UsageError, match="unknown access kind 'LDX'"):
         linting._policy(["LDX=2"])
-
-
-# ---------------------------------------------------------------------------------------------- advice
-
-
-def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
-    rows = np.atleast_2d(addresses)
-    return AccessRequests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
-
-
-def counted(**of: tuple[AccessRequests, int, int]) -> Counts:
-    """Return counts of instructions, each with its wavefronts and ideal ones."""
-    rows = tuple(
-        InstructionCounts(16 * n, name, name, name, 1, actual, ideal)
-        for n, (name, (_, actual, ideal)) in enumerate(of.items())
-    )
-    made = {16 * n: one for n, (one, _, _) in enumerate(of.values())}
-    return Counts(rows, 1, 1, 1, 0, (), made)
-
-
-def test_writers_and_readers_of_a_tile_are_advised_together() -> None:
-    columns = requests("ld.shared.b32", 1024 + LANES * 128 + 4 * LANES[:, None])
-    rows = requests("st.shared.b32", 1024 + LANES * 4 + 128 * LANES[:, None])
-    elsewhere = requests("ld.shared.b32", 8192 + LANES * 4)
-    (one,) = advice.advise(counted(LDS=(columns, 1024, 32), STS=(rows, 32, 32), LDX=(elsewhere, 1, 1)))
-    assert (one.first, one.end, set(one.offsets)) == (1024, 1024 + 4096, {0, 16})
-    assert "Swizzle<5,0,5> on elements of 4 bytes makes all of these accesses conflict-free" in one.text
-    assert "0x400 to 0x13ff" in one.text
-
-
-def test_matrices_written_by_cp_async_are_freed_together() -> None:
-    row, chunk = LANES // 8, LANES % 8
-    written = np.stack([128 * (4 * step + row) + 16 * chunk for step in range(16)])
-    read = np.stack([128 * (8 * step + LANES % 8) + 16 * (LANES // 8) for step in range(8)])
-    copies = requests("cp.async.cg.16", written, np.broadcast_to(LANES * 16, written.shape))
-    matrices = requests("ldmatrix.x4", read)
-    (one,) = advice.advise(counted(LDGSTS=(copies, 64, 64), LDSM=(matrices, 256, 32)))
-    assert "Swizzle<3,0,3> on elements of 16 bytes makes all of these accesses conflict-free" in one.text
-
-
-def test_where_nothing_helps_it_says_so() -> None:
-    same = requests("atom.shared.add.u32", np.zeros(32, np.int64))
-    (one,) = advice.advise(counted(ATOMS=(same, 32, 1)))
-    assert "no swizzle or padding makes all of these accesses conflict-free" in one.text
-
-
-def test_tiles_without_conflicts_need_no_advice() -> None:
-    assert advice.advise(counted(LDS=(requests("ld.shared.b32", LANES * 4), 1, 1))) == ()
 
 
 @NEEDS_ALL

@@ -19,7 +19,8 @@ from ncu_swizzle.model.prediction import Prediction
 from ncu_swizzle.profiles.engine import NCU, Engine
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem import code
-from ncu_swizzle.smem.suggestions import Constraints, suggest
+from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.suggestions import suggest
 from ncu_swizzle.tiles import lookup
 
 # A plain kernel, the policy that it names, and a small problem.

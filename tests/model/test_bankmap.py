@@ -236,7 +236,9 @@ def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> 
     assert found is not None
     assert found.access == "Q, K, V and O, K out (ldmatrix.x4)"
     assert [bool(picture.hatching) for picture in found.pictures] == [True, False]
-    assert found.pictures[1].title == "kernel2: (64,128):(128,1) with Swizzle<3,3,4>"
+    assert found.pictures[1].title == (
+        "kernel2: (64,128):(128,1) with Swizzle<3,3,4> on elements of 2 bytes (offset ^ ((offset >> 4) & 0x38))"
+    )
     page = report.render(compare([recorded("kernel1"), recorded("kernel2")]))
     assert page.count('class="bankmap"') == 2
     stranger = replace(recorded("kernel1"), kernel=replace(recorded("kernel1").kernel, family=""))

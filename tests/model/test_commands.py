@@ -143,7 +143,7 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
     tile = ("suggest", "(64,64):(64,1)", "--elem", "2", "--write", "rows:16", "--read", "ldmatrix")
     done = command(*tile)
     assert done.returncode == 0, done.stderr
-    assert "Use Swizzle<3,3,3>." in done.stdout
+    assert "Use Swizzle<3,3,3> on elements of 2 bytes (offset ^ ((offset >> 3) & 0x38))." in done.stdout
     assert "(offset ^ ((offset >> 3) & 0x38)) * 2" in done.stdout
     assert "cute::composition(cute::Swizzle<3,3,3>{}, Plain{})" in done.stdout
     tables = done.stdout.split("\nCUDA\n")[0]
@@ -158,7 +158,7 @@ def test_suggest_prints_code_to_paste(command: Command) -> None:
 
 def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> None:
     kernel = command("suggest", "transpose-plain")
-    assert "Use Swizzle<5,0,5>." in kernel.stdout
+    assert "Use Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f))." in kernel.stdout
     assert "static __device__ constexpr int bytes(int rows)" in kernel.stdout
     impossible = command("suggest", "(32,32):(32,1)", "--write", "rows:16", "--read", "column")
     assert impossible.returncode == 0, "an answer, not a failure"
@@ -194,7 +194,7 @@ def test_suggest_for_a_kernel_and_where_it_is_impossible(command: Command) -> No
         (["predict", "reference-attention"], "library kernel", "another kernel"),
         (["predict", "kernel1", "--profile", "no.json"], "no.json does not exist", "ls swizzle-out"),
         (["suggest", "(8,8):(1,8)"], "no access to the tile", "--write rows:16"),
-        (["suggest", "kernel1", "--read", "row"], "are already declared", "--write and --read"),
+        (["suggest", "kernel1", "--read", "row"], "are already known", "--write and --read"),
         (["suggest", "(32,33):(33,1)", "--read", "rows:16"], "not a multiple of 16 bytes", "row"),
         (["suggest", "(8,8):(1,8)", "--read", "row", "--arch", "sm_1"], "'sm_1'", "sm_90"),
     ],

@@ -22,9 +22,10 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import access, code, layout, mapping
 from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import NAMES
-from ncu_swizzle.smem.suggestions import Constraints, Suggestion, suggest
+from ncu_swizzle.smem.suggestions import Suggestion, suggest
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, XorMatrix
 from ncu_swizzle.smem.xor_search import Differences, find_matrix
 from ncu_swizzle.tiles import lookup

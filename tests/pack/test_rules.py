@@ -33,6 +33,7 @@ KERNELS = [kernel.name for _, kernel in collection.shipped()]
 FINDINGS = sorted((DATA / "findings").glob("*.ncu-rep"))
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 ALARMS = ("optimization", "warning")
+REWORDED = "SwizzleAdvice"  # since the reports were recorded; test_swizzle_advice.py holds it against the model
 
 
 def said(profile: Profile) -> dict[str, Any]:
@@ -114,9 +115,9 @@ def test_the_next_wall_is_named(recorded: Recorded) -> None:
 
 
 def test_advice_fits_the_width_and_the_hardware(recorded: Recorded) -> None:
-    assert "Swizzle<3,4,3>" in said(recorded("kernel1"))["SwizzleAdvice"].message
-    assert "Swizzle<5,2,5>" in said(recorded("transpose-plain"))["SwizzleAdvice"].message
-    assert "Swizzle<4,3,4>" in said(recorded("vectors-8-stride"))["SwizzleAdvice"].message
+    assert "Swizzle<3,0,3> on elements of 16 bytes" in said(recorded("kernel1"))["SwizzleAdvice"].message
+    assert "Swizzle<5,0,5> on elements of 4 bytes" in said(recorded("transpose-plain"))["SwizzleAdvice"].message
+    assert "Swizzle<4,0,4> on elements of 8 bytes" in said(recorded("vectors-8-stride"))["SwizzleAdvice"].message
     tma = said(recorded("tma-none"))["SwizzleAdvice"].message
     assert "no padding: 32, 64 and 128 bytes" in tma
     assert "fallback is padding" not in tma
@@ -135,7 +136,9 @@ def test_what_ncu_recorded_of_the_pack_has_the_numbers_of_here(name: str, record
     """The recordings keep the wording of the day: rules and numbers have to agree, sentences need not."""
     profile = recorded(name)
     inside = {f.rule: _numbers(f.message) for f in profile.findings if bridge.is_ours(f.rule)}
-    assert inside == {finding.rule: _numbers(finding.message) for finding in bridge.findings(profile)}
+    here = {finding.rule: _numbers(finding.message) for finding in bridge.findings(profile)}
+    assert inside.keys() == here.keys()
+    assert {**inside, REWORDED: None} == {**here, REWORDED: None}
     assert inside
 
 
@@ -143,7 +146,9 @@ def test_what_ncu_recorded_of_the_pack_has_the_numbers_of_here(name: str, record
 def test_what_the_pack_says_inside_ncu_is_what_it_says_here(report: Path) -> None:
     (profile,) = reader.read(report)
     inside = {f.rule: (f.title, f.message) for f in profile.findings if bridge.is_ours(f.rule)}
-    assert inside == {finding.rule: (finding.title, finding.message) for finding in bridge.findings(profile)}
+    here = {finding.rule: (finding.title, finding.message) for finding in bridge.findings(profile)}
+    assert inside.keys() == here.keys()
+    assert {**inside, REWORDED: None} == {**here, REWORDED: None}
     assert inside
 
 
@@ -208,8 +213,9 @@ def test_without_the_pipe_s_utilisation_there_is_no_estimate() -> None:
 
 @pytest.mark.parametrize(
     ("opcode", "width", "slots"),
-    [("LDS", 4, 32), ("LDS.U8", 4, 32), ("LDS.64", 8, 16), ("STS.128", 16, 8), ("LDSM.16.M88.4", 16, 8),
-     ("STSM.16.MT88.2", 16, 8), ("LDGSTS.E.BYPASS.128", 16, 8), ("ATOMS.ADD", 4, 32), ("LDS.U.128", 16, 8)],
+    [("LDS", 4, 32), ("LDS.U8", 1, 32), ("LDS.S16", 2, 32), ("LDS.64", 8, 16), ("STS.128", 16, 8),
+     ("LDSM.16.M88.4", 16, 8), ("STSM.16.MT88.2", 16, 8), ("LDGSTS.E.BYPASS.128", 16, 8), ("ATOMS.ADD", 4, 32),
+     ("LDS.U.128", 16, 8)],
 )  # fmt: skip
 def test_shapes(opcode: str, width: int, slots: int) -> None:
     shape = shapes.shape(opcode)

@@ -95,7 +95,7 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
 def _costs(tiles: Sequence[Tile]) -> dict[tuple[int, str], int]:
     """Return the excessive wavefronts of each access, by the tile's number and the access's name."""
     return {
-        (number, access.name): int(access.wavefronts(tile.mapping).excessive.sum()) * access.times
+        (number, access.name): access.total(access.wavefronts(tile.mapping).excessive)
         for number, tile in enumerate(tiles)
         for access in tile.accesses
     }

@@ -1,0 +1,151 @@
+"""The tiles of an emulated kernel: byte ranges of shared memory, and all recorded accesses to them.
+
+A cubin does not say which variables its shared memory holds, so a tile is a byte range: instructions whose ranges
+overlap belong to the same tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.smem import operations, wavefronts
+from ncu_swizzle.smem.access import Access
+from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.layout import Layout
+from ncu_swizzle.smem.mapping import WIDEST
+from ncu_swizzle.smem.mapping import Mapping as Tile
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX
+from ncu_swizzle.smem.suggestions import Suggestion
+from ncu_swizzle.smem.trial import suggest_by_trial
+
+LONGEST_PITCH = 1 << 12  # bytes
+
+Name = Callable[[int], str]  # of the instruction at an offset: its source line, for example
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedTile:
+    """Shared memory from byte `first` to `end`, laid out as the kernel has it, and the accesses to it.
+
+    `plain` has rows as long as the most common distance between the lanes of a conflicting request; its elements are
+    the narrowest access. `complete` is whether all of the requests are known, not just the most frequent ones.
+    """
+
+    first: int
+    end: int
+    offsets: tuple[int, ...]  # of the instructions, in the kernel
+    plain: Tile
+    accesses: tuple[Access, ...]  # one per operation and name
+    complete: bool
+
+    @property
+    def span(self) -> str:
+        """Return its bytes in words."""
+        return f"shared memory from {self.first:#x} to {self.end - 1:#x}"
+
+    @cached_property
+    def excessive(self) -> int:
+        """The excessive wavefronts of all its requests, as far as they are known."""
+        counted = ((access, access.wavefronts(self.plain)) for access in self.accesses)
+        return sum(access.total(np.where(made.known, made.actual - made.ideal, 0)) for access, made in counted)
+
+    def suggestion(self, constraints: Constraints | None = None) -> Suggestion:
+        """Return the cheapest mappings that leave all accesses conflict-free, tried on the recorded requests.
+
+        Raises UsageError if an access is impossible or no rule gives its wavefronts.
+        """
+        return suggest_by_trial(self.plain, self.accesses, constraints)
+
+
+def observed_tiles(requests: Mapping[int, AccessRequests], name: Name = lambda offset: "") -> tuple[ObservedTile, ...]:
+    """Return the tiles that the requests of these instructions make up, by their first byte."""
+    return tuple(_tile(*span, requests, name) for span in _spans(requests))
+
+
+def _spans(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the first byte, the end and the instructions of each range of overlapping accesses."""
+    spans = sorted((*_span(made), offset) for offset, made in requests.items() if len(_counted(made).times))
+    first = end = 0
+    offsets: list[int] = []
+    for low, high, offset in spans:
+        if offsets and low >= end:
+            yield first, end, offsets
+            offsets = []
+        first = low if not offsets else first
+        end = max(end, high) if offsets else high
+        offsets.append(offset)
+    if offsets:
+        yield first, end, offsets
+
+
+def _span(made: AccessRequests) -> tuple[int, int]:
+    operation, made = operations.find(made.op), _counted(made)
+    used = made.addresses[made.active & (np.arange(operations.WARP) < operation.addressed)]
+    return int(used.min()), int(used.max()) + operation.width_bytes
+
+
+def _tile(
+    first: int, end: int, offsets: Sequence[int], requests: Mapping[int, AccessRequests], name: Name
+) -> ObservedTile:
+    groups: dict[tuple[str, str], list[AccessRequests]] = {}
+    for offset in sorted(offsets):
+        if len((made := _counted(requests[offset])).times):
+            groups.setdefault((made.op, name(offset)), []).append(made)
+    merged = {key: _together(parts) for key, parts in groups.items()}
+    start = first // WIDEST * WIDEST
+    plain = _plain(tuple(merged.values()), start, end)
+    accesses = tuple(_access(made, plain, start, label or op) for (op, label), made in merged.items())
+    return ObservedTile(first, end, tuple(offsets), plain, accesses, all(made.complete for made in merged.values()))
+
+
+def _counted(made: AccessRequests) -> AccessRequests:
+    """Return the requests with lanes that access something; a matrix needs all of its rows."""
+    operation = operations.find(made.op)
+    matrix = operation.kind in (LDMATRIX, STMATRIX)
+    used = made.active[:, : operation.addressed]
+    return made.chosen(np.flatnonzero(used.all(axis=1) if matrix else used.any(axis=1)))
+
+
+def _together(parts: Sequence[AccessRequests]) -> AccessRequests:
+    whole, *others = parts
+    for other in others:
+        whole = whole.plus(other)
+    return whole
+
+
+def _plain(requests: Sequence[AccessRequests], start: int, end: int) -> Tile:
+    widths = [operations.find(made.op).width_bytes for made in requests]
+    element, pitch = min(widths), _pitch(requests, max(widths))
+    columns = pitch // element
+    return Tile(Layout((-(-(end - start) // pitch), columns), (columns, 1)), element_bytes=element, origin=start % LINE)
+
+
+def _pitch(requests: Sequence[AccessRequests], widest: int) -> int:
+    """Return the most common distance of neighbouring lanes in conflicting requests, a multiple of `widest` bytes."""
+    steps = [np.zeros(0, np.int64)]
+    for made in requests:
+        operation = operations.find(made.op)
+        matrix = operation.kind in (LDMATRIX, STMATRIX)
+        counted = wavefronts(made.op, made.addresses, None if matrix else made.active, made.source)
+        used = made.active & (np.arange(operations.WARP) < operation.addressed)
+        both = used[:, 1:] & used[:, :-1] & (counted.actual > counted.ideal)[:, None]
+        steps.append(np.abs(np.diff(made.addresses, axis=1))[both])
+    distances: Ints = np.concatenate(steps)
+    distances = distances[(distances >= 2 * widest) & (distances % widest == 0) & (distances <= LONGEST_PITCH)]
+    if not len(distances):
+        return LINE
+    values, counts = np.unique(distances, return_counts=True)
+    return int(values[counts.argmax()])
+
+
+def _access(made: AccessRequests, plain: Tile, start: int, name: str) -> Access:
+    addresses = np.where(made.active, made.addresses - start, 0)
+    rows, columns = np.divmod(addresses // plain.element_bytes, plain.shape[1])
+    full = bool(made.active.all()) or operations.find(made.op).kind in (LDMATRIX, STMATRIX)
+    return Access(name, made.op, rows, columns, None if full else made.active, made.source, made.times)

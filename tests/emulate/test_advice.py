@@ -1,0 +1,91 @@
+"""Tiles made up of recorded requests, and the mapping that is tried on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ncu_swizzle.emulate.advice import Advice, advise
+from ncu_swizzle.emulate.observed import observed_tiles
+from ncu_swizzle.emulate.requests import AccessRequests
+from ncu_swizzle.smem.judge import Constraints
+
+LANES = np.arange(32)
+
+
+def requests(op: str, addresses: np.ndarray, source: np.ndarray | None = None) -> AccessRequests:
+    rows = np.atleast_2d(addresses)
+    return AccessRequests(op, rows, np.ones(rows.shape, bool), np.ones(len(rows), np.int64), source)
+
+
+def advised(*made: AccessRequests, constraints: Constraints = Constraints()) -> tuple[Advice, ...]:
+    return advise(observed_tiles({16 * number: each for number, each in enumerate(made)}), constraints)
+
+
+def test_writers_and_readers_of_a_tile_are_advised_together() -> None:
+    columns = requests("ld.shared.b32", 1024 + LANES * 128 + 4 * LANES[:, None])
+    rows = requests("st.shared.b32", 1024 + LANES * 4 + 128 * LANES[:, None])
+    elsewhere = requests("ld.shared.b32", 8192 + LANES * 4)
+    (advice,) = advised(columns, rows, elsewhere)
+    assert (advice.first, advice.end, set(advice.offsets)) == (1024, 1024 + 4096, {0, 16})
+    assert "Swizzle<5,0,5> on elements of 4 bytes (offset ^ ((offset >> 5) & 0x1f)) makes all" in advice.text
+    assert "0x400 to 0x13ff" in advice.text
+
+
+def test_matrices_written_by_cp_async_are_freed_together() -> None:
+    row, chunk = LANES // 8, LANES % 8
+    written = np.stack([128 * (4 * step + row) + 16 * chunk for step in range(16)])
+    read = np.stack([128 * (8 * step + LANES % 8) + 16 * (LANES // 8) for step in range(8)])
+    copies = requests("cp.async.cg.16", written, np.broadcast_to(LANES * 16, written.shape))
+    (advice,) = advised(copies, requests("ldmatrix.x4", read))
+    assert "Swizzle<3,0,3> on elements of 16 bytes (offset ^ ((offset >> 3) & 0x7)) makes all" in advice.text
+
+
+def test_a_tile_may_begin_anywhere_in_a_bank_row() -> None:
+    columns = requests("ld.shared.b64", 1088 + LANES * 256 + 8 * LANES[:, None])
+    rows = requests("st.shared.b64", 1088 + LANES * 8 + 256 * LANES[:, None])
+    (advice,) = advised(columns, rows)
+    assert "Swizzle<4,0,5> on elements of 8 bytes (offset ^ ((offset >> 5) & 0xf)) makes all" in advice.text
+
+
+def test_a_row_is_as_long_as_the_lanes_of_a_conflict_are_apart() -> None:
+    for row_bytes, shift in ((128, 3), (256, 4), (512, 5)):
+        columns = requests("ld.shared.v4.b32", LANES * row_bytes + 16 * np.arange(8)[:, None])
+        (tile,) = observed_tiles({0: columns})
+        assert tile.plain.shape == (32, row_bytes // 16)
+        assert f"Swizzle<3,0,{shift}> on elements of 16 bytes" in advised(columns)[0].text
+
+
+def test_16_bit_elements_keep_their_words() -> None:
+    columns = requests("ld.shared.u16", LANES * 128 + 2 * np.arange(64)[:, None])
+    rows = requests("st.shared.u16", np.arange(64)[:, None] * 128 + LANES * 2)
+    assert "Swizzle<5,1,5> on elements of 2 bytes (offset ^ ((offset >> 5) & 0x3e))" in advised(columns, rows)[0].text
+
+
+def test_with_tma_only_its_modes_are_advised() -> None:
+    columns = requests("ld.shared.b32", LANES * 128 + 4 * LANES[:, None])
+    (advice,) = advised(columns, constraints=Constraints(tma=True))
+    assert "no mode of TMA's makes all of these accesses conflict-free" in advice.text
+    chunks = requests("ld.shared.v4.b32", LANES * 128 + 16 * np.arange(8)[:, None])
+    (advice,) = advised(chunks, constraints=Constraints(tma=True))
+    assert "Swizzle<3,0,3> on elements of 16 bytes" in advice.text
+
+
+def test_where_nothing_helps_it_says_so() -> None:
+    same = requests("atom.shared.add.u32", np.zeros(32, np.int64))
+    (advice,) = advised(same)
+    assert "no swizzle or padding makes all of these accesses conflict-free" in advice.text
+
+
+def test_what_is_verified_is_all_requests_not_the_sample() -> None:
+    """Of 224 requests, 96 are searched on."""
+    columns = np.concatenate([LANES * 128 + 4 * column + 4096 * block for block in range(7) for column in range(32)])
+    made = requests("ld.shared.b32", columns.reshape(-1, 32))
+    (tile,) = observed_tiles({0: made})
+    suggestion = tile.suggestion()
+    assert suggestion.best is not None
+    assert suggestion.best.actual == suggestion.best.ideal == len(made.times)
+    assert suggestion.plain.actual == 32 * len(made.times)
+
+
+def test_tiles_without_conflicts_need_no_advice() -> None:
+    assert advised(requests("ld.shared.b32", LANES * 4)) == ()
