@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
     from ncu_swizzle.api import check, compare, profile, profile_binary, profile_program, read, report
     from ncu_swizzle.errors import NcuSwizzleError
+    from ncu_swizzle.model.calls import banks, predict, suggest
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
 __all__ = [
@@ -24,13 +25,16 @@ __all__ = [
     "Result",
     "assert_degree",
     "assert_no_excess",
+    "banks",
     "check",
     "compare",
+    "predict",
     "profile",
     "profile_binary",
     "profile_program",
     "read",
     "report",
+    "suggest",
 ]
 
 _HOMES = {
@@ -42,6 +46,9 @@ _HOMES = {
     "Result": "answers",
     "assert_degree": "testing",
     "assert_no_excess": "testing",
+    "banks": "model.calls",
+    "predict": "model.calls",
+    "suggest": "model.calls",
 }
 
 

@@ -19,6 +19,7 @@ from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Re
 from ncu_swizzle.bounds import words
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.catalog.family import FILES
 from ncu_swizzle.catalog.kernel_options import PairOptions
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.choice import choose_engine
@@ -71,7 +72,7 @@ def profile(
     `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run. `trust`
     lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function is the caller's own.
     """
-    own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
+    own = _own(options)
     request = _request(engine, problem, ncu, timeout, options, OWN)
     folders = [Path(folder) for folder in catalog]
     kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
@@ -173,9 +174,11 @@ def compare(
 ) -> Comparison:
     """Put profiles side by side, the baseline first; raise NotComparable if there are none.
 
+    A ``.cu`` file is described by the keywords in OWN and stands for all of its variants.
     A run means the kernel that it was made for; given alone, everything in it.
     """
-    profiles, _ = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress)
+    own = _own(options)
+    profiles, _ = _gather(entries, _request(engine, problem, ncu, timeout, options, OWN), on_progress, own)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -208,16 +211,19 @@ def check(
 ) -> Verdict:
     """Check profiles against limits, like ``ncu-swizzle check`` but without reading settings files.
 
-    A limit is a number, or strings ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises
+    A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. A limit is a
+    number, or strings ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises
     GateFailed, or NotComparable if anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
     only = policy.pattern(kernel_name, "kernel_name")
+    own = _own(options)
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    profiles, reason = _gather(entries, _request(engine, problem, ncu, timeout, options), on_progress, alone=False)
+    request = _request(engine, problem, ncu, timeout, options, OWN)
+    profiles, reason = _gather(entries, request, on_progress, own, alone=False)
     verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         reporting.conclude(verdict)
@@ -228,14 +234,26 @@ def _texts(limit: Limit) -> tuple[str, ...]:
     return listed(str(limit) if isinstance(limit, int | float) else limit)
 
 
+def _own(options: dict[str, Any]) -> PairOptions:
+    """Return the keywords that describe a .cu file, taken out of the options."""
+    return PairOptions(**{name: options.pop(name) for name in OWN if name in options})
+
+
 def _gather(
-    entries: Sequence[Entry], request: Request, on_progress: Progress, alone: bool = True
+    entries: Sequence[Entry], request: Request, on_progress: Progress, own: PairOptions, alone: bool = True
 ) -> tuple[list[model.Profile], str]:
     """Return the profiles of the entries, and why ncu does not measure here.
 
-    `alone` is whether a single run means everything in it.
+    `alone` is whether a single run means everything in it, and before and after both.
     """
-    engine = choose_engine(request) if any(isinstance(entry, str | Path) for entry in entries) else None
+    texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
+    engine = choose_engine(request) if texts else None
+    kernels = [text for text in texts if text.endswith(FILES) or not Path(text).exists()]
+    catalog, named = (
+        user_kernels.with_files(kernels, own.described(request.problem)) if kernels else (collection.shipped(), [])
+    )
+    last = slice(-1 if own.before or own.after else 0, None) if not alone else slice(None)
+    names = {text: variants[last] for text, variants in zip(kernels, named, strict=True)}
     alone = alone and len(entries) == 1
     profiles: list[model.Profile] = []
     for entry in entries:
@@ -248,7 +266,7 @@ def _gather(
         elif alone and is_folder(Path(entry)):
             profiles += run_folder.load(Path(entry)).profiles
         elif engine:
-            profiles += gather(collection.shipped(), [str(entry)], request, engine, on_progress)
+            profiles += gather(catalog, names.get(str(entry), [str(entry)]), request, engine, on_progress)
     return profiles, engine.reason if engine else ""
 
 

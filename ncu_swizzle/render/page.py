@@ -17,7 +17,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import banks, card, document
+from ncu_swizzle.render.view import banks, card, document, observed
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.texts import on_page
 from ncu_swizzle.tiles import lookup
@@ -72,8 +72,11 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
 
 
 def declared_tiles(profile: Profile) -> Sequence[Tile]:
-    """Return the tiles of a shipped kernel's launch, for its bank maps; none for any other kernel."""
-    return lookup.declared(profile.kernel.family, profile.kernel.name, profile.problem)
+    """Return the tiles of a launch for its bank maps: declared ones of a shipped kernel, else what the emulator saw."""
+    declared = lookup.declared(profile.kernel.family, profile.kernel.name, profile.problem)
+    if declared or not profile.requests:
+        return declared
+    return observed.tiles(profile)
 
 
 def prepare(sources: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.view import observed
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts
 from ncu_swizzle.tiles.declaration import Tile
@@ -76,8 +77,15 @@ class BankSection:
 
 
 def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
-    """Return the maps of the first two profiles; None if no declared access of both has conflicts."""
+    """Return the maps of the first two profiles, or of one and what is suggested for it.
+
+    None if no access of both, declared or emulated, has conflicts.
+    """
     declared = [tiles_of(profile) for profile in comparison.profiles[:2]]
+    labels = comparison.labels
+    if len(comparison.profiles) == 1 and (suggested := observed.suggested(comparison.profiles[0], declared[0])):
+        declared.append(suggested)
+        labels = (*labels, "suggested")
     costs = [_costs(tiles) for tiles in declared]
     common = [key for key in costs[0] if all(key in others for others in costs)]
     if not common or len({len(tiles) for tiles in declared}) > 1:
@@ -88,7 +96,7 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
     number, name = worst
     accesses = [next(access for access in tiles[number].accesses if access.name == name) for tiles in declared]
     maps = [bankmap.build(tiles[number].mapping, access) for tiles, access in zip(declared, accesses, strict=True)]
-    titles = [f"{label}: {bank_map.title}" for label, bank_map in zip(comparison.labels, maps, strict=False)]
+    titles = [f"{label}: {bank_map.title}" for label, bank_map in zip(labels, maps, strict=False)]
     return BankSection(f"{declared[0][number].name}, {name} ({accesses[0].op})", pictures(maps, titles))
 
 
