@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
 from ncu_swizzle.texts import one_line
 
-KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error"}
+KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error", Outcome.error: "error"}
 
 
 def render(verdict: Verdict) -> str:
@@ -29,7 +29,7 @@ def _counts(checks: tuple[Check, ...]) -> dict[str, str]:
     return {
         "tests": str(len(outcomes)),
         "failures": str(outcomes.count(Outcome.failed)),
-        "errors": str(outcomes.count(Outcome.inconclusive)),
+        "errors": str(outcomes.count(Outcome.inconclusive) + outcomes.count(Outcome.error)),
     }
 
 

@@ -13,11 +13,11 @@ from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
@@ -27,6 +27,8 @@ SUGGEST = "ncu-swizzle suggest tries layouts for your tile and prints their code
 
 def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
     """Return a failed or inconclusive check per offending line, and one passed check per kernel without any.
+
+    A kernel that does not compile, or whose launch does not fit it, has a check of outcome error.
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
@@ -64,10 +66,17 @@ def _lint_kernel(
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
         return [], [f"{kernel.name} was not run: {error} ({error.hint})."]
+    except UsageError as error:  # it does not compile, or cannot be launched like this
+        return [_unjudged(variant, Outcome.error, BUILT, error)], []
     except NcuSwizzleError as error:
-        place = _in_checkout(Place(str(family.source(kernel))))
-        return [Check(Outcome.inconclusive, kernel.name, MAX_DEGREE, str(error), "", place, hint=error.hint)], []
+        return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []
     return list(judge(emulated, rules)), [note for note in emulated.profile.notes if "unknown" not in note]
+
+
+def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
+    family, kernel = variant
+    place = _in_checkout(Place(str(family.source(kernel))))
+    return Check(outcome, kernel.name, criterion, str(error), place=place, hint=error.hint)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A verdict as SARIF 2.1.0: failures at their source lines, inconclusive checks as open; passes are left out."""
+"""A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; passes are left out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _driver() -> dict[str, Any]:
 
 
 def _result(check: Check, place: Place) -> dict[str, Any]:
-    failed = check.outcome is Outcome.failed
+    failed = check.outcome is not Outcome.inconclusive
     return {
         "ruleId": check.criterion,
         "ruleIndex": IDS.index(check.criterion),
@@ -59,7 +59,7 @@ def _result(check: Check, place: Place) -> dict[str, Any]:
 
 
 def _notification(check: Check) -> dict[str, Any]:
-    level = "error" if check.outcome is Outcome.failed else "warning"
+    level = "warning" if check.outcome is Outcome.inconclusive else "error"
     return {"level": level, "message": {"text": _message(check)}, "associatedRule": {"id": check.criterion}}
 
 
