@@ -1,4 +1,4 @@
-"""A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; passes are left out."""
+"""A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; no passes."""
 
 from __future__ import annotations
 
