@@ -46,14 +46,14 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     catalog = user_kernels.everything(options.catalog, options.config, trust=options.trust)
     profiles, reason = gather(options.profiles, request, on_progress, catalog)
-    verdict = judge(profiles, rules, saved, reason)
+    verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()))
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
 def _in_checkout(check: Check, root: Path) -> Check:
     if check.place is None:
         return check
-    return replace(check, place=replace(check.place, file=places.in_checkout(check.place.file, root)))
+    return replace(check, place=places.moved(check.place, root))
 
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:

@@ -39,7 +39,9 @@ def _case(suite: Element, check: Check) -> None:
     case = _element(suite, "testcase", {"classname": check.kernel, "name": name, **where})
     if kind := KINDS.get(check.outcome):
         result = _element(case, kind, {"type": check.criterion, "message": str(check)})
-        result.text = "\n".join(one_line(part) for part in (str(check.place or ""), check.hint) if part)
+        result.text = "\n".join(
+            one_line(part) for part in (check.place.in_full if check.place else "", check.hint) if part
+        )
     else:
         _element(case, "system-out").text = one_line(str(check))
 

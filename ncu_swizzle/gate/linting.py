@@ -19,6 +19,7 @@ from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution
+from ncu_swizzle.profiles.attribution import Site
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
@@ -84,7 +85,7 @@ class LineAccesses:
     """All accesses of one kind on one line."""
 
     access: str
-    line: Location | None
+    place: Place | None
     instructions: tuple[Instruction, ...]
 
     @property
@@ -109,10 +110,14 @@ class LineAccesses:
 def line_accesses(profile: Profile) -> list[LineAccesses]:
     """Return the shared-memory accesses by kind and by the line that they are attributed to."""
     groups: dict[tuple[str, Location | None], list[Instruction]] = {}
-    lines = {id(instruction): line for instruction, line in attribution.sites(profile)}
+    sites = {id(site.access): site for site in attribution.sites(profile, places.files_in(Path.cwd()))}
     for instruction in profile.shared():
-        groups.setdefault((instruction.access, lines.get(id(instruction))), []).append(instruction)
-    return [LineAccesses(access, line, tuple(instructions)) for (access, line), instructions in groups.items()]
+        site = sites.get(id(instruction))
+        groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
+    return [
+        LineAccesses(access, _place(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
+        for (access, line), made in groups.items()
+    ]
 
 
 def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
@@ -135,7 +140,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
 
 def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
     """Return the check of one line; None if it is within its limit."""
-    place = _in_checkout(Place(*line.line) if line.line else Place(next(iter(profile.sources), profile.report)))
+    place = line.place or _in_checkout(Place(next(iter(profile.sources), profile.report)))
     name = profile.kernel.name
     if line.unknown:
         why = next((note for note in profile.notes if "unknown" in note), "").rstrip(".")
@@ -162,5 +167,9 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
     )
 
 
+def _place(line: Location, sites: Sequence[Site]) -> Place:
+    return _in_checkout(places.of_sites(line, sites))
+
+
 def _in_checkout(place: Place) -> Place:
-    return replace(place, file=places.in_checkout(place.file, Path.cwd()))
+    return places.moved(place, Path.cwd())

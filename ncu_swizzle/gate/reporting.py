@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,7 +16,7 @@ from ncu_swizzle.files import not_writable, note_finished, write_atomically
 from ncu_swizzle.gate import github, junit, sarif
 from ncu_swizzle.gate.baseline import Baseline, Entry
 from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.gate.verdict import Outcome, Verdict
+from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
 from ncu_swizzle.render.terminal_tables import line, plain_table
 from ncu_swizzle.texts import beneath, in_json, in_words, one_line
 
@@ -69,7 +70,7 @@ def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
     for check in verdict.checks:
         if annotated and check.outcome in github.LEVELS:
             continue
-        place = f" ({check.place})" if check.place else ""
+        place = f" ({check.place.in_full})" if check.place else ""
         console.print(line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
     for note in verdict.notes:
         console.print(line(note), soft_wrap=True)
@@ -79,9 +80,16 @@ def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
 
 def to_json(verdict: Verdict) -> str:
     """Return the verdict as one JSON object; ``docs/ci.md`` describes it."""
-    checks = [dataclasses.asdict(check) for check in verdict.checks]
+    checks = [_plain(check) for check in verdict.checks]
     content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
     return in_json(content, indent=1)
+
+
+def _plain(check: Check) -> dict[str, Any]:
+    """Return a check as plain data, the headers' lines that its place goes through apart from the place."""
+    content = dataclasses.asdict(check)
+    through = content["place"].pop("through") if check.place else ()
+    return {**content, "related": [{"file": place["file"], "line": place["line"]} for place in through]}
 
 
 def conclude(verdict: Verdict, listed: bool = False) -> None:

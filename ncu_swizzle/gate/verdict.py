@@ -34,13 +34,23 @@ WORST_FIRST = (Outcome.error, Outcome.failed, Outcome.inconclusive, Outcome.pass
 
 @dataclass(frozen=True)
 class Place:
-    """Where a check points: a source line, or a whole file if `line` is 0."""
+    """Where a check points: a source line, or a whole file if `line` is 0.
+
+    `through`: the lines of libraries' headers that are inlined there, such as those of ``load_matrix_sync``.
+    """
 
     file: str
     line: int = 0
+    through: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def in_full(self) -> str:
+        """The place and, by their names, the first of the headers' lines: ``my.cu:14, in mma.hpp:91``."""
+        header = next(iter(self.through), None)
+        return f"{self}, in {header.file.rsplit('/', 1)[-1]}:{header.line}" if header else str(self)
 
 
 @dataclass(frozen=True)
