@@ -74,7 +74,7 @@ def explain(profile: Profile, check: Check) -> str:
 
 
 def _worst(profile: Profile, access: str) -> list[str]:
-    lines = {instruction.pc: f"{file}:{line}" for instruction, (file, line) in attribution.sites(profile)}
+    lines = {access.pc: f"{file}:{line}" for access, (file, line), _ in attribution.sites(profile)}
     worst = [each for each in profile.shared() if access in ("", each.access) and each.excessive]
     worst.sort(key=lambda instruction: -(instruction.excessive or 0))
     rows = [

@@ -64,4 +64,4 @@ def check(
     with output.progress() as progress:
         verdict = checking.check(query, with_options(request, options), progress)
     reporting.show(verdict, outputs, Output())
-    reporting.conclude(verdict)
+    reporting.conclude(verdict, listed=True)

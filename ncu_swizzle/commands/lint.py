@@ -29,7 +29,7 @@ def lint(
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
-    """List every line whose accesses conflict: exit code 0, 1 or 5.
+    """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
     \b
     ncu-swizzle lint kernels/attention
@@ -49,4 +49,4 @@ def lint(
     with output.progress() as progress:
         verdict = linting.lint(query, settings, progress)
     reporting.show(verdict, outputs, Output())
-    reporting.conclude(verdict)
+    reporting.conclude(verdict, listed=True)

@@ -48,7 +48,7 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     catalog, names = checked_entries(options)
     profiles, reason = gather(names, request, on_progress, catalog)
-    verdict = judge(profiles, rules, saved, reason)
+    verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()))
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
@@ -64,7 +64,7 @@ def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:
 def _in_checkout(check: Check, root: Path) -> Check:
     if check.place is None:
         return check
-    return replace(check, place=replace(check.place, file=places.in_checkout(check.place.file, root)))
+    return replace(check, place=places.moved(check.place, root))
 
 
 def _policy(options: CheckOptions, folder: Path) -> Policy:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ncu_swizzle.gate.verdict import Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome, Place, Verdict
 from ncu_swizzle.texts import in_markdown, one_line
 
-LEVELS = {Outcome.failed: "error", Outcome.inconclusive: "warning"}
+LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive: "warning"}
 
 
 def commands(verdict: Verdict) -> list[str]:
-    """Return one workflow command per check that did not pass, failures first."""
+    """Return one workflow command per check that did not pass, the worst first."""
     return [
-        _command(level, _properties(check), f"{check}.")
+        _command(level, _properties(check), _message(check))
         for outcome, level in LEVELS.items()
         for check in verdict.checks
         if check.outcome is outcome
     ]
+
+
+def _message(check: Check) -> str:
+    """Return the message, with the header that the line's access comes from."""
+    through = check.place.through if check.place else ()
+    return f"{check} ({check.place.in_full})." if check.place and through else f"{check}."
 
 
 def _properties(check: Check) -> dict[str, str]:
@@ -40,13 +46,12 @@ def _property(text: str) -> str:
 
 def summary(verdict: Verdict) -> str:
     """Return the verdict as Markdown: a heading, a table (what did not pass comes first), notes."""
-    order = [Outcome.failed, Outcome.inconclusive, Outcome.passed]
     lines = [f"### ncu-swizzle check: {verdict.outcome}", "", f"{in_markdown(verdict.summary)}.", ""]
     if verdict.checks:
         lines += ["| outcome | kernel | criterion | finding | location |", "|---|---|---|---|---|"]
-    for check in sorted(verdict.checks, key=lambda check: order.index(check.outcome)):
+    for check in sorted(verdict.checks, key=lambda check: WORST_FIRST.index(check.outcome)):
         criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
-        cells = (check.outcome, check.kernel, criterion, check.message, str(check.place or ""))
+        cells = (check.outcome, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
         lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
     lines += ["", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
     return "\n".join(lines).rstrip() + "\n\n"

@@ -26,6 +26,7 @@ from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.counts import Instruction, Total
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.profiles.ownership import Here, nowhere
 from ncu_swizzle.texts import in_words
 
 NOTHING = Total(0, 0, 0)
@@ -39,37 +40,47 @@ class _Subject:
     label: str
     profiles: tuple[Profile, ...]
     now: Entry
+    here: Here
 
     def check(self, outcome: Outcome, criterion: str, message: str, access: str = "", hint: str = "") -> Check:
         """Return a check: a failure points at the worst line, an inconclusive check at the report."""
         worst = max(self.profiles, key=lambda profile: _total(profile, access).excessive or 0)
         place = None
         if outcome is Outcome.failed:
-            place = places.worst(worst, access)
+            place = places.worst(worst, access, self.here)
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
         return Check(outcome, self.label, criterion, message, access, place, hint=hint)
 
 
-def judge(profiles: Sequence[Profile], rules: Policy, baseline: Baseline | None = None, note: str = "") -> Verdict:
-    """Return the verdict; `note` says why values were not measured. Raises UsageError for an unknown access kind."""
+def judge(
+    profiles: Sequence[Profile],
+    rules: Policy,
+    baseline: Baseline | None = None,
+    note: str = "",
+    here: Here = nowhere,
+) -> Verdict:
+    """Return the verdict; `note` says why values were not measured, `here` which sources are in the checkout.
+
+    Raises UsageError for an unknown access kind.
+    """
     policy.check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
     chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
-    subjects = _subjects(chosen)
+    subjects = _subjects(chosen, here)
     checks = [check for subject in subjects for check in _judge_kernel(subject, rules, baseline, note)]
     judged = {check.kernel for check in checks}
     notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
     return Verdict((*checks, *_absent(subjects, rules, baseline)), notes)
 
 
-def _subjects(profiles: Sequence[Profile]) -> list[_Subject]:
+def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
     groups = [(launches, entry_of(launches)) for launches in grouped_launches(profiles)]
     names = [entry.kernel for _, entry in groups]
     subjects = []
     for index, (launches, entry) in enumerate(groups):
         number = names[: index + 1].count(entry.kernel)
         label = entry.kernel if names.count(entry.kernel) == 1 else f"{entry.kernel} #{number}"
-        subjects.append(_Subject(label, launches, entry))
+        subjects.append(_Subject(label, launches, entry, here))
     return subjects
 
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
 from ncu_swizzle.texts import one_line
 
-KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error"}
+KINDS = {Outcome.failed: "failure", Outcome.inconclusive: "error", Outcome.error: "error"}
 
 
 def render(verdict: Verdict) -> str:
@@ -29,7 +29,7 @@ def _counts(checks: tuple[Check, ...]) -> dict[str, str]:
     return {
         "tests": str(len(outcomes)),
         "failures": str(outcomes.count(Outcome.failed)),
-        "errors": str(outcomes.count(Outcome.inconclusive)),
+        "errors": str(outcomes.count(Outcome.inconclusive) + outcomes.count(Outcome.error)),
     }
 
 
@@ -39,7 +39,9 @@ def _case(suite: Element, check: Check) -> None:
     case = _element(suite, "testcase", {"classname": check.kernel, "name": name, **where})
     if kind := KINDS.get(check.outcome):
         result = _element(case, kind, {"type": check.criterion, "message": str(check)})
-        result.text = "\n".join(one_line(part) for part in (str(check.place or ""), check.hint) if part)
+        result.text = "\n".join(
+            one_line(part) for part in (check.place.in_full if check.place else "", check.hint) if part
+        )
     else:
         _element(case, "system-out").text = one_line(str(check))
 

@@ -12,12 +12,13 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
-from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution, tiles_seen
+from ncu_swizzle.profiles.attribution import Site
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
@@ -26,6 +27,8 @@ SUGGEST = "ncu-swizzle suggest tries layouts for your tile and prints their code
 
 def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
     """Return a failed or inconclusive check per offending line, and one passed check per kernel without any.
+
+    A kernel that does not compile, or whose launch does not fit it, has a check of outcome error.
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
@@ -63,10 +66,17 @@ def _lint_kernel(
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
         return [], [f"{kernel.name} was not run: {error} ({error.hint})."]
+    except UsageError as error:  # it does not compile, or cannot be launched like this
+        return [_unjudged(variant, Outcome.error, BUILT, error)], []
     except NcuSwizzleError as error:
-        place = _in_checkout(Place(str(family.source(kernel))))
-        return [Check(Outcome.inconclusive, kernel.name, MAX_DEGREE, str(error), "", place, hint=error.hint)], []
+        return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []
     return list(judge(emulated, rules)), [note for note in emulated.profile.notes if "unknown" not in note]
+
+
+def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
+    family, kernel = variant
+    place = _in_checkout(Place(str(family.source(kernel))))
+    return Check(outcome, kernel.name, criterion, str(error), place=place, hint=error.hint)
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ class LineAccesses:
     """All accesses of one kind on one line."""
 
     access: str
-    line: Location | None
+    place: Place | None
     instructions: tuple[Instruction, ...]
 
     @property
@@ -99,10 +109,14 @@ class LineAccesses:
 def line_accesses(profile: Profile) -> list[LineAccesses]:
     """Return the shared-memory accesses by kind and by the line that they are attributed to."""
     groups: dict[tuple[str, Location | None], list[Instruction]] = {}
-    lines = {id(instruction): line for instruction, line in attribution.sites(profile)}
+    sites = {id(site.access): site for site in attribution.sites(profile, places.files_in(Path.cwd()))}
     for instruction in profile.shared():
-        groups.setdefault((instruction.access, lines.get(id(instruction))), []).append(instruction)
-    return [LineAccesses(access, line, tuple(instructions)) for (access, line), instructions in groups.items()]
+        site = sites.get(id(instruction))
+        groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
+    return [
+        LineAccesses(access, _place(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
+        for (access, line), made in groups.items()
+    ]
 
 
 def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
@@ -125,7 +139,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
 
 def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
     """Return the check of one line; None if it is within its limit."""
-    place = _in_checkout(Place(*line.line) if line.line else Place(next(iter(profile.sources), profile.report)))
+    place = line.place or _in_checkout(Place(next(iter(profile.sources), profile.report)))
     name = profile.kernel.name
     if line.unknown:
         why = next((note for note in profile.notes if "unknown" in note), "").rstrip(".")
@@ -152,5 +166,9 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
     )
 
 
+def _place(line: Location, sites: Sequence[Site]) -> Place:
+    return _in_checkout(places.of_sites(line, sites))
+
+
 def _in_checkout(place: Place) -> Place:
-    return replace(place, file=places.in_checkout(place.file, Path.cwd()))
+    return places.moved(place, Path.cwd())

@@ -5,25 +5,39 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from ncu_swizzle.errors import GateFailed, NotComparable
+from ncu_swizzle.errors import GateFailed, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.files import not_writable, note_finished, write_atomically
 from ncu_swizzle.gate import github, junit, sarif
 from ncu_swizzle.gate.baseline import Baseline, Entry
 from ncu_swizzle.gate.outputs import Outputs
-from ncu_swizzle.gate.verdict import Outcome, Verdict
+from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
 from ncu_swizzle.render.terminal_tables import line, plain_table
 from ncu_swizzle.texts import beneath, in_json, in_words, one_line
 
 SCHEMA = 1
-STYLES = {Outcome.passed: "green", Outcome.failed: "bold red", Outcome.inconclusive: "yellow"}
+SHOW = "ncu-swizzle compare shows the profiles; with --html it writes a page"
+NOTHING = "nothing was judged: no rule applies to these profiles"
+STYLES = {
+    Outcome.passed: "green",
+    Outcome.failed: "bold red",
+    Outcome.inconclusive: "yellow",
+    Outcome.error: "bold red",
+}
+ERRORS: Mapping[Outcome, type[NcuSwizzleError]] = {
+    Outcome.error: UsageError,
+    Outcome.failed: GateFailed,
+    Outcome.inconclusive: NotComparable,
+}
 
 
 def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
-    """Write the requested files, then print a line per check, workflow commands, or JSON alone."""
+    """Write the requested files, then print each check once: as a line, as a workflow command, or in JSON."""
     if outputs.junit:
         write_atomically(outputs.junit, junit.render(verdict).encode())
     if outputs.sarif:
@@ -33,7 +47,7 @@ def show(verdict: Verdict, outputs: Outputs, console: Console) -> None:
     if outputs.json == "-":
         console.file.write(to_json(verdict))
     else:
-        _print(verdict, console)
+        _print(verdict, console, annotated=outputs.github)
         if outputs.json:
             write_atomically(Path(outputs.json), to_json(verdict).encode())
     if outputs.github:
@@ -51,9 +65,12 @@ def _append(file: Path, text: str) -> None:
         raise not_writable(file, error) from error
 
 
-def _print(verdict: Verdict, console: Console) -> None:
+def _print(verdict: Verdict, console: Console, annotated: bool) -> None:
+    """Print a line per check, except those that an annotation will show."""
     for check in verdict.checks:
-        place = f" ({check.place})" if check.place else ""
+        if annotated and check.outcome in github.LEVELS:
+            continue
+        place = f" ({check.place.in_full})" if check.place else ""
         console.print(line((f"{check.outcome:<13}", STYLES[check.outcome]), f"{check}{place}"), soft_wrap=True)
     for note in verdict.notes:
         console.print(line(note), soft_wrap=True)
@@ -63,22 +80,48 @@ def _print(verdict: Verdict, console: Console) -> None:
 
 def to_json(verdict: Verdict) -> str:
     """Return the verdict as one JSON object; ``docs/ci.md`` describes it."""
-    checks = [dataclasses.asdict(check) for check in verdict.checks]
+    checks = [_plain(check) for check in verdict.checks]
     content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
     return in_json(content, indent=1)
 
 
-def conclude(verdict: Verdict) -> None:
-    """Raise GateFailed or NotComparable unless everything passed."""
+def _plain(check: Check) -> dict[str, Any]:
+    """Return a check as plain data, the headers' lines that its place goes through apart from the place."""
+    content = dataclasses.asdict(check)
+    through = content["place"].pop("through") if check.place else ()
+    return {**content, "related": [{"file": place["file"], "line": place["line"]} for place in through]}
+
+
+def conclude(verdict: Verdict, listed: bool = False) -> None:
+    """Raise UsageError, GateFailed or NotComparable unless everything passed.
+
+    `listed`: the checks were printed, so the error only counts those that decided.
+    """
     if verdict.outcome is Outcome.passed:
         return
-    first = next(iter(verdict.deciding), None)
-    hint = (first.hint if first else "") or "ncu-swizzle compare shows the profiles; with --html it writes a page"
-    message = one_line(str(first)) if first else "nothing was judged: no rule applies to these profiles"
-    more = f" (and {len(verdict.deciding) - 1} more)" if len(verdict.deciding) > 1 else ""
-    if verdict.outcome is Outcome.failed:
-        raise GateFailed(f"{message}{more}", hint)
-    raise NotComparable(f"{message}{more}", hint)
+    deciding = verdict.deciding
+    hint = next((check.hint for check in deciding if check.hint), SHOW)
+    raise ERRORS[verdict.outcome](_counted(verdict) if listed else _first(verdict), hint)
+
+
+def _first(verdict: Verdict) -> str:
+    """Return the first deciding check, and how many more there are."""
+    first, *others = verdict.deciding or (None,)
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{one_line(str(first))}{more}" if first else NOTHING
+
+
+def _counted(verdict: Verdict) -> str:
+    """Return how many checks decided; what they say stands above."""
+    count = len(verdict.deciding)
+    if not count:
+        return NOTHING
+    plural = "s" if count > 1 else ""
+    return {
+        Outcome.error: f"{count} kernel{plural} not judged: wrong source, launch or arguments",
+        Outcome.failed: f"{count} check{plural} failed",
+        Outcome.inconclusive: f"{count} check{plural} inconclusive",
+    }[verdict.outcome]
 
 
 def show_baseline(baseline: Baseline, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""A verdict as SARIF 2.1.0: failures at their source lines, inconclusive checks as open; passes are left out."""
+"""A verdict as SARIF 2.1.0: failures and errors at their source lines, inconclusive checks as open; no passes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _driver() -> dict[str, Any]:
 
 
 def _result(check: Check, place: Place) -> dict[str, Any]:
-    failed = check.outcome is Outcome.failed
+    failed = check.outcome is not Outcome.inconclusive
+    headers = list(enumerate(place.through, 1))
     return {
         "ruleId": check.criterion,
         "ruleIndex": IDS.index(check.criterion),
@@ -53,13 +54,14 @@ def _result(check: Check, place: Place) -> dict[str, Any]:
         "level": "error" if failed else "none",
         "message": {"text": _message(check)},
         "locations": [_location(place)],
+        **({"relatedLocations": [_related(number, header) for number, header in headers]} if headers else {}),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": digest.sha256_of_texts(check.title)},
     }
 
 
 def _notification(check: Check) -> dict[str, Any]:
-    level = "error" if check.outcome is Outcome.failed else "warning"
+    level = "warning" if check.outcome is Outcome.inconclusive else "error"
     return {"level": level, "message": {"text": _message(check)}, "associatedRule": {"id": check.criterion}}
 
 
@@ -72,6 +74,10 @@ def _message(check: Check) -> str:
 def _location(place: Place) -> dict[str, Any]:
     region = {"region": {"startLine": place.line}} if place.line else {}
     return {"physicalLocation": {"artifactLocation": _artifact(place.file), **region}}
+
+
+def _related(number: int, header: Place) -> dict[str, Any]:
+    return {"id": number, **_location(header), "message": {"text": "inlined from here"}}
 
 
 def _artifact(file: str) -> dict[str, str]:

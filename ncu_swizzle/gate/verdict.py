@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
-BASELINE, MEASURED, PRESENT = "baseline", "measured", "present"
+BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -18,6 +18,7 @@ CRITERIA: Mapping[str, str] = {
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
+    BUILT: "The kernel compiles, and its launch and arguments fit.",
 }
 
 
@@ -25,17 +26,31 @@ class Outcome(StrEnum):
     passed = "pass"
     failed = "fail"
     inconclusive = "inconclusive"
+    error = "error"  # a mistake of the user's kept a kernel from being judged
+
+
+WORST_FIRST = (Outcome.error, Outcome.failed, Outcome.inconclusive, Outcome.passed)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a check points: a source line, or a whole file if `line` is 0."""
+    """Where a check points: a source line, or a whole file if `line` is 0.
+
+    `through`: the lines of libraries' headers that are inlined there, such as those of ``load_matrix_sync``.
+    """
 
     file: str
     line: int = 0
+    through: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def in_full(self) -> str:
+        """The place and, by their names, the first of the headers' lines: ``my.cu:14, in mma.hpp:91``."""
+        header = next(iter(self.through), None)
+        return f"{self}, in {header.file.rsplit('/', 1)[-1]}:{header.line}" if header else str(self)
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All checks, with notes. Fail beats inconclusive, inconclusive beats pass."""
+    """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
@@ -76,10 +91,8 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         outcomes = {check.outcome for check in self.checks}
-        if Outcome.failed in outcomes:
-            return Outcome.failed
         # Without any check the gate does not pass.
-        return Outcome.passed if outcomes == {Outcome.passed} else Outcome.inconclusive
+        return next((outcome for outcome in WORST_FIRST if outcome in outcomes), Outcome.inconclusive)
 
     @property
     def deciding(self) -> tuple[Check, ...]:
@@ -90,5 +103,5 @@ class Verdict:
     def summary(self) -> str:
         """The number of checks per outcome, such as ``1 fail, 3 pass``."""
         counts = Counter(check.outcome for check in self.checks)
-        order = (Outcome.failed, Outcome.inconclusive, Outcome.passed)
-        return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]) or "nothing to judge"
+        parts = [f"{counts[outcome]} {outcome}" for outcome in WORST_FIRST if counts[outcome]]
+        return ", ".join(parts) or "nothing to judge"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle import paths
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.ownership import Ownership
 
 if TYPE_CHECKING:
     from swizzle_pack.facts import Facts
@@ -26,8 +27,12 @@ def pack(module: str) -> ModuleType:
 
 
 def facts(profile: Profile) -> Facts:
-    """Return a profile in the pack's types; source lines are the ones that ncu itself reports."""
+    """Return a profile in the pack's types.
+
+    Source lines are the ones that ncu itself reports or, for a header of CUDA's, the user's line that it is inlined into.
+    """
     types = pack("facts")
+    ownership = Ownership(profile)
     numbers = ((name, profile.number(name)) for name in profile.metrics)
     result: Facts = types.Facts(
         {name: value for name, value in numbers if value is not None},
@@ -39,11 +44,12 @@ def facts(profile: Profile) -> Facts:
                 pc=instruction.pc,
                 sass=instruction.sass,
                 access=instruction.access,
-                file=instruction.named[0] if instruction.named else "",
-                line=instruction.named[1] if instruction.named else 0,
+                file=line[0] if line else "",
+                line=line[1] if line else 0,
                 samples=instruction.samples,
             )
             for instruction in profile.instructions
+            for line in [ownership.named(instruction)]
         ),
         _tried(profile),
     )

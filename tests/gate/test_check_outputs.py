@@ -51,7 +51,7 @@ def test_junit_is_xml_whatever_a_kernel_is_called(text: str) -> None:
     assert {element.tag for element in root.iter()} <= {
         *("testsuites", "testsuite", "testcase", "failure", "error", "system-out")
     }
-    assert len(root[0]) == 9
+    assert len(root[0]) == 12
 
 
 # ---------------------------------------------------------------------------------------------- SARIF
@@ -86,7 +86,7 @@ def test_sarif_is_valid_against_its_schema(three: Verdict, tmp_path: Path) -> No
 def test_sarif_holds_no_link_and_no_control_character(text: str) -> None:
     (run,) = json.loads(sarif.render(verdict_on(text)))["runs"]
     told = run["results"] + run["invocations"][0]["toolExecutionNotifications"]
-    assert len(told) == 6
+    assert len(told) == 9
     for one in told:
         message = one["message"]["text"]
         assert not re.search(r"(?<!\\)(\\\\)*\[", message), "an unescaped bracket starts a link"
@@ -131,7 +131,7 @@ def test_a_name_cannot_start_another_command(text: str) -> None:
     verdict = verdict_on(text)
     commands = github.commands(verdict)
     told = [check for outcome in github.LEVELS for check in verdict.checks if check.outcome is outcome]
-    assert len(commands) == 6
+    assert len(commands) == 9
     for command, check in zip(commands, told, strict=True):
         assert len(command.splitlines()) == 1
         found = re.fullmatch(r"::(error|warning) ((?:(?:file|line|title)=[^:,]*,?)+)::(.*)", command)
@@ -144,8 +144,8 @@ def test_the_summary_shows_a_name_as_text(text: str) -> None:
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(github.summary(verdict_on(text)))
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= {"text", "text_special"}, "no link, no code, no HTML, no emphasis"
-    assert sum(token.type == "tr_open" for token in tokens) == 10, "a row per check, and the head"
-    assert sum(token.type == "td_open" for token in tokens) == 45
+    assert sum(token.type == "tr_open" for token in tokens) == 13, "a row per check, and the head"
+    assert sum(token.type == "td_open" for token in tokens) == 60
 
 
 # ---------------------------------------------------------------------------------------------- JSON, places

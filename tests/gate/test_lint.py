@@ -81,7 +81,7 @@ def test_a_source_without_a_launch_is_not_judged() -> None:
 
 
 @NEEDS_ALL
-def test_a_source_that_does_not_compile_is_inconclusive_and_the_others_are_judged(sources: Path) -> None:
+def test_a_source_that_does_not_compile_is_an_error_and_the_others_are_judged(sources: Path) -> None:
     (sources / "kernels" / "mine").mkdir(parents=True)
     for name, text in (("right.cu", PITCHED.replace("turn", "right")), ("wrong.cu", "nonsense")):
         (sources / "kernels" / "mine" / name).write_text(text.replace("PITCH", "33"))
@@ -111,10 +111,10 @@ title = ""
 lesson = ""
 """)
     done = lint("kernels/mine", "--json", "-")
-    assert done.returncode == 5
+    assert done.returncode == 2
     outcomes = {check["kernel"]: check for check in json.loads(done.stdout)["checks"]}
     assert outcomes["right"]["outcome"] == "pass"
-    assert outcomes["wrong"]["outcome"] == "inconclusive"
+    assert (outcomes["wrong"]["outcome"], outcomes["wrong"]["criterion"]) == ("error", "built")
     assert "could not compile wrong.cu" in outcomes["wrong"]["message"]
 
 
@@ -139,7 +139,7 @@ def test_an_endless_loop_ends_with_the_time_limit(sources: Path) -> None:
     )
     done = lint("endless.cu", "--grid", "1", "--block", "32", "--arg", "x=float32[32]:out", "--timeout", "2")
     assert done.returncode == 5, done.stderr
-    assert "endless.cu:2: still running after 2 s" in done.stderr
+    assert "endless.cu:2: still running after 2 s" in done.stdout
     assert "--timeout" in done.stderr
 
 
@@ -157,3 +157,27 @@ def test_large_known_arrays_count_as_unknown_and_are_named(sources: Path) -> Non
     large = lint("gather.cu", *launch[:4], "--arg", "index=int32[n]:arange", *launch[4:], "--problem", "n=40000000")
     assert large.returncode == 5, large.stderr
     assert "the contents of index are not used: its 160,000,000 bytes exceed the 128 MiB kept" in large.stdout
+
+
+# ---------------------------------------------------------------------------------------------- exit codes
+
+
+@NEEDS_ALL
+def test_the_worst_outcome_sets_the_exit_code(sources: Path) -> None:
+    launch = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[1024]:random")
+    (sources / "wrong.cu").write_text("__global__ void wrong(float* x) { x[0] = nonsense; }\n", encoding="utf-8")
+    both = lint("own.cu", "wrong.cu", "-D", "PITCH=32", *LAUNCH)
+    assert both.returncode == 2, "a conflict, and a kernel that does not compile"
+    assert "The gate: error (1 error, 1 fail)" in both.stdout
+    few = lint("own.cu", "-D", "PITCH=33", *launch)
+    assert few.returncode == 2
+    assert "the arguments do not fit" in few.stdout
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("annotations", [(), ("--github",)])
+def test_a_failure_is_printed_once(annotations: tuple[str, ...], sources: Path) -> None:
+    (sources / "wrong.cu").write_text("__global__ void wrong(float* x) { x[0] = nonsense; }\n", encoding="utf-8")
+    done = lint("own.cu", "wrong.cu", "-D", "PITCH=32", *LAUNCH, *annotations)
+    printed = done.stdout + done.stderr
+    assert printed.count("992 excessive wavefronts") == printed.count('"nonsense" is undefined') == 1

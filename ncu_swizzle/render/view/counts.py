@@ -139,7 +139,7 @@ def _count(label: str, profile: Profile) -> dict[str, FileCounts]:
             files[path].excessive += instruction.excessive or 0
             files[path].samples += samples
         files[instruction.file].own[instruction.line] += samples
-    for access, (path, number) in attribution.sites(profile):
+    for access, (path, number), _ in attribution.sites(profile):
         if access.excessive:
             files[path].sites[number] += access.excessive
     return files

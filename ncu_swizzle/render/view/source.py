@@ -87,8 +87,11 @@ class Panel:
 
 
 def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tuple[tuple[Panel, ...], tuple[str, ...]]:
-    """Return the files that matter, worst first, and the paths of the others; `prefix` starts every link target."""
-    files = sorted(count_files(comparison), key=lambda file: (*(-part for part in file.badness), file.path))
+    """Return the files that matter and the paths of the others; `prefix` starts every link target.
+
+    Files whose text is known come first, and of those the worst.
+    """
+    files = sorted(count_files(comparison), key=_order)
     shown = [file for file in files if file.matters]
     in_full: list[Panel] = []
     room = MOST_ROWS
@@ -98,6 +101,10 @@ def panels(comparison: Comparison, highlight: Highlight, prefix: str = "") -> tu
     others = [file.path for file in (*shown[MOST_FILES:], *(file for file in files if not file.matters))]
     more = [f"{len(others) - MOST_NAMED:,} more files"] if len(others) > MOST_NAMED else []
     return tuple(in_full), (*(cut(path) for path in others[:MOST_NAMED]), *more)
+
+
+def _order(file: File) -> tuple[float | str, ...]:
+    return (not file.text, *(-part for part in file.badness), file.path)
 
 
 def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -> Panel:
