@@ -19,7 +19,7 @@ from ncu_swizzle.profiles.destination import Destination
 @grouped
 def sweep(
     kernels: Annotated[list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, or kernels of one.")],
-    request: Annotated[Request, Only("engine", "ncu", "timeout_s")],
+    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "no_cache")],
     destination: Destination,
     formats: Formats,
     options: Options,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.emulate.requests import AccessRequests
-from ncu_swizzle.emulate.run import Counts
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access

@@ -13,8 +13,8 @@ import pytest
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.emulate import advice
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts
 from ncu_swizzle.emulate.requests import AccessRequests
-from ncu_swizzle.emulate.run import Counts, InstructionCounts
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
