@@ -59,6 +59,7 @@ def profile(
     overwrite: bool = False,
     ncu: str | Path | None = None,
     timeout: float = 600,
+    no_cache: bool = False,
     on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
@@ -69,11 +70,12 @@ def profile(
 
     The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
     "none"), or a ``.cu`` file described by the keywords in OWN. Nothing is saved unless `export` names a folder.
-    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run. `trust`
-    lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function is the caller's own.
+    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run;
+    `no_cache` compiles and emulates again, and keeps nothing. `trust` lets ncu-swizzle.toml and family.toml pass nvcc
+    anything; what is passed to this function is the caller's own.
     """
     own = _own(options)
-    request = _request(engine, problem, ncu, timeout, options, OWN)
+    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
     folders = [Path(folder) for folder in catalog]
     kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
     target = kernels.target(names[-1], request.problem)
@@ -137,6 +139,7 @@ def profile_binary(
     exhaustive: bool = False,
     nvcc: str | Path | None = None,
     timeout: float = 600,
+    no_cache: bool = False,
     on_progress: Progress = silent,
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
@@ -146,7 +149,8 @@ def profile_binary(
     `timeout` is in seconds, for each tool and for the emulation. Raises BadFile or DamagedFile for the file,
     UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and ProgramFailed if the code is invalid.
     """
-    settings = emulation.EmulationSettings(Toolchain(Path(nvcc) if nvcc is not None else None, timeout), exhaustive)
+    toolchain = Toolchain(Path(nvcc) if nvcc is not None else None, timeout)
+    settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
     name = kernel or Path(path).name
     emulated = emulation.profile_binary(
         Path(path), kernel, grid, block, shared, parameters, settings, lambda percent: on_progress(name, percent)
@@ -169,6 +173,7 @@ def compare(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
+    no_cache: bool = False,
     on_progress: Progress = silent,
     **options: Any,
 ) -> Comparison:
@@ -178,7 +183,8 @@ def compare(
     A run means the kernel that it was made for; given alone, everything in it.
     """
     own = _own(options)
-    profiles, _ = _gather(entries, _request(engine, problem, ncu, timeout, options, OWN), on_progress, own)
+    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
+    profiles, _ = _gather(entries, request, on_progress, own)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -206,6 +212,7 @@ def check(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
+    no_cache: bool = False,
     on_progress: Progress = silent,
     **options: Any,
 ) -> Verdict:
@@ -222,7 +229,7 @@ def check(
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    request = _request(engine, problem, ncu, timeout, options, OWN)
+    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
     profiles, reason = _gather(entries, request, on_progress, own, alone=False)
     verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
@@ -277,6 +284,7 @@ def _request(
     timeout: float,
     options: Mapping[str, Any],
     more: Iterable[str] = (),
+    no_cache: bool = False,
 ) -> Request:
     """Return the request; raise UsageError for an unknown engine or option.
 
@@ -292,7 +300,7 @@ def _request(
                 f"unknown option {name!r}{_near(name, available)}", f"options here: {', '.join(available)}"
             )
     ncu_path = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout)
+    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout, no_cache=no_cache)
 
 
 def _near(name: str, candidates: Iterable[str]) -> str:

@@ -14,6 +14,11 @@ BASELINE = Path("ncu-swizzle-baseline.json")  # what `check` looks for in the cu
 _PACKAGE = Path(__file__).resolve().parent
 
 
+def package() -> Path:
+    """Return the folder of the package's own source."""
+    return _PACKAGE
+
+
 def data_root() -> Path:
     """Return the folder that holds kernels/, rules/, reports/ and recordings/."""
     installed = _PACKAGE / "_data"

@@ -32,19 +32,19 @@ class Compiler(Protocol):
         """Return the unit's cubin; raise Refused."""
 
 
-def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler) -> bytes:
+def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached: bool = True) -> bytes:
     """Return the kernel's cubin, compiled unless cached for the same sources, options and compiler.
 
-    A cached one that cannot be opened or lacks the kernel is dropped and compiled again; see also `forget`.
-    Raises ProgramFailed (for a user's source: UsageError) if it does not compile, EnvironmentLacking if headers or the
-    compiler are missing.
+    Without `cached` the cache is neither read nor written. One in it that cannot be opened or lacks the kernel is
+    dropped and compiled again; see also `forget`. Raises ProgramFailed (for a user's source: UsageError) if it does not
+    compile, EnvironmentLacking if headers or the compiler are missing.
     """
     key = cache_key(family, kernel, arch, compiler.version())
-    cacheable = recipe.cacheable(family, kernel)
-    if cacheable and (cached := cache.load(KIND, key)):
+    cacheable = cached and recipe.cacheable(family, kernel)
+    if cacheable and (kept := cache.load(KIND, key)):
         with contextlib.suppress(NcuSwizzleError):
-            symbols.find(Cubin(cached, family.source(kernel).name), kernel.entry)
-            return cached
+            symbols.find(Cubin(kept, family.source(kernel).name), kernel.entry)
+            return kept
         cache.drop(KIND, key)
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)
     try:

@@ -15,7 +15,8 @@ from ncu_swizzle.files import is_file
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
 STANDARD = ("-std=", "--std=")
-INHERITED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH", "CPLUS_INCLUDE_PATH")  # they change nvcc's output
+FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+INHERITED = (*FLAGS, "CPATH", "CPLUS_INCLUDE_PATH")  # they change nvcc's output
 
 
 def options(family: Family, kernel: Kernel) -> tuple[str, ...]:
@@ -66,7 +67,9 @@ def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
 
 
 def cacheable(family: Family, kernel: Kernel) -> bool:
-    """Return whether all sources are known: headers named by a macro or an option are not."""
+    """Return whether all sources are known: headers named by a macro, or by another option than -I, are not."""
+    if any(re.search(r"-I|include|isystem", os.environ.get(name, "")) for name in FLAGS):
+        return False
     forced = any(re.match(r"--?(pre-)?include(=|$)", option) for option in options(family, kernel))
     return family.shipped or not (forced or any(map(includes.has_computed_include, family.included().values())))
 

@@ -8,6 +8,7 @@ compiler's output.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 from ncu_swizzle import child, paths
 from ncu_swizzle.bounds import quotation
 from ncu_swizzle.build.compiled import Refused
+from ncu_swizzle.digest import sha256_of_texts
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.unfinished.folders import scratch
 
@@ -30,6 +32,8 @@ DISASSEMBLY_BYTES = 64 << 20  # of text, from a cubin of about that size
 MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostile source, could take any amount
 # A damaged file can keep a tool busy for ever; an intact one takes far less than this.
 ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
+# In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
+_MODULE = re.compile(rb"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(?=_9_kernel_cu_)")
 _NO_HOST_COMPILER = re.compile(r"(gcc|g\+\+|cl\.exe|cc1plus)\S*: (command )?not found|Failed to preprocess host")
 
 
@@ -66,9 +70,14 @@ class Toolchain:
             return str(error)
         return ""
 
-    def version(self) -> str:
-        """Return nvcc's release and build, such as 13.0 (V13.0.88)."""
-        text = self._run(NVCC, ["--version"])
+    def version(self, tool: str = NVCC) -> str:
+        """Return a tool's release and build, such as 13.0 (V13.0.88)."""
+        program = self.find(tool)
+        return self._version(tool, program, program.stat().st_mtime_ns)
+
+    @functools.cache  # noqa: B019 - toolchains are few and small
+    def _version(self, tool: str, program: Path, changed_ns: int) -> str:  # noqa: ARG002 - the last two are for the cache
+        text = self._run(tool, ["--version"])
         return nvcc_release(text) or quotation.last_lines(text)
 
     def compile(self, unit: str, options: Sequence[str], arch: str, include: Sequence[Path]) -> bytes:
@@ -84,7 +93,7 @@ class Toolchain:
                 raise
             except ProgramFailed as error:
                 raise Refused(str(error)) from error
-            return out.read_bytes()
+            return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
 
     def assemble(self, ptx: bytes, name: str) -> bytes:
         """Return the cubin of a PTX file, for the architecture that it targets; raise BadFile if it is invalid."""
@@ -147,6 +156,11 @@ class Toolchain:
             return self.timeout_s
         allowed_s = ALLOWED_S + size * ALLOWED_S_PER_BYTE[tool]
         return min(self.timeout_s, allowed_s * max(1.0, self.timeout_s / TIMEOUT_S))
+
+
+def _with_module(cubin: bytes, digest: str) -> bytes:
+    """Return the cubin with internal symbols named after the digest, not after the temporary folder."""
+    return _MODULE.sub(lambda match: match[1] + digest[:8].encode(), cubin)
 
 
 def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:

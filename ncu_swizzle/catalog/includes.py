@@ -11,8 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)', re.MULTILINE)
-_COMPUTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[^"<\s]', re.MULTILINE)
+_DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
+_INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
+_COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
+_FOLDERS = ("-I", "-isystem=")
+_INHERITED = ("CPATH", "CPLUS_INCLUDE_PATH")  # where the compiler searches too
 
 
 def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
@@ -38,8 +41,10 @@ def has_computed_include(text: str) -> bool:
 
 
 def folders(options: Sequence[str]) -> list[Path]:
-    """Return the folders named by ``-Ifolder`` options."""
-    return [Path(option[2:]) for option in options if option.startswith("-I") and len(option) > 2]
+    """Return the folders named by options, ``-Ifolder`` and ``-isystem=folder``, and by the environment."""
+    named = [option.removeprefix(form) for option in options for form in _FOLDERS if option.startswith(form)]
+    inherited = [folder for name in _INHERITED for folder in os.environ.get(name, "").split(os.pathsep)]
+    return [Path(folder) for folder in (*named, *inherited) if folder]
 
 
 def _named(text: str) -> Iterator[tuple[str, bool]]:

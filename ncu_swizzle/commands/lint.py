@@ -22,7 +22,7 @@ def lint(
         typer.Argument(metavar="FILE…", help="A .cu, cubin or PTX file, the folder of a family.toml, or a kernel."),
     ],
     outputs: Outputs,
-    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
     own: KernelOptions,
     sources: CatalogOptions,
     max_degree: Annotated[

@@ -18,7 +18,7 @@ def run(
     kernels: Annotated[
         list[str], typer.Argument(metavar="KERNEL…", help="Kernels of one family, timed in turn, or a .cu file.")
     ],
-    request: Annotated[Request, Only("problem", "timeout_s")],
+    request: Annotated[Request, Only("problem", "timeout_s", "no_cache")],
     own: PairOptions,
     sources: CatalogOptions,
     reference: Annotated[bool, typer.Option(help="Time the library's kernel too, if PyTorch is installed.")] = True,

@@ -21,7 +21,7 @@ def sweep(
     kernels: Annotated[
         list[str], typer.Argument(metavar="FAMILY|KERNEL…", help="A family, kernels of one, or a .cu file.")
     ],
-    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive")],
+    request: Annotated[Request, Only("engine", "ncu", "timeout_s", "nvcc", "exhaustive", "no_cache")],
     destination: Destination,
     formats: Formats,
     options: Options,

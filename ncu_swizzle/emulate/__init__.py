@@ -1,7 +1,7 @@
 """Executes SASS in NumPy to count how often each instruction issues and the wavefronts of each shared-memory access.
 It depends only on `smem` and `errors` and could stand alone as a package.
 
-    text of nvdisasm → code.Code → run.emulate(code, run.Launch(…)) → run.Counts
+    text of nvdisasm → code.Code → run.emulate(code, counts.Launch(…)) → counts.Counts
 
 Unknown values (mostly data from global memory) stay unknown and are named; nothing is guessed. docs/emulator.md
 describes the limits.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.machine import STACK_TOP
 from ncu_swizzle.emulate.program import PreparedCode, prepare
-from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.banks import Bools
@@ -24,55 +23,6 @@ from ncu_swizzle.smem.operations import LINE
 STACK_AT = 0x28  # in constant bank 0
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
-
-Dim3 = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A launch configuration, and what is known of the memory that the kernel uses."""
-
-    grid: Dim3
-    block: Dim3
-    shared_dynamic: int = 0  # bytes
-    parameters: bytes = b""  # in the layout of the cubin, from Code.parameter_offset on
-    memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays with known values
-    cluster: Dim3 = (1, 1, 1)
-    constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
-    notes: tuple[str, ...] = ()  # what is not known of it
-
-
-@dataclass(frozen=True)
-class InstructionCounts:
-    """One instruction's counts over the whole launch; None if unknown, with a `reason`."""
-
-    offset: int  # bytes from the function's start
-    sass: str
-    opcode: str
-    access: str  # LDS, STS, LDSM, STSM, ATOMS, LDGSTS, …; empty if it does not access shared memory
-    executed: int | None
-    wavefronts: int | None = None  # also None if `access` is empty
-    ideal: int | None = None
-    reason: str = ""
-    origin: int | None = None  # the offset of the instruction that caused the unknown
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """The counts of a launch: one row per instruction by address, and how they were obtained."""
-
-    rows: tuple[InstructionCounts, ...]
-    blocks: int  # in the grid
-    blocks_run: int  # emulated; every other block behaves like one of these
-    classes: int  # groups of blocks that behave alike
-    checked: int  # random further blocks, emulated to check the classes
-    notes: tuple[str, ...] = ()
-    requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
-
-    @property
-    def unknown(self) -> tuple[InstructionCounts, ...]:
-        """The shared-memory rows with something unknown."""
-        return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
 
 
 def emulate(

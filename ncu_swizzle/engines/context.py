@@ -33,6 +33,7 @@ class Request:
     timeout_s: float = option(600, "Time limit for each program run.", "SECONDS", ("--timeout",), minimum=1)
     nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
+    no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
 
 
 @dataclass(frozen=True)

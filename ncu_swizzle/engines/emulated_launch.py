@@ -22,8 +22,8 @@ from ncu_swizzle.cubin import parameters
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
 from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.limits import ARRAY_BYTES
-from ncu_swizzle.emulate.run import Dim3, Launch
 from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 

@@ -12,7 +12,7 @@ from ncu_swizzle.catalog.family import Problem
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import LineTable, line_table
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.emulate.run import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.files import slug
 from ncu_swizzle.profiles.counts import NEVER, Instruction

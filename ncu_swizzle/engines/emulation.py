@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build import assembled, compiled, headers
 from ncu_swizzle.build.commit import commit_of_family
-from ncu_swizzle.build.toolchain import ARCH, Toolchain
+from ncu_swizzle.build.toolchain import ARCH, NVDISASM, Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
-from ncu_swizzle.emulate.run import Counts, Launch, emulate
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.engines import counts_cache, emulated_launch
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
@@ -37,11 +37,12 @@ class EmulationSettings:
 
     toolchain: Toolchain = field(default_factory=Toolchain)
     exhaustive: bool = False  # run every block, not just one of each distinct class
+    cached: bool = True  # use cached cubins and emulations, and keep those made
 
     @classmethod
     def of(cls, request: Request) -> EmulationSettings:
         """Return the settings of a request."""
-        return cls(Toolchain(request.nvcc, request.timeout_s), request.exhaustive)
+        return cls(Toolchain(request.nvcc, request.timeout_s), request.exhaustive, not request.no_cache)
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,27 @@ def emulate_target(
     settings = settings or EmulationSettings()
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
+    try:
+        return _emulate_built(target, settings, on_progress)
+    except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
+        if not (settings.cached and _forget(target, settings.toolchain)):
+            raise
+    return _emulate_built(target, settings, on_progress)
+
+
+def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
     if target.compiled:
-        return emulate_cubin(target, _binary(target.source, settings.toolchain), "", settings, on_progress)
+        return emulate_cubin(target, _binary(target.source, settings), "", settings, on_progress)
     built = (target.family, target.kernel, ARCH, settings.toolchain)
     version = settings.toolchain.version()
-    try:
-        return emulate_cubin(target, compiled.cubin(*built), version, settings, on_progress)
-    except (BadFile, DamagedFile):  # nvdisasm, or the emulator, cannot read the cubin
-        if not compiled.forget(*built):
-            raise
-    return emulate_cubin(target, compiled.cubin(*built), version, settings, on_progress)
+    return emulate_cubin(target, compiled.cubin(*built, settings.cached), version, settings, on_progress)
+
+
+def _forget(target: Target, toolchain: Toolchain) -> bool:
+    """Drop the cached cubin of a source or a PTX file; return whether there was one."""
+    if target.compiled:
+        return assembled.forget(read_bytes(target.source), target.source.name, toolchain)
+    return compiled.forget(target.family, target.kernel, ARCH, toolchain)
 
 
 def emulate_cubin(
@@ -114,7 +126,7 @@ def profile_binary(
     Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
     """
     settings = settings or EmulationSettings()
-    cubin = Cubin(_binary(path, settings.toolchain), path.name)
+    cubin = Cubin(_binary(path, settings), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
     values = emulated_launch.values_of(parameters)
@@ -124,17 +136,41 @@ def profile_binary(
     return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
 
 
-def _binary(path: Path, toolchain: Toolchain) -> bytes:
+def _binary(path: Path, settings: EmulationSettings) -> bytes:
     content = read_bytes(path)
     if content.startswith(b"\x7fELF"):
         return content
     if path.suffix == ".ptx" or b".version" in content[:4096]:
-        return toolchain.assemble(content, path.name)
+        return assembled.cubin(content, path.name, settings.toolchain, settings.cached)
     raise BadFile(f"{path} is neither a cubin nor PTX", "create one with nvcc --cubin -arch=sm_90 -lineinfo FILE.cu")
 
 
 def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
-    """Emulate; errors in the program name the source line too."""
+    """Return the counts, emulated unless cached; errors in the program name the source line too."""
+    entry = _entry(binary, launch, settings)
+    if entry and (cached := counts_cache.load(entry)):
+        on_progress(100)
+        return cached
+    counts = _emulated(binary, launch, settings, on_progress)
+    if entry:
+        counts_cache.save(entry, counts)
+    return counts
+
+
+def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
+    """Return the name of the cache's entry; empty without the cache, or if the disassembler is not a working one."""
+    if not settings.cached:
+        return ""
+    try:
+        disassembler = settings.toolchain.version(NVDISASM)
+    except NcuSwizzleError:  # disassembling says it better
+        return ""
+    return counts_cache.key(binary, launch, settings.exhaustive, disassembler)
+
+
+def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
+    from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
+
     text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 

@@ -14,7 +14,7 @@ from ncu_swizzle.bounds import quotation
 from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.engines.context import Context
+from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
 from ncu_swizzle.ncu import installed, profiler
@@ -26,9 +26,10 @@ def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
-    program = launch_command(target.family, [target.kernel], target.problem, "profile", facts.name)
-    _describe(target.family, context.folder)
     request = context.request
+    command = launch_command(target.family, [target.kernel], target.problem, "profile", facts.name)
+    program = [*command, *without_cache(request)]
+    _describe(target.family, context.folder)
     try:
         notes = profiler.collect(
             installed.find(request.ncu),
@@ -79,6 +80,11 @@ def launch_command(
     own = [] if family.shipped else ["--description", _description(family)]
     names = [kernel.name for kernel in kernels]
     return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
+
+
+def without_cache(request: Request) -> list[str]:
+    """Return the child's option to compile without the cache, if the request wants that."""
+    return ["--no-cache"] if request.no_cache else []
 
 
 def _description(family: Family) -> str:

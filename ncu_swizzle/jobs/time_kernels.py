@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines.context import Request
-from ncu_swizzle.engines.measured import time_together
+from ncu_swizzle.engines.measured import time_together, without_cache
 from ncu_swizzle.jobs.profile_kernel import has_torch
 from ncu_swizzle.profiles.result import Timing
 from ncu_swizzle.unfinished.folders import scratch
@@ -25,5 +25,5 @@ def time_kernels(
         kernels.append(library)
     problem = family.problem(request.problem)
     with scratch() as folder:
-        facts = time_together(family, kernels, problem, folder, request.timeout_s, more)
+        facts = time_together(family, kernels, problem, folder, request.timeout_s, [*more, *without_cache(request)])
     return Timing(family, tuple(kernels), facts)

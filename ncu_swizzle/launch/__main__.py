@@ -82,7 +82,7 @@ def row_error(out: np.ndarray, reference: np.ndarray) -> float:
 
 
 def prepare(
-    family: Family, kernels: Sequence[Kernel], problem: Problem, gpu: Any, facts: dict[str, Any]
+    family: Family, kernels: Sequence[Kernel], problem: Problem, gpu: Any, facts: dict[str, Any], cached: bool = True
 ) -> dict[str, Callable[[], Any]]:
     """Build and check the kernels, add their errors to the facts, and return a launch function for each."""
     rng = np.random.default_rng(facts["seed"])
@@ -97,7 +97,7 @@ def prepare(
         arch = "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
-        cubin = compiled.cubin(family, kernel, arch, nvcc)
+        cubin = compiled.cubin(family, kernel, arch, nvcc, cached)
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "errors": {},
     }
     device.refuse_older(gpu, family)
-    launches = prepare(family, kernels, problem, gpu, facts)
+    launches = prepare(family, kernels, problem, gpu, facts, not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
         copying = {COPY: timing.copier(bytes_)} if bytes_ else {}
@@ -151,6 +151,7 @@ def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")
     parser.add_argument("--problem", type=_size, action="append", default=[], metavar="NAME=SIZE")
     parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="seed of the random inputs")
+    parser.add_argument("--no-cache", action="store_true", help="compile again, and keep nothing")
     parser.add_argument("--repeats", type=int, default=15, help="timed samples of each kernel")
     return parser.parse_args(argv)
 

@@ -33,7 +33,7 @@ def title(profile: Profile) -> str:
 
 def predictions(profile: Profile) -> tuple[Prediction, ...]:
     """Return the counts of each access by source line, over the whole launch; None where they are unknown."""
-    lines = {id(access): f"{file.rpartition('/')[2]}:{line}" for access, (file, line) in attribution.sites(profile)}
+    lines = {id(site.access): site.name for site in attribution.sites(profile)}
     ops = {made.pc: made.op for made in profile.requests}
     groups: dict[tuple[str, str, str], list[Instruction]] = {}
     for access in profile.shared():

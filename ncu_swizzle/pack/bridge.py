@@ -29,7 +29,7 @@ def pack(module: str) -> ModuleType:
 def facts(profile: Profile) -> Facts:
     """Return a profile in the pack's types.
 
-    Source lines are the ones that ncu itself reports or, for a header of CUDA's, the user's line that it is inlined into.
+    Source lines are those that ncu reports or, for a header of CUDA, the line of the user that it is inlined into.
     """
     types = pack("facts")
     ownership = Ownership(profile)

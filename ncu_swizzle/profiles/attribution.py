@@ -24,6 +24,12 @@ class Site(NamedTuple):
     line: Location
     through: tuple[Location, ...]
 
+    @property
+    def name(self) -> str:
+        """The line to blame as ``my.cu:23``."""
+        file, line = self.line
+        return f"{file.rpartition('/')[2]}:{line}"
+
 
 def sites(profile: Profile, here: Here = nowhere) -> Iterator[Site]:
     """Yield each access that has a source line, with the line to blame; `here` knows the files of the checkout."""

@@ -41,9 +41,7 @@ def constraints(profile: Profile, given: Constraints = Constraints()) -> Constra
 def _labels(profile: Profile) -> Labels:
     if not profile.requests:
         return ()
-    return tuple(
-        (access.pc, f"{file.rpartition('/')[2]}:{line}") for access, (file, line) in attribution.sites(profile)
-    )
+    return tuple((site.access.pc, site.name) for site in attribution.sites(profile))
 
 
 @lru_cache(KEPT)

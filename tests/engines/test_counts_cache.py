@@ -1,0 +1,332 @@
+"""Cached cubins and emulations: the second answer is the first, anything that decides it makes a new one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import cache, paths, profile_binary
+from ncu_swizzle.build.toolchain import ARCH, Toolchain
+from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.emulate import run as emulator
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.engines import counts_cache, emulation, packing
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.errors import TimeLimit
+from tests.support import process
+from tests.support.marks import NEEDS_ALL
+from tests.support.own_kernel import FULL, TYPED, own
+
+HISTOGRAM = """
+#include "size.cuh"
+__global__ void fn(const unsigned* x, unsigned* y) {
+    __shared__ unsigned bins[BINS];
+    atomicAdd(&bins[(x[threadIdx.x] * 32) % BINS], 1u);
+    __syncthreads();
+    y[threadIdx.x] = bins[threadIdx.x];
+}
+"""
+COUNTED = replace(FULL, entry="fn", grid="1", block="128", problem={}, args=("x=uint32[128]:iota", "y=uint32[128]:out"))
+
+
+def histogram(folder: Path, x: str = "iota") -> Target:
+    """Return a kernel whose conflicts depend on a header and on the content of a buffer."""
+    (folder / "my.cu").write_text(HISTOGRAM, encoding="utf-8")
+    if not (folder / "size.cuh").exists():
+        (folder / "size.cuh").write_text("#define BINS 1024\n", encoding="utf-8")
+    description = replace(COUNTED, args=(f"x=uint32[128]:{x}", "y=uint32[128]:out"))
+    family = user_kernels.family_of(folder / "my.cu", description, ())
+    return Target(family, family.kernels[0], family.problem({}))
+
+
+def emulate(target: Target, **how: object) -> Emulated:
+    return emulation.emulate_target(target, EmulationSettings(**how))
+
+
+def plain(counts: Counts) -> dict[str, object]:
+    """Return everything but the arrays."""
+    return {**vars(counts), "requests": [(access.op, access.complete) for access in counts.requests.values()]}
+
+
+def entries() -> list[Path]:
+    folder = cache.folder()
+    assert folder is not None
+    return sorted((folder / "emulations").glob("*"))
+
+
+@pytest.fixture
+def emulations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the name of each kernel that is really emulated."""
+    names: list[str] = []
+    real = emulator.emulate
+
+    def counted(code: emulator.Code, launch: Launch, **how: object) -> Counts:
+        names.append(code.name)
+        return real(code, launch, **how)
+
+    monkeypatch.setattr(emulator, "emulate", counted)
+    return names
+
+
+# ---------------------------------------------------------------------------------------------- bytes and back
+
+
+@NEEDS_ALL
+def test_what_was_packed_is_unpacked_alike_down_to_the_types(work: Path) -> None:
+    counts = emulate(histogram(work)).counts
+    again = packing.unpack(Counts, packing.pack(counts))
+    assert plain(again) == plain(counts)
+    assert again.requests.keys() == counts.requests.keys() != set()
+    for offset, access in counts.requests.items():
+        for name in ("addresses", "active", "times"):
+            before, after = getattr(access, name), getattr(again.requests[offset], name)
+            assert before.dtype == after.dtype
+            assert np.array_equal(before, after)
+            assert after.flags.writeable
+    assert packing.pack(again) == packing.pack(counts)
+
+
+@NEEDS_ALL
+def test_no_damage_of_packed_counts_is_read_as_whole(work: Path) -> None:
+    packed = zlib.decompress(packing.pack(emulate(histogram(work)).counts))
+    text = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
+    described, content = json.loads(text)
+    rest = packed[8 + len(text) :]
+
+    def joined(*parts: object, more: bytes = rest) -> bytes:
+        altered = json.dumps(parts).encode()
+        return zlib.compress(len(altered).to_bytes(8, "little") + altered + more)
+
+    assert packing.unpack(Counts, joined(described, content)).blocks == 1
+    wrong_rows = [["x", *row[1:]] for row in content[0]]
+    damaged = [
+        b"", b"garbage", zlib.compress(b""), zlib.compress(packed)[:-1], zlib.compress(packed) + b"x",
+        joined(described, content, more=rest[:-1]), joined(described, content, more=rest + b"\0"),
+        joined(described, content[:-1]), joined(described, [wrong_rows, *content[1:]]), joined([], content),
+        joined([["|O", shape] for _, shape in described], content),
+        joined([[name, [-1]] for name, _ in described], content),
+        joined([[name, [1 << 60, *shape[1:]]] for name, shape in described], content), joined(None, None),
+    ]  # fmt: skip
+    for data in damaged:
+        with pytest.raises(ValueError):  # noqa: PT011 - any
+            packing.unpack(Counts, data)
+
+
+def test_what_would_fill_the_memory_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="too large"):
+        packing.unpack(Counts, zlib.compress(bytes(1001)))
+
+
+# ---------------------------------------------------------------------------------------------- what is kept
+
+
+@NEEDS_ALL
+def test_an_unchanged_kernel_is_emulated_once(work: Path, emulations: list[str]) -> None:
+    target, percents = histogram(work), []
+    first = emulate(target)
+    again = emulation.emulate_target(target, EmulationSettings(), percents.append)
+    assert len(emulations) == 1
+    assert percents == [100]
+    assert replace(again.profile, when=first.profile.when) == first.profile
+    assert plain(again.counts) == plain(first.counts)
+
+
+@NEEDS_ALL
+def test_whatever_decides_the_counts_makes_a_new_emulation(
+    work: Path, emulations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = emulate(histogram(work)).profile.total.wavefronts
+    (work / "size.cuh").write_text("#define BINS 992\n", encoding="utf-8")
+    assert emulate(histogram(work)).profile.total.wavefronts != first, "a header"
+    emulate(histogram(work, "iota%7"))
+    emulate(histogram(work), exhaustive=True)
+    assert len(emulations) == 4
+    monkeypatch.setattr(counts_cache, "_code_digest", lambda: "another emulator")
+    emulate(histogram(work))
+    assert len(emulations) == 5
+    version = Toolchain.version
+    monkeypatch.setattr(Toolchain, "version", lambda self, tool="nvcc": version(self, tool) + tool[:5])
+    emulate(histogram(work))
+    assert len(emulations) == 6
+
+
+@NEEDS_ALL
+def test_the_content_of_a_file_counts_not_its_date(work: Path, emulations: list[str]) -> None:
+    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
+    first = emulate(histogram(work, "x.npy"))
+    np.save(work / "x.npy", np.arange(128, dtype=np.uint32))
+    emulate(histogram(work, "x.npy"))
+    assert len(emulations) == 1
+    np.save(work / "x.npy", np.zeros(128, np.uint32))
+    assert emulate(histogram(work, "x.npy")).profile.total.wavefronts != first.profile.total.wavefronts
+
+
+@NEEDS_ALL
+def test_what_is_unknown_stays_so_with_its_reason(work: Path, emulations: list[str]) -> None:
+    first, again = (emulate(histogram(work, "random")) for _ in range(2))
+    assert len(emulations) == 1
+    assert first.profile.total.wavefronts is None
+    assert first.profile.notes == again.profile.notes
+    assert [row.reason for row in first.counts.unknown] == [row.reason for row in again.counts.unknown] != []
+
+
+@NEEDS_ALL
+def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toolchain, "_limit_s", lambda self, tool, size: 60)  # of the tools, not of the emulation
+    target = histogram(work)
+    code = emulate(target).binary.cubin.data
+    for file in entries():
+        file.unlink()
+    with pytest.raises(TimeLimit):
+        emulation.emulate_cubin(target, code, "", EmulationSettings(Toolchain(timeout_s=-1)))
+    assert entries() == []
+    assert emulate(target).profile.total.wavefronts
+    assert len(entries()) == 1
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("content", ["garbage", "too few", "no such operation"])
+def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: list[str]) -> None:
+    first = emulate(histogram(work))
+    (entry,) = entries()
+    offset, access = next(iter(first.counts.requests.items()))
+    spoilt = {
+        "garbage": b"garbage",
+        "too few": packing.pack(replace(first.counts, requests={offset: replace(access, times=access.times[:0])})),
+        "no such operation": packing.pack(replace(first.counts, requests={offset: replace(access, op="ld.nothing")})),
+    }[content]
+    cache.save("emulations", entry.name, spoilt)
+    again = emulate(histogram(work))
+    assert len(emulations) == 2
+    assert again.profile.total == first.profile.total
+    emulate(histogram(work))
+    assert len(emulations) == 2
+
+
+@NEEDS_ALL
+def test_large_emulations_are_left_out(work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]) -> None:
+    monkeypatch.setattr(counts_cache, "MOST_BYTES", 10)
+    emulate(histogram(work))
+    assert entries() == []
+    emulate(histogram(work))
+    assert len(emulations) == 2
+
+
+# ---------------------------------------------------------------------------------------------- without the cache
+
+
+@NEEDS_ALL
+def test_without_the_cache_nothing_is_read_or_kept(work: Path, emulations: list[str]) -> None:
+    target = histogram(work)
+    emulate(target, cached=False)
+    assert not (work / "cache").exists()
+    emulate(target)
+    kept = {file: file.read_bytes() for file in (work / "cache").rglob("*") if file.is_file()}
+    assert len(kept) == 2
+    emulate(target, cached=False)
+    assert len(emulations) == 3
+    assert kept == {file: file.read_bytes() for file in (work / "cache").rglob("*") if file.is_file()}
+
+
+@NEEDS_ALL
+def test_ptx_is_assembled_once_and_from_python_too(
+    work: Path, monkeypatch: pytest.MonkeyPatch, emulations: list[str]
+) -> None:
+    assembled: list[str] = []
+    real = Toolchain.assemble
+
+    def assemble(self: Toolchain, ptx: bytes, name: str) -> bytes:
+        assembled.append(name)
+        return real(self, ptx, name)
+
+    monkeypatch.setattr(Toolchain, "assemble", assemble)
+    (work / "k.ptx").write_text(PTX, encoding="utf-8")
+    launch = {"grid": (1,), "block": (32,), "parameters": [struct.pack("<i", 4)]}
+    first, again = (profile_binary(work / "k.ptx", **launch) for _ in range(2))
+    assert (len(assembled), len(emulations)) == (1, 1)
+    assert replace(again, when=first.when) == first
+    fresh = profile_binary(work / "k.ptx", **launch, no_cache=True)
+    assert (len(assembled), len(emulations)) == (2, 2)
+    assert replace(fresh, when=first.when) == first
+    (work / "k.ptx").write_text(PTX.replace("4096", "8192"), encoding="utf-8")
+    profile_binary(work / "k.ptx", **launch)
+    assert len(assembled) == 3
+
+
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u32 stride) {
+    .shared .b8 tile[4096];
+    .reg .u32 %r<5>;
+    ld.param.u32 %r1, [stride];
+    mov.u32 %r2, %tid.x;
+    mov.u32 %r3, tile;
+    mad.lo.u32 %r4, %r1, %r2, %r3;
+    st.shared.u32 [%r4], %r2;
+    ret;
+}
+"""
+
+
+@NEEDS_ALL
+def test_a_source_gives_the_same_cubin_in_any_temporary_folder(work: Path) -> None:
+    (work / "a.cu").write_text(
+        "__constant__ int table[4];\nnamespace { __device__ int state[8]; }\n"
+        "static __device__ __noinline__ int looked_up(int x) { return x * table[x]; }\n"
+        "__global__ void fn(int* x) { state[threadIdx.x & 7] += looked_up(x[0]); }\n",
+        encoding="utf-8",
+    )
+    unit = f'#include "{work / "a.cu"}"\n'
+    first, again = (Toolchain().compile(unit, ["-lineinfo"], ARCH, []) for _ in range(2))
+    assert len(set(re.findall(rb"(?:_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}", first))) == 2, "else this shows nothing"
+    assert first == again
+
+
+# ---------------------------------------------------------------------------------------------- the commands
+
+
+def outputs(folder: Path) -> dict[str, str]:
+    """Return the digests of a run's files, without dates."""
+    date = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\+00:00)?|sha256:[0-9a-f]{64}")
+    return {
+        file.name: hashlib.sha256(date.sub(b"", file.read_bytes())).hexdigest() for file in sorted(folder.iterdir())
+    }
+
+
+@NEEDS_ALL
+def test_a_cached_run_writes_and_prints_what_the_first_did(work: Path) -> None:
+    own(work)
+    command = ("profile", "my.cu", "--kernel", "transpose", *TYPED, "--engine", "emulated")
+    first, second, fresh = (
+        process.run(*command, "-o", name, *more, "--json", "-", env=paths.child_environment())
+        for name, more in (("first", ()), ("second", ()), ("fresh", ("--no-cache",)))
+    )
+    assert first.returncode == second.returncode == fresh.returncode == 0, first.stderr
+    written = outputs(work / "first")
+    assert {"report.html", "run.json", "transpose.json", "transpose.cubin"} <= written.keys(), written
+    assert written == outputs(work / "second") == outputs(work / "fresh")
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("command", [("lint", "my.cu"), ("check", "transpose-plain", "--max-degree", "99")])
+def test_no_cache_leaves_nothing_behind(command: tuple[str, ...], work: Path) -> None:
+    own(work)
+    typed = ("--kernel", "transpose", *TYPED) if command[0] == "lint" else ("--engine", "emulated", "--config", "none")
+    done = process.run(*command, *typed, "--no-cache", env=paths.child_environment())
+    assert done.returncode in (0, 1), done.stderr
+    assert not list((work / "cache").rglob("*"))
+    again = process.run(*command, *typed, env=paths.child_environment())
+    assert again.stdout == done.stdout
+    assert {file.name for file in (work / "cache" / "ncu-swizzle").iterdir()} >= {"cubins", "emulations"}
