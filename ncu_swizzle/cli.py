@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -58,8 +58,19 @@ app.command("predict")(predict.predict)
 app.command("suggest")(suggest.suggest)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"{app.info.name} {endings.version()}\n")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+]
+
+
 @app.callback()
-def overview() -> None:
+def overview(version: VersionOption = False) -> None:
     """Measure shared-memory bank conflicts before and after a swizzle.
 
     \b

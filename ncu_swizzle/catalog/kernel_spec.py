@@ -14,7 +14,7 @@ from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.files import read_bytes
-from ncu_swizzle.texts import encodable
+from ncu_swizzle.texts import Sizes, encodable
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class KernelSpec:
     source: Path
     entry: str = ""
     problem: tuple[Parameter, ...] = ()
-    grid: str | Sequence[str | int] = ""
-    block: str | Sequence[str | int] = ""
+    grid: Sizes = ""
+    block: Sizes = ""
     shared: str = "0"
     args: tuple[str, ...] = ()
     args_folder: Path = Path()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadCatalog, UsageError
 from ncu_swizzle.smem.capacity import MOST_THREADS
+from ncu_swizzle.texts import Sizes, in_commas
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MOST_BLOCK = (MOST_THREADS, MOST_THREADS, 64)
@@ -16,9 +17,9 @@ MOST_GRID = (2**31 - 1, 65535, 65535)
 MOST_SHARED = 1 << 20  # bytes: more than any GPU has, each of which has a limit of its own
 
 
-def three(given: str | Sequence[str | int], what: str) -> tuple[str, str, str]:
-    """Return ``"n//32,8"`` or ``["n//32", 8]`` as three expressions, padded with 1; raise UsageError."""
-    parts = [part.strip() for part in given.split(",")] if isinstance(given, str) else [str(part) for part in given]
+def three(given: Sizes, what: str) -> tuple[str, str, str]:
+    """Return ``"n//32,8"``, ``["n//32", 8]`` or 512 as three expressions, padded with 1; raise UsageError."""
+    parts = [part.strip() for part in in_commas(given).split(",")]
     if not 1 <= len(parts) <= 3 or not all(parts):
         raise UsageError(
             f"{what} is {given!r}: it takes one to three sizes", f"--{what} 128,128, or with sizes by name: n//32"

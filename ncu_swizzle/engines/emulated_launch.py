@@ -124,10 +124,7 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     family, kernel, problem = target.family, target.kernel, target.problem
     grid, block = family.geometry(problem)
     too_large = _too_large(family.arguments, problem)
-    values = [_value(argument, problem, argument in too_large) for argument in family.arguments]
-    if not family.shipped:
-        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.refuse_mismatch(cubin, symbol, family.arguments, sizes)
+    values = described_values(family.arguments, problem, None if family.shipped else cubin, symbol)
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     return replace(launched, notes=tuple(_unknown_contents(argument, problem) for argument in too_large))
 
@@ -145,14 +142,16 @@ def _unknown_contents(argument: Argument, problem: Problem) -> str:
     return f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {ARRAY_BYTES >> 20} MiB kept"
 
 
-def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
-    """Return the values of a caller's arguments: bytes for a scalar, an array for a buffer."""
-    return [
-        ArgumentValue(scalar=argument)
-        if isinstance(argument, bytes)
-        else ArgumentValue(size=argument.nbytes, content=argument.tobytes())
-        for argument in arguments
-    ]
+def described_values(
+    arguments: Sequence[Argument], problem: Problem, cubin: Cubin | None, symbol: str
+) -> list[ArgumentValue]:
+    """Return the values of arguments; raise UsageError if they do not match the parameters of the cubin's function."""
+    too_large = _too_large(arguments, problem)
+    values = [_value(argument, problem, argument in too_large) for argument in arguments]
+    if cubin is not None:
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
+        argument_check.refuse_mismatch(cubin, symbol, arguments, sizes)
+    return values
 
 
 def launch(

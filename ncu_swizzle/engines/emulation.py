@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from ncu_swizzle.build import compiled, headers
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
@@ -22,6 +20,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.emulate.run import Counts, Launch, emulate
 from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
@@ -103,22 +102,37 @@ def profile_binary(
     grid: Sequence[int],
     block: Sequence[int],
     shared: int,
-    parameters: Sequence[bytes | np.ndarray],
+    parameters: Sequence[Parameter],
+    settings: EmulationSettings | None = None,
+    on_progress: OnProgress = lambda percent: None,
+) -> Emulated:
+    """Emulate one launch of a kernel in a cubin or PTX file; see `profile_launch`.
+
+    `shared` is the dynamic shared memory in bytes; `parameters` are the kernel's, in order: an array for a pointer,
+    whose contents are then known, a number or bytes for anything else.
+    """
+    launch = BinaryLaunch(grid, block, shared, parameters=parameters)
+    return profile_launch(path, kernel, launch, settings, on_progress)
+
+
+def profile_launch(
+    path: Path,
+    kernel: str,
+    described: BinaryLaunch,
     settings: EmulationSettings | None = None,
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Emulate one launch of a kernel in a cubin or PTX file.
 
-    `kernel` is a plain or mangled name, empty for the only kernel; `shared` is the dynamic shared memory in bytes;
-    `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
-    Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
+    `kernel` is a plain or mangled name, empty for the only kernel. Raises BadFile or DamagedFile for the file,
+    UnknownKernel, and UsageError if the arguments do not fit.
     """
     settings = settings or EmulationSettings()
     cubin = Cubin(_binary(path, settings.toolchain), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
-    values = emulated_launch.values_of(parameters)
-    launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
+    values = described.values(cubin, symbol)
+    launch = emulated_launch.launch(cubin, symbol, described.grid, described.block, described.shared, values)
     counts = _run(binary, launch, settings, on_progress)
     name = kernel or binary.symbol
     return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
