@@ -7,14 +7,16 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
+from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog.kernel_options import PairOptions
@@ -22,7 +24,7 @@ from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request, silent
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import policy, reporting
@@ -73,9 +75,9 @@ def profile(
     own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
     request = _request(engine, problem, ncu, timeout, options, OWN)
     folders = [Path(folder) for folder in catalog]
-    kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
-    target = kernels.target(names[-1], request.problem)
-    with scratch() as temporary:
+    with _in_python(), scratch() as temporary:
+        kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
+        target = kernels.target(names[-1], request.problem)
         run_path = Path(export) if export is not None else temporary / slug(target.name)
         destination = Destination(run_path, overwrite)
         result = profile_kernel.profile(
@@ -85,6 +87,16 @@ def profile(
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
     return Result(subject, compared, result.engine.name, result.engine.reason, kept)
+
+
+@contextlib.contextmanager
+def _in_python() -> Iterator[None]:
+    """Say in keywords what a kernel's launch lacks."""
+    try:
+        yield
+    except LaunchLacking as error:
+        options, _ = lacking.completed(error)
+        raise UsageError(str(error), lacking.in_keywords(options)) from error
 
 
 def profile_program(

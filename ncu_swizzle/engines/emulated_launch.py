@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -124,7 +125,10 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     family, kernel, problem = target.family, target.kernel, target.problem
     grid, block = family.geometry(problem)
     too_large = _too_large(family.arguments, problem)
-    values = described_values(family.arguments, problem, None if family.shipped else cubin, symbol)
+    checked = None if family.shipped else cubin
+    values = described_values(
+        family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel)
+    )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     return replace(launched, notes=tuple(_unknown_contents(argument, problem) for argument in too_large))
 
@@ -143,14 +147,21 @@ def _unknown_contents(argument: Argument, problem: Problem) -> str:
 
 
 def described_values(
-    arguments: Sequence[Argument], problem: Problem, cubin: Cubin | None, symbol: str
+    arguments: Sequence[Argument],
+    problem: Problem,
+    cubin: Cubin | None,
+    symbol: str,
+    source: Callable[[], str] = str,
 ) -> list[ArgumentValue]:
-    """Return the values of arguments; raise UsageError if they do not match the parameters of the cubin's function."""
+    """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
+
+    `source` returns the text that declares it.
+    """
     too_large = _too_large(arguments, problem)
     values = [_value(argument, problem, argument in too_large) for argument in arguments]
     if cubin is not None:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.refuse_mismatch(cubin, symbol, arguments, sizes)
+        argument_check.refuse_mismatch(cubin, symbol, arguments, sizes, source)
     return values
 
 

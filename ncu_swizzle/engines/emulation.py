@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncu_swizzle.build import compiled, headers
+from ncu_swizzle.build.binary import code_in
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.target import Target
@@ -24,7 +25,7 @@ from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
-from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles.model import KernelId, Profile
 
 OnProgress = Callable[[float], None]  # percent
@@ -65,7 +66,7 @@ def emulate_target(
     if target.kernel.library:
         raise UsageError(f"{target.name} is a library kernel, with no source to emulate", "--engine recorded shows it")
     if target.compiled:
-        return emulate_cubin(target, _binary(target.source, settings.toolchain), "", settings, on_progress)
+        return emulate_cubin(target, code_in(target.source, settings.toolchain), "", settings, on_progress)
     built = (target.family, target.kernel, ARCH, settings.toolchain)
     check, version = compiled.has_kernel(target.family, target.kernel), settings.toolchain.version()
     try:
@@ -128,7 +129,7 @@ def profile_launch(
     UnknownKernel, and UsageError if the arguments do not fit.
     """
     settings = settings or EmulationSettings()
-    cubin = Cubin(_binary(path, settings.toolchain), path.name)
+    cubin = Cubin(code_in(path, settings.toolchain), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
     values = described.values(cubin, symbol)
@@ -136,15 +137,6 @@ def profile_launch(
     counts = _run(binary, launch, settings, on_progress)
     name = kernel or binary.symbol
     return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
-
-
-def _binary(path: Path, toolchain: Toolchain) -> bytes:
-    content = read_bytes(path)
-    if content.startswith(b"\x7fELF"):
-        return content
-    if path.suffix == ".ptx" or b".version" in content[:4096]:
-        return toolchain.assemble(content, path.name)
-    raise BadFile(f"{path} is neither a cubin nor PTX", "create one with nvcc --cubin -arch=sm_90 -lineinfo FILE.cu")
 
 
 def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:

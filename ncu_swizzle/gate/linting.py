@@ -13,7 +13,7 @@ from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError
 from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
@@ -65,6 +65,8 @@ def _lint_kernel(
     except EnvironmentLacking as error:
         return [], [f"{kernel.name} was not run: {error} ({error.hint})."]
     except NcuSwizzleError as error:
+        if isinstance(error, LaunchLacking) and len(options.files) == 1:
+            raise  # the command that was typed can be completed
         place = _in_checkout(Place(str(family.source(kernel))))
         return [Check(Outcome.inconclusive, kernel.name, MAX_DEGREE, str(error), "", place, hint=error.hint)], []
     return list(judge(emulated, rules)), [note for note in emulated.profile.notes if "unknown" not in note]
