@@ -24,7 +24,7 @@ from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument
 from ncu_swizzle.errors import BadCatalog, UsageError
 
-EXAMPLE = "--arg x=float32[n,n]:random --arg y=float32[n,n]:out --arg n=int32:n"
+EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
 OUT = "out"
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
 def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
     shape = tuple(size.strip() for size in match["shape"].split(","))
     if not all(shape):
-        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[n,n]:random")
+        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[1024]:random")
     fill, output = _ending((match["fill"] or "").strip())
     dtype = _dtype(match["dtype"], label)
     if match["fill"] is None:

@@ -150,7 +150,9 @@ class Family:
         for name in sizes.keys() - names:
             raise BadProblem(
                 f"the family {self.name} has no parameter {name!r}",
-                f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
+                f"its parameters: {', '.join(f'{p.name} ({p.help})' if p.help else p.name for p in self.parameters)}"
+                if names
+                else "leave out --problem: no size is described",
             )
         return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 

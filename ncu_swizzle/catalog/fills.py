@@ -101,7 +101,7 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     if not least <= whole <= most:
         raise UsageError(
             f"{whole} does not fit in {argument.dtype}: {least} to {most}",
-            f"use another dtype: --arg {argument.name}=int64:{whole}",
+            f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
         )
     return _cast(dtype, whole)
 
@@ -238,7 +238,10 @@ def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
     with np.errstate(over="ignore"):
         stored = float(_cast(numpy_dtype(argument.dtype), value))
     if math.isinf(stored) and "inf" not in text.lower():
-        raise UsageError(f"{text} does not fit in {argument.dtype}", f"--arg {argument.name}=float64:…, or inf")
+        raise UsageError(
+            f"{text} does not fit in {argument.dtype}",
+            f"--arg {argument.name}={argument.dtype}:inf, or a larger type in the kernel",
+        )
 
 
 def _refuse_out_of_range(argument: Argument) -> None:

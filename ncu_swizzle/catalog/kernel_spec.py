@@ -128,9 +128,7 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
     if source.suffix in BINARIES:
         names = _compiled(source)
         if len(names) != 1:
-            raise UsageError(
-                f"{source.name} has {len(names)} kernels: {', '.join(names)}", "choose one with --kernel NAME"
-            )
+            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
         return names[0]
     texts = [text for _, text in includes.texts([source], includes.folders(given))]
     own = symbols.declared_kernels(texts[0])
@@ -141,7 +139,13 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
         raise UsageError(
             f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
         )
-    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", f"--kernel {names[0]}")
+    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
+
+
+def _choice(names: Sequence[str], source: Path) -> str:
+    """Return what to type for a file with several kernels, or none."""
+    init = shlex.join(["ncu-swizzle", "init", str(source)])
+    return f"--kernel {names[0]}, or {init} for all of them" if names else "give a file with a __global__ function"
 
 
 def _compiled(source: Path) -> list[str]:

@@ -53,7 +53,10 @@ def only_kernel(cubin: Cubin) -> str:
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
     names = _listed(demangle_all(cubin.kernels).values())
-    raise UnknownKernel(f"{cubin.name} has {len(cubin.kernels)} kernels", f"--kernel with one of {names}")
+    raise UnknownKernel(
+        f"{cubin.name} has {len(cubin.kernels)} kernels: {names}",
+        f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -237,11 +237,12 @@ def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], bloc
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
                 f"{what} {_by(sizes) or 'without sizes'} is not valid",
-                f"give --{what} one to three sizes, at most {_by(most)}",
+                f"--{what} {launch_limits.USUAL[what]}: one to three sizes, at most {_by(most)}",
             )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(
-            f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it with that block"
+            f"{name} was compiled for blocks of {_by(attributes.required_block)}",
+            f"--block {','.join(map(str, attributes.required_block))}",
         )
     threads = attributes.max_threads or capacity.MOST_THREADS
     launch_limits.refuse_oversized(

@@ -19,8 +19,9 @@ from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
+from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.run import Counts, Launch, emulate
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, shared_shortage
 from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
@@ -156,6 +157,8 @@ def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progres
             on_progress=progress,
         )
     except ProgramFailed as error:
+        if isinstance(error, MemoryFault) and error.beyond:
+            error.hint = shared_shortage.hint(code, launch, binary.cubin, settings.toolchain.timeout_s)
         raise _located(error, binary) from error
 
 

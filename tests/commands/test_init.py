@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import struct
 import tomllib
 from pathlib import Path
 
@@ -149,3 +151,37 @@ def test_a_file_that_is_not_toml_is_left_alone(sources: Path) -> None:
     refused = command("init", "none.cu", folder=sources)
     assert (refused.returncode, "does not exist" in refused.stderr) == (2, True)
     assert command("init", "flat.cu", "--config", "none", folder=sources).returncode == 2
+
+
+STRIDED = """
+struct Tile { int stride; int rows; double scale; };
+extern "C" __global__ void strided(Tile t, float* y) {
+    extern __shared__ float s[];
+    s[threadIdx.x * t.stride] = t.scale;
+    __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x * t.stride];
+}
+"""
+
+
+@NEEDS_ALL
+def test_a_struct_s_bytes_reach_the_kernel_however_it_is_described(work: Path) -> None:
+    (work / "strided.cu").write_text(STRIDED)
+    (work / "eight.bin").write_bytes(struct.pack("<iid", 8, 1, 1.0))
+    (work / "one.bin").write_bytes(struct.pack("<iid", 1, 1, 1.0))
+    launch = ("--grid", "1", "--block", "32", "--shared", "2048", "--arg", "y=float32[32]:out")
+    lint = ("lint", "strided.cu", *launch[:-2])
+    assert command(*lint, "--arg", "t=bytes:one.bin", *launch[-2:], folder=work).returncode == 0
+    conflicting = command(*lint, "--arg", "t=bytes:eight.bin", *launch[-2:], folder=work)
+    assert conflicting.returncode == 1
+    assert "degree 8" in conflicting.stdout
+    (work / "ncu-swizzle.toml").write_text(
+        '[kernel.strided]\nsource = "strided.cu"\ngrid = 1\nblock = 32\nshared = 2048\n'
+        'args = ["t=bytes:eight.bin", "y=float32[32]:out"]\n'
+    )
+    assert "degree 8" in command("lint", "strided.cu", folder=work).stdout
+    profiled = command("profile", "strided.cu", "--engine", "emulated", "--json", "-", folder=work)
+    assert {row["degree"] for row in json.loads(profiled.stdout)["accesses"]} == {8}
+    short = command(*lint, "--arg", "t=bytes:15", *launch[-2:], folder=work)
+    assert short.returncode == 2
+    assert "t=bytes:16" in proposed(short.stderr)
