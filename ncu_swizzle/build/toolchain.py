@@ -157,9 +157,7 @@ def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:
 def _other_ptx(ptx: bytes, log: str) -> str:
     """Return what to give in place of PTX that ptxas rejects: nvcc did not write all of it."""
     if re.search(r"Unsupported \.version|is not defined for option 'gpu-name'", log):
-        return (
-            "it is newer than this ptxas: give the cubin that its compiler makes, or a newer toolkit with --nvcc PATH"
-        )
+        return "it is newer than this ptxas: give its compiler's cubin, or --nvcc PATH of a newer toolkit"
     if b"NVIDIA NVVM Compiler" in ptx[:4096]:
         return "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
     return "create it again with the compiler that wrote it, or give that compiler's cubin"

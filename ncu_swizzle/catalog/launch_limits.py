@@ -67,8 +67,8 @@ def refuse_oversized(name: str, block: Sequence[int], shared: int, limits: Limit
         raise UsageError(
             f"{name}: {shared:,} bytes of dynamic shared memory{own} exceed the {limits.shared:,} bytes per block of "
             "this GPU",
-            f"--shared {limits.shared - limits.static} is the most for this kernel; CUDA takes {RESERVED_BYTES:,} bytes "
-            "per block of what an SM has"
+            f"--shared {limits.shared - limits.static} is the most for this kernel; {RESERVED_BYTES:,} more bytes per "
+            "block are CUDA's own"
             if limits.shared > limits.static
             else "use a smaller tile",
         )

@@ -12,7 +12,7 @@ from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.errors import BadFile, LaunchLacking, NcuSwizzleError, UnknownKernel, Untrusted
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted
 
 DESCRIPTION = "family.toml"
 
@@ -92,7 +92,7 @@ def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
-        if options.description.typed or (isinstance(error, LaunchLacking) and len(options.files) == 1):
+        if options.description.typed or len(options.files) == 1:
             raise
         yield Skipped(str(file), f"{error}; {describing(file)} describes it")
         return
