@@ -7,24 +7,25 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
 from ncu_swizzle.bounds import words
+from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog.family import FILES
 from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines import binary_launch, emulation
+from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request, silent
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import policy, reporting
@@ -39,7 +40,7 @@ from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles import comparison, model, pairing, run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
-from ncu_swizzle.texts import Texts, listed
+from ncu_swizzle.texts import Sizes, Texts, in_commas, listed
 from ncu_swizzle.unfinished.folders import scratch
 
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
@@ -77,9 +78,9 @@ def profile(
     own = _own(options)
     request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
     folders = [Path(folder) for folder in catalog]
-    kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
-    target = kernels.target(names[-1], request.problem)
-    with scratch() as temporary:
+    with _in_python(), scratch() as temporary:
+        kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
+        target = kernels.target(names[-1], request.problem)
         run_path = Path(export) if export is not None else temporary / slug(target.name)
         destination = Destination(run_path, overwrite)
         result = profile_kernel.profile(
@@ -89,6 +90,16 @@ def profile(
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
     return Result(subject, compared, result.engine.name, result.engine.reason, kept)
+
+
+@contextlib.contextmanager
+def _in_python() -> Iterator[None]:
+    """Say in keywords what a kernel's launch lacks."""
+    try:
+        yield
+    except LaunchLacking as error:
+        options, _ = lacking.completed(error)
+        raise UsageError(str(error), lacking.in_keywords(options)) from error
 
 
 def profile_program(
@@ -132,10 +143,13 @@ def profile_binary(
     path: str | Path,
     kernel: str = "",
     *,
-    grid: Sequence[int],
-    block: Sequence[int],
-    shared: int = 0,
-    parameters: Sequence[bytes | np.ndarray] = (),
+    entry: str = "",
+    grid: Sizes,
+    block: Sizes,
+    shared: int | str = 0,
+    args: Texts = (),
+    parameters: Sequence[Parameter] = (),
+    problem: Mapping[str, int] | None = None,
     exhaustive: bool = False,
     nvcc: str | Path | None = None,
     timeout: float = 600,
@@ -144,16 +158,20 @@ def profile_binary(
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
 
-    `kernel` is a plain or mangled name, empty for the only kernel; `shared` is the dynamic shared memory in bytes;
-    `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
-    `timeout` is in seconds, for each tool and for the emulation. Raises BadFile or DamagedFile for the file,
-    UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and ProgramFailed if the code is invalid.
+    `entry` (or `kernel`), `grid`, `block`, `shared` (bytes), `args` and `problem` are those of `profile`. In place of
+    `args`, `parameters` are the values themselves, in order: an array for a pointer, whose contents are then known; a
+    number or bytes for anything else. `timeout` is in seconds, for each tool and for the emulation. Raises BadFile or
+    DamagedFile for the file, UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and ProgramFailed if the
+    code is invalid.
     """
     toolchain = Toolchain(Path(nvcc) if nvcc is not None else None, timeout)
     settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
-    name = kernel or Path(path).name
-    emulated = emulation.profile_binary(
-        Path(path), kernel, grid, block, shared, parameters, settings, lambda percent: on_progress(name, percent)
+    sizes = dict(problem or {})
+    launch = binary_launch.described(in_commas(grid), in_commas(block), str(shared), listed(args), parameters, sizes)
+    function = entry or kernel
+    name = function or Path(path).name
+    emulated = emulation.profile_launch(
+        Path(path), function, launch, settings, lambda percent: on_progress(name, percent)
     )
     return Profile.of(emulated.profile)
 

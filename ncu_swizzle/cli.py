@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,6 +16,7 @@ from ncu_swizzle.commands import (
     compare,
     doctor,
     endings,
+    init,
     lint,
     list_,
     predict,
@@ -50,6 +51,7 @@ app.add_typer(baseline.app, name="baseline")
 app.add_typer(rules.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
+app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
 app.command("doctor")(doctor.doctor)
@@ -58,8 +60,19 @@ app.command("predict")(predict.predict)
 app.command("suggest")(suggest.suggest)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"{app.info.name} {endings.version()}\n")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+]
+
+
 @app.callback()
-def overview() -> None:
+def overview(version: VersionOption = False) -> None:
     """Measure shared-memory bank conflicts before and after a swizzle.
 
     \b
@@ -71,6 +84,7 @@ def overview() -> None:
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
+    ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not
 

@@ -4,6 +4,7 @@
     ├── GateFailed           1  a limit that the user set was exceeded
     ├── UsageError           2  the command line, or a file that it names, is invalid
     │   ├── UnknownKernel       no such kernel in the catalogue
+    │   ├── LaunchLacking       a kernel's grid, block or arguments are missing or do not fit
     │   ├── BadProblem          a problem size outside the kernel's limits
     │   ├── BadCatalog          an invalid family.toml
     │   ├── Untrusted           a project file asks for what needs --trust
@@ -76,6 +77,12 @@ class UsageError(NcuSwizzleError):
 
 class UnknownKernel(UsageError):
     pass
+
+
+class LaunchLacking(UsageError):
+    """The hint is the missing options; if there is a `spec`, what is known of the kernel, see `build.lacking`."""
+
+    spec: object = None
 
 
 class BadProblem(UsageError):

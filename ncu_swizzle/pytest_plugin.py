@@ -81,7 +81,7 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     from ncu_swizzle import digest
     from ncu_swizzle.catalog.family import FILES
 
-    def get(entry: str | Path, **how: Any) -> Profile:
+    def get(entry: str | Path, /, **how: Any) -> Profile:
         __tracebackhide__ = True
         if Path(entry).exists() and Path(entry).suffix not in FILES:
             return _only(Path(entry))

@@ -13,10 +13,11 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 Texts = str | Sequence[str]  # one text, or several
+Sizes = int | str | Sequence[int | str]  # of a grid or a block: 512, "n//32,8", (32, 8), ["n//32", 8]
 
 SHOWN_AS = "\N{REPLACEMENT CHARACTER}"
 _KEPT = "\n\t"
@@ -44,6 +45,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def listed(texts: Texts) -> tuple[str, ...]:
     """Return the texts as a tuple."""
     return (texts,) if isinstance(texts, str) else tuple(map(str, texts))
+
+
+def in_commas(sizes: Sizes) -> str:
+    """Return sizes as on the command line: ``n//32,8``."""
+    if isinstance(sizes, str):
+        return sizes
+    return ",".join(map(str, sizes)) if isinstance(sizes, Iterable) else str(sizes)
 
 
 def in_words(problem: Mapping[str, int]) -> str:

@@ -6,53 +6,51 @@ function has none.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
-from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog.family import Argument
-from ncu_swizzle.cubin.demangled import demangle, parameter_types
+from ncu_swizzle.build import launch_guess
+from ncu_swizzle.build.signature import SignatureParameter, dtype_of, pointee_of, signature_of
+from ncu_swizzle.catalog import argument_syntax, fills
+from ncu_swizzle.catalog.family import BINARIES, BYTES, Argument, Family, Kernel
+from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import LaunchLacking
 
-POINTER = 8
-
-# The types that a dtype can be compared with; any other (float4, structures) is accepted.
-TYPES = {
-    "float": "float32", "double": "float64", "__half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool",
-    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16",
-    "int": "int32", "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64",
-    "long long": "int64", "unsigned long long": "uint64",
-}  # fmt: skip
+NO_PARAMETERS = "leave out --arg: this kernel takes no arguments"
 
 
-def refuse_mismatch(cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
-    """Raise UsageError if the arguments, of `sizes` bytes each, do not match the parameters of the mangled function."""
-    slot_sizes = [slot.size for slot in cubin.attributes(function).parameters]
-    demangled = demangle(function)
-    types = parameter_types(demangled)
-    if types is None or len(types) != len(slot_sizes):
-        types = [""] * len(slot_sizes)
-    faults = [
-        fault
+def refuse_mismatch(
+    cubin: Cubin, function: str, arguments: Sequence[Argument], sizes: Sequence[int], source: Callable[[], str] = str
+) -> None:
+    """Raise LaunchLacking if the arguments, of `sizes` bytes each, do not match the parameters of the mangled function.
+
+    `source` returns the text that declares it, for the names of parameters that have no argument.
+    """
+    parameters = signature_of(cubin, function).parameters
+    slot_sizes, types = [slot.size for slot in parameters], [slot.type for slot in parameters]
+    fault_of = [
+        _fault(argument, size, slot_sizes[number], types[number]) if number < len(slot_sizes) else ""
         for number, (argument, size) in enumerate(zip(arguments, sizes, strict=True))
-        if number < len(slot_sizes) and (fault := _fault(argument, size, slot_sizes[number], types[number]))
     ]
+    faults = list(filter(None, fault_of))
     if len(slot_sizes) == len(sizes) and not faults:
         return
     counted = f"{len(slot_sizes)} parameters, {len(sizes)} arguments" if len(slot_sizes) != len(sizes) else faults[0]
-    raise UsageError(
-        f"the arguments do not fit {demangled}: {counted}\n{_table(slot_sizes, types, arguments, sizes)}",
-        f"one --arg per parameter, in order{_proposal(types, slot_sizes)}",
+    fitting = [None if fault else argument for argument, fault in zip(arguments, fault_of, strict=True)]
+    raise LaunchLacking(
+        f"the arguments do not fit {demangle(function)}: {counted}\n{_table(slot_sizes, types, arguments, sizes)}",
+        _proposal(signature_of(cubin, function, source()).parameters, fitting[: len(parameters)]) or NO_PARAMETERS,
     )
 
 
 def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
     """Return what is wrong with an argument for a parameter of this size and type; "" if nothing is."""
-    pointee = _pointee(type_)
-    wanted = TYPES.get(_bare(type_ if pointee is None else pointee))
+    pointee = pointee_of(type_)
+    wanted = dtype_of(type_ if pointee is None else pointee)
     if size != slot_size:
         return f"{argument.name} has {size} bytes, the parameter {slot_size}"
     if pointee is not None and not argument.shape:
@@ -63,19 +61,9 @@ def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
     return f"{argument.name} {holds} {argument.dtype}, the parameter is {type_}" if _differ(wanted, argument) else ""
 
 
-def _pointee(type_: str) -> str | None:
-    """Return the type that a pointer or reference points to; None for any other type."""
-    bare = re.sub(r"\b(__restrict__|__restrict|const|volatile)\s*$", "", type_.strip()).strip()
-    return bare[:-1].strip() if bare.endswith(("*", "&")) else None
-
-
-def _bare(type_: str) -> str:
-    return " ".join(re.sub(r"\b(const|volatile|struct)\b", " ", type_).split())
-
-
 def _differ(wanted: str | None, argument: Argument) -> bool:
     """Return whether the types differ: in size, or one is an integer and the other floating point."""
-    if wanted is None:
+    if wanted is None or argument.dtype == BYTES:
         return False
     expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
     same = expected.itemsize == given.itemsize and (expected == given or _whole(expected) == _whole(given) is True)
@@ -102,13 +90,19 @@ def _written(argument: Argument) -> str:
     return f"{argument.name}={argument.dtype}{inside}"
 
 
-def _proposal(types: Sequence[str], slot_sizes: Sequence[int]) -> str:
-    """Return an example of --arg options for this function."""
-    parts = []
-    for number, (type_, size) in enumerate(zip(types, slot_sizes, strict=True), 1):
-        pointee = _pointee(type_)
-        dtype = TYPES.get(_bare(pointee if pointee is not None else type_), "float32" if size == POINTER else "int32")
-        fill = "out" if pointee is not None and "const" not in type_ else "random"
-        buffer = pointee is not None or (not type_ and size == POINTER)
-        parts.append(f"--arg a{number}={dtype}[n]:{fill}" if buffer else f"--arg a{number}={dtype}:n")
-    return f": {' '.join(parts)}" if parts else ": this kernel takes none"
+def _proposal(parameters: Sequence[SignatureParameter], fitting: Sequence[Argument | None]) -> str:
+    """Return --arg options for a kernel, those that fit as they are; sizes are literal: the problem's are unknown."""
+    given = [argument for argument in fitting if argument]
+    shapes = [",".join(argument.shape) for argument in given if argument.shape]
+    numbers = [argument.value for argument in given if not argument.shape and argument.dtype[0] in "iu"]
+    shape, size = (shapes or [str(launch_guess.LINEAR)])[0], (numbers or [str(launch_guess.SQUARE)])[0]
+    guesses = [text for text, _ in launch_guess.arguments(parameters, shape, size)]
+    texts = [
+        argument_syntax.text_of(argument) if argument else guess for guess, argument in zip_longest(guesses, fitting)
+    ]
+    return shlex.join(part for text in texts for part in ("--arg", text))
+
+
+def declaring_text(family: Family, kernel: Kernel) -> str:
+    """Return the text of a kernel's source and of what it includes; empty for what is compiled already."""
+    return "" if family.source(kernel).suffix in BINARIES else "\n".join(family.included().values())

@@ -50,7 +50,13 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached:
     try:
         code = compiler.compile(unit, recipe.options(family, kernel), arch, include)
     except Refused as error:
-        raise recipe.failure(family, kernel, str(error)) from error
+        specific = recipe.needed_arch(str(error))
+        if specific.rstrip("af") != arch:
+            raise recipe.failure(family, kernel, str(error)) from error
+        try:  # its code for sm_90a runs wherever that for sm_90 does that needs such instructions
+            code = compiler.compile(unit, recipe.options(family, kernel), specific, include)
+        except Refused as again:
+            raise recipe.failure(family, kernel, str(again)) from again
     if cacheable:
         cache.save(KIND, key, code)
     return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from ncu_swizzle.build import headers
@@ -14,6 +15,7 @@ from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import is_file
 
 OPTIONS = ("-lineinfo", "-std=c++17", "-O3")
+SPECIFIC = {"sm_90a": ("wgmma", "setmaxnreg"), "sm_100a": ("tcgen05",)}  # instructions of one architecture alone
 STANDARD = ("-std=", "--std=")
 FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 INHERITED = (*FLAGS, "CPATH", "CPLUS_INCLUDE_PATH")  # they change nvcc's output
@@ -63,7 +65,20 @@ def failure(family: Family, kernel: Kernel, log: str) -> NcuSwizzleError:
     kind: type[NcuSwizzleError] = ProgramFailed if family.shipped else UsageError
     file = family.source(kernel)
     given = " ".join((*family.options, *kernel.options))
-    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{log}", f"fix {file}")
+    needed = needed_arch(log)
+    command = shlex.join(
+        ["nvcc", "-cubin", f"-arch={needed}", "-lineinfo", *family.options, *kernel.options, str(file)]
+    )
+    hint = f"it needs {needed}: {command} makes {file.stem}.cubin, to give in its place" if needed else f"fix {file}"
+    return kind(f"nvcc could not compile {file.name}{f' with {given}' if given else ''}:\n{log}", hint)
+
+
+def needed_arch(log: str) -> str:
+    """Return the architecture that a refused source needs by ptxas's words, such as sm_90a; empty if another fault."""
+    if required := re.search(r"requires .target (sm_\d+[af]?)\b", log):
+        return required[1]
+    refused = re.search(r"'(\w+)\S*' (?:not supported on|cannot be compiled for) \S+ 'sm_\d+'", log)
+    return next((arch for arch, names in SPECIFIC.items() if refused and refused[1] in names), "")
 
 
 def cacheable(family: Family, kernel: Kernel) -> bool:

@@ -109,9 +109,7 @@ class Toolchain:
             try:
                 self._run(PTXAS, arguments, folder, len(ptx))
             except ProgramFailed as error:
-                raise _unusable(
-                    error, f"ptxas could not assemble {name}", "compile it again with nvcc --ptx"
-                ) from error
+                raise _unusable(error, f"ptxas could not assemble {name}", _other_ptx(ptx, str(error))) from error
             return out.read_bytes()
 
     def disassemble(self, cubin: bytes, name: str) -> str:
@@ -168,6 +166,15 @@ def _unusable(error: ProgramFailed, failure: str, hint: str) -> NcuSwizzleError:
     if isinstance(error, TimeLimit):
         return TimeLimit(f"{failure}: {error}", error.hint)
     return BadFile(f"{failure}:\n{error}", error.hint or hint)
+
+
+def _other_ptx(ptx: bytes, log: str) -> str:
+    """Return what to give in place of PTX that ptxas rejects: nvcc did not write all of it."""
+    if re.search(r"Unsupported \.version|is not defined for option 'gpu-name'", log):
+        return "it is newer than this ptxas: give its compiler's cubin, or --nvcc PATH of a newer toolkit"
+    if b"NVIDIA NVVM Compiler" in ptx[:4096]:
+        return "create it with nvcc --ptx -arch=sm_90 -lineinfo FILE.cu"
+    return "create it again with the compiler that wrote it, or give that compiler's cubin"
 
 
 def _reason(log: str) -> str:

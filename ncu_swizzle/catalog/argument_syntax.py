@@ -4,6 +4,8 @@
     [NAME=]FILE.npy                    a buffer with the file's dtype and shape
     [NAME=]DTYPE:VALUE                 a scalar: n=int32:4096   rows=int64:n*n   eps=float32:1e-5
     [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
+    [NAME=]bytes:SIZE                  a struct by value, all bytes zero: p=bytes:24
+    [NAME=]bytes:FILE                  a struct by value, its bytes from a file: p=bytes:params.bin
 
 One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills` lists
 the possible values of FILL.
@@ -19,16 +21,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from ncu_swizzle.catalog import fills
-from ncu_swizzle.catalog.family import DTYPES, Argument
+from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument
 from ncu_swizzle.errors import BadCatalog, UsageError
 
-EXAMPLE = "--arg x=float32[n,n]:random --arg y=float32[n,n]:out --arg n=int32:n"
+EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
 OUT = "out"
 T = TypeVar("T")
 
 # C's names for NumPy's dtypes.
 ALIASES = {
     "float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16",
     "int": "int32", "unsigned": "uint32", "uint": "uint32", "short": "int16", "ushort": "uint16",
     "char": "int8", "uchar": "uint8", "long": "int64", "size_t": "uint64",
 }  # fmt: skip
@@ -65,12 +68,22 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
     label = f"argument {number} ({text!r})"
     if buffer := _BUFFER.fullmatch(rest):
         return _buffer(name or f"arg{number}", buffer, label, folder)
+    scalar = _SCALAR.fullmatch(rest)
+    if scalar and scalar["dtype"] == BYTES and scalar["value"].strip():
+        return _struct(name or f"arg{number}", scalar["value"].strip(), folder)
     if rest.endswith(fills.FILE):
         return _file(name or f"arg{number}", rest, label, folder)
-    if (scalar := _SCALAR.fullmatch(rest)) and scalar["value"].strip():
+    if scalar and scalar["value"].strip():
         dtype = _dtype(scalar["dtype"], label)
         return Argument(name or f"arg{number}", dtype, value=scalar["value"].strip())
     return _bare_scalar(name, number, rest, label)
+
+
+def _struct(name: str, text: str, folder: Path) -> Argument:
+    """Return a struct by value: of a size, or with a file's bytes; an expression has no dot, a file mostly does."""
+    if not text.isdecimal() and ("." in text or (folder / text).is_file()):
+        return Argument(name, BYTES, fill=str((folder / text).absolute()))
+    return Argument(name, BYTES, value=text)
 
 
 def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
@@ -90,7 +103,7 @@ def _bare_scalar(name: str, number: int, text: str, label: str) -> Argument:
 def _buffer(name: str, match: re.Match[str], label: str, folder: Path) -> Argument:
     shape = tuple(size.strip() for size in match["shape"].split(","))
     if not all(shape):
-        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[n,n]:random")
+        raise UsageError(f"{label} has an empty size in its shape", f"--arg {name}=float32[1024]:random")
     fill, output = _ending((match["fill"] or "").strip())
     dtype = _dtype(match["dtype"], label)
     if match["fill"] is None:
@@ -119,6 +132,8 @@ def _file(name: str, text: str, label: str, folder: Path) -> Argument:
 
 def _dtype(name: str, label: str) -> str:
     dtype = ALIASES.get(name, name)
+    if dtype == BYTES:
+        raise UsageError(f"{label}: bytes are a struct passed by value", "--arg p=bytes:24, or a file: p=bytes:FILE")
     if dtype not in DTYPES:
         near = difflib.get_close_matches(name, (*DTYPES, *ALIASES), n=1)
         raise UsageError(
@@ -149,6 +164,14 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
         undefined = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
         hint = undefined if isinstance(error, BadCatalog) else error.hint
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
+
+
+def text_of(argument: Argument) -> str:
+    """Return an argument as it is written."""
+    if not argument.shape:
+        return f"{argument.name}={argument.dtype}:{argument.value or argument.fill}"
+    ending = ":".join([*([argument.fill] if argument.fill else []), *([OUT] if argument.output else [])])
+    return f"{argument.name}={argument.dtype}[{','.join(argument.shape)}]:{ending or fills.RANDOM}"
 
 
 def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from ncu_swizzle import paths, validate
 from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.checkout import Checkout
-from ncu_swizzle.catalog.family import DTYPES, Argument, Family, Kernel, Parameter
+from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument, Family, Kernel, Parameter
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
 from ncu_swizzle.files import brief, read_toml
@@ -132,8 +132,8 @@ def _refuse_names(family: Family) -> None:
 def _within_checkout(family: Family, checkout: Checkout, origin: str) -> Family:
     """Return a user's family with nvcc's options whole; raise Untrusted for what a project file may not ask for."""
     for argument in family.arguments:
-        if argument.fill.endswith(".npy"):
-            checkout.path(argument.fill, f"{origin}: the fill of {argument.name}")
+        if argument.file:
+            checkout.path(argument.file, f"{origin}: the fill of {argument.name}")
     for kernel in (kernel for kernel in family.kernels if not kernel.library):
         checkout.path(str(family.source(kernel)), f"{origin}: the file of {kernel.name}")
 
@@ -169,10 +169,10 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
 
 
 def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
-    if entry.get("dtype") not in DTYPES:
+    if entry.get("dtype") not in (*DTYPES, BYTES):
         raise ValueError(f"the dtype of {entry.get('name')!r} is {entry.get('dtype')!r}: {', '.join(DTYPES)}")
     fill = entry.get("fill", "")
-    resolved = str(folder / fill) if fill.endswith(".npy") else fill
+    resolved = str(folder / fill) if fill.endswith(".npy") or (fill and entry["dtype"] == BYTES) else fill
     sizes = tuple(str(size) for size in entry.get("shape", ()))
     return Argument(**{**entry, "shape": sizes, "value": str(entry.get("value", "")), "fill": resolved})
 

@@ -27,6 +27,7 @@ DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
     "uint32", "uint64", "uint16", "uint8", "bool",
 )  # fmt: skip
+BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of the kernel: a buffer (``shape``), or an integer (``value``).
+    """One parameter of the kernel: a buffer (``shape``), a number (``value``), or a struct (dtype `BYTES`).
 
     A buffer is passed as a pointer; a matrix can also be passed as a CUtensorMap (``tensor_map``) with the variant's
     box. `fill` is what a buffer holds before a launch, see `fills`; by default normal random numbers for an input, NaN
-    for an output.
+    for an output. A struct has as many zero bytes as its value says, or those of the file in its fill.
     """
 
     name: str
@@ -74,6 +75,11 @@ class Argument:
     tolerance: float = 0.0
     tensor_map: bool = False
     fill: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file that it takes its content from; empty if there is none."""
+        return self.fill if self.fill.endswith(".npy") or self.dtype == BYTES else ""
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,9 @@ class Family:
         for name in sizes.keys() - names:
             raise BadProblem(
                 f"the family {self.name} has no parameter {name!r}",
-                f"its parameters: {', '.join(f'{p.name} ({p.help})' for p in self.parameters)}",
+                f"its parameters: {', '.join(f'{p.name} ({p.help})' if p.help else p.name for p in self.parameters)}"
+                if names
+                else "leave out --problem: no size is described",
             )
         return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 

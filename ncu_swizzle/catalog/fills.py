@@ -5,6 +5,8 @@ zeros ones   …
 arange       0, 1, 2, … in memory order; arange%K (or iota%K) wraps after K - 1
 NUMBER       the same number everywhere
 FILE.npy     an array saved by NumPy, of the buffer's dtype and shape
+
+A struct passed by value is given as its bytes, see `argument_syntax`.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import Argument, Family
+from ncu_swizzle.catalog.family import BYTES, Argument, Family
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
-from ncu_swizzle.files import brief
+from ncu_swizzle.files import brief, read_bytes
 from ncu_swizzle.validate import whole
 
 FILE = ".npy"
@@ -31,6 +33,7 @@ NAMED = {"zeros": 0, "ones": 1}
 KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
 Inputs = dict[str, np.ndarray]
 DRAWN = 1 << 16
+MOST_PARAMETER = 32764  # bytes of all parameters together, from CUDA 12.1 on
 MOST_BYTES = 1 << 40  # of a buffer: no GPU has as much memory
 COPIES = 3  # of an array, while it is made: random numbers and what is counted have another dtype first
 
@@ -82,7 +85,9 @@ def _refuse_more_than_memory(argument: Argument, problem: Mapping[str, int]) -> 
 
 
 def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
-    """Return a scalar's value in its dtype; raise UsageError if it does not fit."""
+    """Return a scalar's value in its dtype, or a struct's bytes; raise UsageError if it does not fit."""
+    if argument.dtype == BYTES:
+        return np.void(_content(argument, problem))
     dtype = numpy_dtype(argument.dtype)
     if dtype.kind not in "iub":
         try:
@@ -96,9 +101,24 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     if not least <= whole <= most:
         raise UsageError(
             f"{whole} does not fit in {argument.dtype}: {least} to {most}",
-            f"use another dtype: --arg {argument.name}=int64:{whole}",
+            f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
         )
     return _cast(dtype, whole)
+
+
+def _content(argument: Argument, problem: Mapping[str, int]) -> bytes:
+    """Return a struct's bytes: those of its file, or zeros."""
+    if argument.fill:
+        content = read_bytes(Path(argument.fill), "name a file with the struct's bytes")
+        taken = len(content)
+    else:
+        content, taken = b"", evaluate(argument.value, problem)
+    if not 1 <= taken <= MOST_PARAMETER:
+        raise UsageError(
+            f"{taken:,} bytes: the parameters of a kernel have at most {MOST_PARAMETER:,}",
+            f"as many as the parameter has: --arg {argument.name}=bytes:24",
+        )
+    return content or bytes(taken)
 
 
 def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
@@ -218,7 +238,10 @@ def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
     with np.errstate(over="ignore"):
         stored = float(_cast(numpy_dtype(argument.dtype), value))
     if math.isinf(stored) and "inf" not in text.lower():
-        raise UsageError(f"{text} does not fit in {argument.dtype}", f"--arg {argument.name}=float64:…, or inf")
+        raise UsageError(
+            f"{text} does not fit in {argument.dtype}",
+            f"--arg {argument.name}={argument.dtype}:inf, or a larger type in the kernel",
+        )
 
 
 def _refuse_out_of_range(argument: Argument) -> None:

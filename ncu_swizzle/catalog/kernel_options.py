@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncu_swizzle.option import option
-from ncu_swizzle.texts import Texts, listed
+from ncu_swizzle.texts import Sizes, Texts, in_commas, listed
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class KernelDescription:
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """The options that describe a .cu file's kernel, as typed; from Python also numbers and lists."""
+    """The options that describe a .cu file's kernel, as typed; from Python also numbers and sequences."""
 
     entry: str = option("", "For a .cu: the kernel, such as fn, ns::fn or 'fn<32>'.", "FUNCTION", ("--kernel",))
-    grid: str | Sequence[str | int] = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
-    block: str | Sequence[str | int] = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
+    grid: Sizes = option("", "For a .cu: blocks, such as n//32,n//32.", "X[,Y[,Z]]")
+    block: Sizes = option("", "For a .cu: threads per block.", "X[,Y[,Z]]")
     shared: str | int = option("", "For a .cu: dynamic shared memory per block.", "BYTES")
     args: Texts = option((), "For a .cu: one per parameter, in order; see above.", "ARG", ("--arg",))
     define: Texts = option((), "For a .cu: define a macro; repeatable.", "NAME[=VALUE]", ("-D", "--define"))
@@ -56,8 +56,8 @@ class KernelOptions:
         given = listed(self.define), listed(self.include), listed(self.nvcc_option)
         return KernelDescription(
             entry=self.entry,
-            grid=_commas(self.grid),
-            block=_commas(self.block),
+            grid=in_commas(self.grid),
+            block=in_commas(self.block),
             shared=str(self.shared),
             args=listed(self.args),
             problem=problem,
@@ -87,7 +87,3 @@ class CatalogOptions:
     config: str = option("", "Where your kernels are described; default: the nearest ncu-swizzle.toml.", "FILE|none")
     catalog: tuple[Path, ...] = option((), "Your own families; repeatable.", "FOLDER")
     trust: bool = option(False, "Let ncu-swizzle.toml and family.toml pass nvcc anything.", flags=("--trust",))
-
-
-def _commas(sizes: str | Sequence[str | int]) -> str:
-    return sizes if isinstance(sizes, str) else ",".join(map(str, sizes))

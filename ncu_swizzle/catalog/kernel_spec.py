@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,9 @@ from ncu_swizzle.catalog import includes, launch_limits
 from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
-from ncu_swizzle.errors import BadFile, UsageError
+from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import is_file, read_bytes
-from ncu_swizzle.texts import encodable
+from ncu_swizzle.texts import Sizes, encodable
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class KernelSpec:
     source: Path
     entry: str = ""
     problem: tuple[Parameter, ...] = ()
-    grid: str | Sequence[str | int] = ""
-    block: str | Sequence[str | int] = ""
+    grid: Sizes = ""
+    block: Sizes = ""
     shared: str = "0"
     args: tuple[str, ...] = ()
     args_folder: Path = Path()
@@ -63,9 +64,8 @@ def family(spec: KernelSpec) -> Family:
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
             raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
     problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
+    _refuse_without_launch(spec)
     for what, given in (("grid", spec.grid), ("block", spec.block)):
-        if not given:
-            raise UsageError(f"{spec.name} has no {what}", f"add --{what} 128,128, or {what} in ncu-swizzle.toml")
         launch_limits.refuse_bad_sizes(launch_limits.three(given, what), what, problem)
     if not 0 <= evaluate(spec.shared, problem) <= launch_limits.MOST_SHARED:
         raise UsageError(
@@ -75,8 +75,8 @@ def family(spec: KernelSpec) -> Family:
     entry = spec.entry or only_kernel(source, spec.options)
     arguments = argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
     for argument in arguments:
-        if spec.args_checkout and argument.fill.endswith(".npy"):
-            spec.args_checkout.path(argument.fill, f"the argument {argument.name}")
+        if spec.args_checkout and argument.file:
+            spec.args_checkout.path(argument.file, f"the argument {argument.name}")
     variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
     return Family(
         name=spec.name,
@@ -96,6 +96,15 @@ def family(spec: KernelSpec) -> Family:
         options=spec.options,
         standalone=True,
     )
+
+
+def _refuse_without_launch(spec: KernelSpec) -> None:
+    """Raise LaunchLacking, with the spec for whoever can tell what the kernel takes, without grid or block."""
+    if missing := [what for what in ("grid", "block") if not getattr(spec, what)]:
+        init = shlex.join(["ncu-swizzle", "init", str(spec.source)])
+        error = LaunchLacking(f"{spec.name} has no {' and no '.join(missing)}", f"{init} describes its launch")
+        error.spec = spec
+        raise error
 
 
 def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
@@ -119,9 +128,7 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
     if source.suffix in BINARIES:
         names = _compiled(source)
         if len(names) != 1:
-            raise UsageError(
-                f"{source.name} has {len(names)} kernels: {', '.join(names)}", "choose one with --kernel NAME"
-            )
+            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
         return names[0]
     texts = [text for _, text in includes.texts([source], includes.folders(given))]
     own = symbols.declared_kernels(texts[0])
@@ -132,7 +139,13 @@ def only_kernel(source: Path, given: Sequence[str]) -> str:
         raise UsageError(
             f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
         )
-    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", f"--kernel {names[0]}")
+    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
+
+
+def _choice(names: Sequence[str], source: Path) -> str:
+    """Return what to type for a file with several kernels, or none."""
+    init = shlex.join(["ncu-swizzle", "init", str(source)])
+    return f"--kernel {names[0]}, or {init} for all of them" if names else "give a file with a __global__ function"
 
 
 def _compiled(source: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from ncu_swizzle.catalog.family import FILES, Family, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import Project
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import is_file
 
 
@@ -45,7 +46,10 @@ def _family(spec: KernelSpec, config: Project) -> Family:
     try:
         return kernel_spec.family(spec)
     except NcuSwizzleError as error:
-        raise type(error)(f"{config.file.name} [{config.outer}kernel.{spec.name}]: {error}", error.hint) from error
+        located = type(error)(f"{config.file.name} [{config.outer}kernel.{spec.name}]: {error}", error.hint)
+        if isinstance(located, LaunchLacking):
+            located.hint = f"ncu-swizzle init {shlex.quote(str(spec.source))} --config new.toml writes what is missing"
+        raise located from error
 
 
 def chosen(

@@ -77,7 +77,7 @@ def _unforeseen(error: BaseException) -> InternalError:
     except OSError as full:
         saved = f"its traceback cannot be saved in {_folder()}: {reason(full)}"
     return InternalError(
-        f"this is a bug in {PACKAGE} {_version(PACKAGE)}: {_in_brief(error)}{place}; {saved}",
+        f"this is a bug in {PACKAGE} {version()}: {_in_brief(error)}{place}; {saved}",
         f"report it {_where_to_report()}, with that file and what you typed",
     )
 
@@ -107,14 +107,15 @@ def _folder() -> str:
 
 
 def _report(error: BaseException) -> Iterator[str]:
-    yield f"{PACKAGE} {_version(PACKAGE)}, Python {platform.python_version()}, {platform.platform()}"
+    yield f"{PACKAGE} {version()}, Python {platform.python_version()}, {platform.platform()}"
     yield f"command line: {shlex.join(sys.argv)}"
-    yield ", ".join(f"{name} {_version(name)}" for name in DEPENDENCIES)
+    yield ", ".join(f"{name} {version(name)}" for name in DEPENDENCIES)
     yield ""
     yield "".join(traceback.format_exception(error))
 
 
-def _version(package: str) -> str:
+def version(package: str = PACKAGE) -> str:
+    """Return the version of an installed package, this one by default."""
     from importlib import metadata
 
     try:

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from ncu_swizzle.catalog.checkout import TRUST
-from ncu_swizzle.errors import Untrusted
+from ncu_swizzle.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.option import Option, options_of
 from ncu_swizzle.validate import whole
 
@@ -54,6 +54,10 @@ def grouped(command: Command) -> Command:
             command(**given)
         except Untrusted as error:
             raise Untrusted(str(error), _typed_with_trust() if error.hint == TRUST else error.hint) from error
+        except LaunchLacking as error:
+            from ncu_swizzle.commands import whole_command
+
+            raise UsageError(str(error), whole_command.hint(error, sys.argv[1:])) from error
 
     call.__doc__, call.__name__ = command.__doc__, command.__name__
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -10,6 +10,7 @@ from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.gate.outputs import Outputs
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
@@ -41,7 +42,7 @@ def lint(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import linting, reporting
-    from ncu_swizzle.gate.lint_inputs import LintOptions
+    from ncu_swizzle.gate.lint_inputs import LintOptions, describing
 
     description = own.described(request.problem)
     query = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config, sources.trust)
@@ -49,4 +50,6 @@ def lint(
     with output.progress() as progress:
         verdict = linting.lint(query, settings, progress)
     reporting.show(verdict, outputs, Output())
+    if not verdict.checks:
+        raise NotComparable("nothing was linted: no launch is described", describing(*files))
     reporting.conclude(verdict, listed=True)

@@ -144,7 +144,7 @@ def parameter_types(demangled: str) -> list[str] | None:
     parameters = _signature(demangled)[1]
     if parameters is None or len(demangled) > LONGEST:
         return None
-    return [part.strip() for part in _split(parameters, ",")] if parameters.strip() else []
+    return [part.strip() for part in split(parameters, ",")] if parameters.strip() else []
 
 
 def spaceless(name: str) -> str:
@@ -166,7 +166,7 @@ def _signature(demangled: str) -> tuple[str, str | None]:
 
 
 def _last_part(demangled: str) -> str:
-    return _split(qualified(demangled), "::")[-1]
+    return split(qualified(demangled), "::")[-1]
 
 
 def _head(part: str) -> str:
@@ -175,7 +175,7 @@ def _head(part: str) -> str:
     return part[:end]
 
 
-def _split(text: str, mark: str) -> list[str]:
+def split(text: str, mark: str) -> list[str]:
     """Split a string at a mark, but not inside brackets."""
     parts, start = [], 0
     for index, _ in _top_level(text):
@@ -217,6 +217,6 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda demangled: demangled,
     qualified,
     _last_part,
-    lambda demangled: "::".join(_head(part) for part in _split(qualified(demangled), "::")),
+    lambda demangled: "::".join(_head(part) for part in split(qualified(demangled), "::")),
     lambda demangled: _head(_last_part(demangled)),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ncu_swizzle.cubin.demangled import SPELLINGS, demangle_all, qualified, spaceless
+from ncu_swizzle.cubin.demangled import SPELLINGS, demangle_all, qualified, spaceless, split
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UnknownKernel, UsageError
 
@@ -53,7 +53,10 @@ def only_kernel(cubin: Cubin) -> str:
     if len(cubin.kernels) == 1:
         return cubin.kernels[0]
     names = _listed(demangle_all(cubin.kernels).values())
-    raise UnknownKernel(f"{cubin.name} has {len(cubin.kernels)} kernels", f"--kernel with one of {names}")
+    raise UnknownKernel(
+        f"{cubin.name} has {len(cubin.kernels)} kernels: {names}",
+        f'--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',
+    )
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -67,3 +70,13 @@ def declared_kernels(text: str) -> list[str]:
     code = _COMMENT.sub(" ", text)
     heads = (_CALLED.search(_ATTRIBUTE.sub(" ", match[1])) for match in _DECLARATION.finditer(code))
     return list(dict.fromkeys(head[1] for head in heads if head))
+
+
+def declared_parameters(text: str, function: str) -> list[str]:
+    """Return the parameters of a ``__global__`` function as a source text declares them; empty if it does not."""
+    code = _COMMENT.sub(" ", text)
+    for match in _DECLARATION.finditer(code):
+        head = _CALLED.search(plain := _ATTRIBUTE.sub(" ", match[1]))
+        if head and head[1] == function:
+            return [" ".join(part.split()) for part in split(plain[head.end() : plain.rfind(")")], ",") if part.strip()]
+    return []

@@ -152,7 +152,9 @@ class Log:
             else f"shared address {at:#x} is outside the block's {self.limit} bytes of shared memory"
         )
         block = tuple(int(index) for index in m.blocks[m.block_of[warp]])
-        raise MemoryFault(instruction.offset, instruction.text, reason, thread, block)
+        fault = MemoryFault(instruction.offset, instruction.text, reason, thread, block)
+        fault.beyond = at % width == 0
+        raise fault
 
 
 def _from_first_line(source: Bits, selected: Bools) -> Ints:

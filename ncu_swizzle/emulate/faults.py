@@ -29,12 +29,16 @@ class Unsupported(ProgramFailed):
 
 
 class MemoryFault(ProgramFailed):
-    """An invalid access by the program, with its thread, block and address."""
+    """An invalid access by the program, with its thread, block and address.
+
+    `beyond` is whether the address is aligned, but outside of the block's shared memory.
+    """
+
+    beyond = False
 
     def __init__(self, offset: int, sass: str, what: str, thread: tuple[int, ...], block: tuple[int, ...]) -> None:
         super().__init__(
-            f"{sass!r} at {offset:#x}: {what}, thread {thread} of block {block}",
-            "compute-sanitizer finds it on a GPU; does the launch have enough dynamic shared memory?",
+            f"{sass!r} at {offset:#x}: {what}, thread {thread} of block {block}", "fix the address that it computes"
         )
         self.offset = offset
         self.thread = thread

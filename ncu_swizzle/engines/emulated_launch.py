@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -124,10 +125,10 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     family, kernel, problem = target.family, target.kernel, target.problem
     grid, block = family.geometry(problem)
     too_large = _too_large(family.arguments, problem)
-    values = [_value(argument, problem, argument in too_large) for argument in family.arguments]
-    if not family.shipped:
-        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.refuse_mismatch(cubin, symbol, family.arguments, sizes)
+    checked = None if family.shipped else cubin
+    values = described_values(
+        family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel)
+    )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     return replace(launched, notes=tuple(_unknown_contents(argument, problem) for argument in too_large))
 
@@ -145,14 +146,23 @@ def _unknown_contents(argument: Argument, problem: Problem) -> str:
     return f"the contents of {argument.name} are not used: its {size:,} bytes exceed the {ARRAY_BYTES >> 20} MiB kept"
 
 
-def values_of(arguments: Sequence[bytes | np.ndarray]) -> list[ArgumentValue]:
-    """Return the values of a caller's arguments: bytes for a scalar, an array for a buffer."""
-    return [
-        ArgumentValue(scalar=argument)
-        if isinstance(argument, bytes)
-        else ArgumentValue(size=argument.nbytes, content=argument.tobytes())
-        for argument in arguments
-    ]
+def described_values(
+    arguments: Sequence[Argument],
+    problem: Problem,
+    cubin: Cubin | None,
+    symbol: str,
+    source: Callable[[], str] = str,
+) -> list[ArgumentValue]:
+    """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
+
+    `source` returns the text that declares it.
+    """
+    too_large = _too_large(arguments, problem)
+    values = [_value(argument, problem, argument in too_large) for argument in arguments]
+    if cubin is not None:
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
+        argument_check.refuse_mismatch(cubin, symbol, arguments, sizes, source)
+    return values
 
 
 def launch(
@@ -227,11 +237,12 @@ def _refuse_invalid(attributes: Attributes, name: str, grid: Sequence[int], bloc
         if not 1 <= len(sizes) <= 3 or any(not 1 <= size <= m for size, m in zip(sizes, most, strict=False)):
             raise UsageError(
                 f"{what} {_by(sizes) or 'without sizes'} is not valid",
-                f"give --{what} one to three sizes, at most {_by(most)}",
+                f"--{what} {launch_limits.USUAL[what]}: one to three sizes, at most {_by(most)}",
             )
     if attributes.required_block and _three(block) != _three(attributes.required_block):
         raise UsageError(
-            f"{name} was compiled for blocks of {_by(attributes.required_block)}", "launch it with that block"
+            f"{name} was compiled for blocks of {_by(attributes.required_block)}",
+            f"--block {','.join(map(str, attributes.required_block))}",
         )
     threads = attributes.max_threads or capacity.MOST_THREADS
     launch_limits.refuse_oversized(

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from ncu_swizzle.build import assembled, compiled, headers
+from ncu_swizzle.build.binary import code_in
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, NVDISASM, Toolchain
 from ncu_swizzle.catalog.target import Target
@@ -21,7 +20,9 @@ from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.engines import counts_cache, emulated_launch
+from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
+from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
@@ -76,7 +77,9 @@ def emulate_target(
 
 def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
     if target.compiled:
-        return emulate_cubin(target, _binary(target.source, settings), "", settings, on_progress)
+        return emulate_cubin(
+            target, code_in(target.source, settings.toolchain, settings.cached), "", settings, on_progress
+        )
     built = (target.family, target.kernel, ARCH, settings.toolchain)
     version = settings.toolchain.version()
     return emulate_cubin(target, compiled.cubin(*built, settings.cached), version, settings, on_progress)
@@ -115,34 +118,40 @@ def profile_binary(
     grid: Sequence[int],
     block: Sequence[int],
     shared: int,
-    parameters: Sequence[bytes | np.ndarray],
+    parameters: Sequence[Parameter],
+    settings: EmulationSettings | None = None,
+    on_progress: OnProgress = lambda percent: None,
+) -> Emulated:
+    """Emulate one launch of a kernel in a cubin or PTX file; see `profile_launch`.
+
+    `shared` is the dynamic shared memory in bytes; `parameters` are the kernel's, in order: an array for a pointer,
+    whose contents are then known, a number or bytes for anything else.
+    """
+    launch = BinaryLaunch(grid, block, shared, parameters=parameters)
+    return profile_launch(path, kernel, launch, settings, on_progress)
+
+
+def profile_launch(
+    path: Path,
+    kernel: str,
+    described: BinaryLaunch,
     settings: EmulationSettings | None = None,
     on_progress: OnProgress = lambda percent: None,
 ) -> Emulated:
     """Emulate one launch of a kernel in a cubin or PTX file.
 
-    `kernel` is a plain or mangled name, empty for the only kernel; `shared` is the dynamic shared memory in bytes;
-    `parameters` are the kernel's, in order: bytes for a scalar, an array for a pointer, whose contents are then known.
-    Raises BadFile or DamagedFile for the file, UnknownKernel, and UsageError if the arguments do not fit.
+    `kernel` is a plain or mangled name, empty for the only kernel. Raises BadFile or DamagedFile for the file,
+    UnknownKernel, and UsageError if the arguments do not fit.
     """
     settings = settings or EmulationSettings()
-    cubin = Cubin(_binary(path, settings), path.name)
+    cubin = Cubin(code_in(path, settings.toolchain, settings.cached), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
-    values = emulated_launch.values_of(parameters)
-    launch = emulated_launch.launch(cubin, binary.symbol, grid, block, shared, values)
+    values = described.values(cubin, symbol)
+    launch = emulated_launch.launch(cubin, symbol, described.grid, described.block, described.shared, values)
     counts = _run(binary, launch, settings, on_progress)
     name = kernel or binary.symbol
     return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
-
-
-def _binary(path: Path, settings: EmulationSettings) -> bytes:
-    content = read_bytes(path)
-    if content.startswith(b"\x7fELF"):
-        return content
-    if path.suffix == ".ptx" or b".version" in content[:4096]:
-        return assembled.cubin(content, path.name, settings.toolchain, settings.cached)
-    raise BadFile(f"{path} is neither a cubin nor PTX", "create one with nvcc --cubin -arch=sm_90 -lineinfo FILE.cu")
 
 
 def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
@@ -186,6 +195,8 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
             on_progress=progress,
         )
     except ProgramFailed as error:
+        if isinstance(error, MemoryFault) and error.beyond:
+            error.hint = shared_shortage.hint(code, launch, binary.cubin, settings.toolchain.timeout_s)
         raise _located(error, binary) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untruste
 from ncu_swizzle.files import is_file, is_folder
 
 DESCRIPTION = "family.toml"
-PROJECTS = ("ncu-swizzle.toml", "pyproject.toml")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
         yield from _in_source(path, options)
     elif is_folder(path) or path.name == DESCRIPTION:
         yield from _in_folder(path if is_folder(path) else path.parent, options.trust)
-    elif path.name in PROJECTS and is_file(path):
+    elif path.suffix == ".toml" and is_file(path):
         catalog = user_kernels.everything((), str(path), trust=options.trust)
         yield from _with_source((family, kernel) for family, kernel in catalog if not family.shipped)
     else:
@@ -93,11 +93,16 @@ def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
-        if options.description.typed:
+        if options.description.typed or len(options.files) == 1:
             raise
-        yield Skipped(str(file), f"{error}; {error.hint}" if error.hint else str(error))
+        yield Skipped(str(file), f"{error}; {describing(file)} describes it")
         return
     yield from map(catalog.find, names)
+
+
+def describing(*files: Path | str) -> str:
+    """Return the command that describes the kernels of files in ncu-swizzle.toml."""
+    return shlex.join(["ncu-swizzle", "init", *map(str, files)])
 
 
 def _described(file: Path, options: LintOptions) -> Iterator[Variant]:

@@ -12,7 +12,7 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
@@ -67,6 +67,8 @@ def _lint_kernel(
     except EnvironmentLacking as error:
         return [], [f"{kernel.name} was not run: {error} ({error.hint})."]
     except UsageError as error:  # it does not compile, or cannot be launched like this
+        if isinstance(error, LaunchLacking) and len(options.files) == 1:
+            raise  # the command that was typed can be completed
         return [_unjudged(variant, Outcome.error, BUILT, error)], []
     except NcuSwizzleError as error:
         return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []

@@ -31,7 +31,7 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
     if any(kernel.name == text and not family.shipped for family, kernel in catalog):
         return catalog.target(text, request.problem)
     if path.suffix == ".cu" and is_file(path):
-        raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text} --grid … --block … --arg …")
+        raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text}")
     if exists(path):
         return path
     if path.suffix in (".json", ".ncu-rep") or path.parent != Path():

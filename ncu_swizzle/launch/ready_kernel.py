@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
     name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry)
     values = buffers.parameters(family, kernel, problem)
     if not family.shipped:
-        argument_check.refuse_mismatch(cubin, name, family.arguments, [len(value) for value in values])
+        sizes, source = [len(value) for value in values], partial(argument_check.declaring_text, family, kernel)
+        argument_check.refuse_mismatch(cubin, name, family.arguments, sizes, source)
     function = cuda.module_from_buffer(code).get_function(name)
     grid, block = family.geometry(problem)
     shared = family.shared_memory(kernel, problem)

@@ -46,6 +46,8 @@ def one(text: str, problem: dict[str, int] | None = None) -> Argument:
         ("1e-5", Argument("arg1", "float64", value="1e-5")),
         ("eps=float32:1e-5", Argument("eps", "float32", value="1e-5")),
         ("true", Argument("arg1", "bool", value="1")),
+        ("p=bytes:24", Argument("p", "bytes", value="24")),
+        ("p=bytes:n*2", Argument("p", "bytes", value="n*2")),
     ],
 )
 def test_what_is_written_is_understood(text: str, argument: Argument) -> None:
@@ -74,6 +76,10 @@ def test_what_is_written_is_understood(text: str, argument: Argument) -> None:
         ("x=", r"is not a valid argument"),
         ("x:y:z", r"unknown dtype 'x'"),
         ("x=[n]", r"is not a valid argument"),
+        ("p=bytes:0", r"argument p: 0 bytes: the parameters of a kernel have at most 32,764"),
+        ("p=bytes:32765", r"argument p: 32,765 bytes"),
+        ("p=bytes:missing.bin", r"argument p: .*missing\.bin does not exist"),
+        ("p=bytes[24]:zeros", r"bytes are a struct passed by value"),
     ],
 )
 def test_mistakes_name_the_argument_and_a_right_one(text: str, said: str) -> None:
@@ -134,6 +140,18 @@ def test_a_file_is_taken_as_it_is_or_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(UsageError, match="cannot be read"):
         argument_syntax.parse_arguments(["x=objects.npy"], tmp_path, {})
+
+
+def test_a_struct_has_the_bytes_of_a_file_or_zeros(tmp_path: Path) -> None:
+    (tmp_path / "params.bin").write_bytes(b"\x01\x02\x03")
+    (tmp_path / "params").write_bytes(b"12345")
+    texts = ("p=bytes:params.bin", "q=bytes:params", "r=bytes:n//4")
+    arguments = argument_syntax.parse_arguments(texts, tmp_path, N)
+    values = [fills.scalar(argument, N).tobytes() for argument in arguments]
+    assert values == [b"\x01\x02\x03", b"12345", bytes(3)]
+    assert [argument.file for argument in arguments] == [str(tmp_path / "params.bin"), str(tmp_path / "params"), ""]
+    written = [argument_syntax.text_of(argument) for argument in arguments]
+    assert argument_syntax.parse_arguments(written, Path(), N) == arguments
 
 
 def test_names_are_distinct_and_tolerances_are_of_outputs() -> None:

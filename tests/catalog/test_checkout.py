@@ -36,6 +36,7 @@ def test_the_checkout_is_what_git_says_but_never_the_home(tmp_path: Path, monkey
         ('source = "my.cu"', 'source = "../my.cu"'),
         ('source = "my.cu"', 'source = "link.cu"'),
         ('"x=float32[n,n]:random"', '"x=../x.npy"'),
+        ('"x=float32[n,n]:random"', '"x=bytes:../x.npy"'),
         ('"x=float32[n,n]:random"', '"x=float32[n,n]:../x.npy"'),
         ('"x=float32[n,n]:random"', '"x=float32[n,n]: a=b/../../x.npy"'),
         ("block", 'reference = "../reference.py"\nblock'),

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def test_a_forked_command_is_as_any_other(line: str, work: Path) -> None:
     shutil.rmtree(work / "swizzle-out", ignore_errors=True)
     forked = command(*line.split(), folder=work)
     assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
+
+
+def test_the_version_is_the_installed_one(work: Path) -> None:
+    done = command("--version", folder=work)
+    assert (done.returncode, done.stdout) == (0, f"ncu-swizzle {metadata.version('ncu-swizzle')}\n")
+    assert "--version" in command("--help", folder=work).stdout
 
 
 # ---------------------------------------------------------------------------------------------- without a GPU

@@ -14,7 +14,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.run import Launch
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import binary_launch, emulated_launch
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.errors import UsageError
 from tests.support.recordings import embedded
@@ -70,10 +70,10 @@ def test_what_the_family_says_a_buffer_holds_is_known() -> None:
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     cubin = embedded("transpose-plain")
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)])
+    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32)], ())
     with pytest.raises(UsageError, match=r"takes parameters of \[8, 8, 4\] bytes but was given \[8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)])
+    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<q", 4)], ())
     with pytest.raises(UsageError, match=r"given \[8, 8, 8\]"):
         emulated_launch.launch(cubin, "transpose_plain", (1,), (256,), 0, values)
 
@@ -93,6 +93,6 @@ def test_what_cuda_would_refuse_is_refused(
     grid: tuple[int, ...], block: tuple[int, ...], shared: int, said: str
 ) -> None:
     cubin = embedded("transpose-plain")
-    values = emulated_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)])
+    values = binary_launch.values_of([np.zeros(4, np.float32), np.zeros(4, np.float32), struct.pack("<i", 4)], ())
     with pytest.raises(UsageError, match=said):
         emulated_launch.launch(cubin, "transpose_plain", grid, block, shared, values)

@@ -76,8 +76,12 @@ def test_a_family_is_linted_variant_by_variant() -> None:
 @NEEDS_ALL
 def test_a_source_without_a_launch_is_not_judged() -> None:
     done = lint("own.cu")
-    assert done.returncode == 5
-    assert "own.cu was not run" in done.stdout
+    assert done.returncode == 2
+    assert "turn has no grid and no block" in done.stderr
+    several = lint("own.cu", "own.cu")
+    assert several.returncode == 5
+    assert "own.cu was not run: turn has no grid and no block; ncu-swizzle init own.cu describes it" in several.stdout
+    assert "ncu-swizzle init own.cu own.cu" in several.stderr
 
 
 @NEEDS_ALL

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ncu_swizzle
 from ncu_swizzle import Profile
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
 from ncu_swizzle.profiles import frames
@@ -256,3 +259,50 @@ def test_the_documented_columns_are_those_of_the_tables() -> None:
             cells = (kind if number == 0 else "", f"`{column.name}`", column.unit, column.meaning)
             rows.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
     assert shown[1].splitlines()[2:] == rows
+
+
+# ---------------------------------------------------------------------------------------------- own kernels
+
+
+TYPED_ARGS = ("x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n")
+MINE = {"engine": "emulated", "config": "none", "problem": {"n": 64}, "args": TYPED_ARGS}
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(("grid", "block"), [((2, 2), (32, 8)), ("n//32,n//32", "32,8"), (["n//32", 2], "32, n//8")])
+def test_grid_and_block_take_any_spelling(grid: Any, block: Any) -> None:
+    result = ncu_swizzle.profile(EXAMPLE / "my.cu", grid=grid, block=block, **MINE)
+    assert (result.profile.grid, result.profile.block) == ((2, 2, 1), (32, 8, 1))
+
+
+@NEEDS_ALL
+def test_a_plain_number_is_a_grid_or_a_block(tmp_path: Path) -> None:
+    (tmp_path / "flat.cu").write_text(
+        "__global__ void prescan(float* y) { __shared__ float s[512]; s[threadIdx.x] = y[threadIdx.x];"
+        " __syncthreads(); y[threadIdx.x] = s[511 - threadIdx.x]; }"
+    )
+    how = {"engine": "emulated", "config": "none", "args": "y=float32[512]:zeros:out"}
+    profile = ncu_swizzle.profile(tmp_path / "flat.cu", entry="prescan", grid=128, block=np.int64(512), **how).profile
+    assert (profile.grid, profile.block) == ((128, 1, 1), (512, 1, 1))
+
+
+@NEEDS_ALL
+def test_a_binary_takes_what_a_source_takes(tmp_path: Path) -> None:
+    nvcc = str(Toolchain().find("nvcc"))
+    cubin = tmp_path / "my.cubin"
+    command = [nvcc, "-cubin", "-arch=sm_90", "-lineinfo", "-DSWIZZLE=0", "-o", str(cubin), str(EXAMPLE / "my.cu")]
+    subprocess.run(command, check=True)
+    matrix = np.zeros((64, 64), np.float32)
+    described = ncu_swizzle.profile_binary(
+        cubin, entry="transpose", grid="n//32,n//32", block=(32, "n//8"), problem={"n": 64}, args=TYPED_ARGS
+    )
+    for number in (64, np.int32(64), (64).to_bytes(4, "little")):
+        given = ncu_swizzle.profile_binary(cubin, grid=(2, 2), block=(32, 8), parameters=[matrix, matrix, number])
+        assert given.accesses == described.accesses
+    assert described.accesses["LDS"].degree == 32
+    with pytest.raises(UsageError, match="does not fit in a parameter of 4 bytes"):
+        ncu_swizzle.profile_binary(cubin, grid=2, block=32, parameters=[matrix, matrix, 1 << 40])
+    with pytest.raises(UsageError, match="both describe the arguments"):
+        ncu_swizzle.profile_binary(cubin, grid=2, block=32, args=TYPED_ARGS, parameters=[matrix], problem={"n": 64})
+    with pytest.raises(UsageError, match="the arguments do not fit"):
+        ncu_swizzle.profile_binary(cubin, grid=2, block=32, args=TYPED_ARGS[:2], problem={"n": 64})

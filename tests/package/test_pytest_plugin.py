@@ -240,7 +240,9 @@ def test_a_source_of_ones_own_is_profiled(project: pytest.Pytester) -> None:
                    args=["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"])
 
         def test_mine(ncu_profile):
-            profile = ncu_profile({str(ROOT / "examples" / "own-kernel" / "my.cu")!r}, engine="emulated", **OWN)
+            profile = ncu_profile(
+                {str(ROOT / "examples" / "own-kernel" / "my.cu")!r}, entry="transpose", engine="emulated", **OWN
+            )
             assert profile.engine == "emulated"
             assert_no_excess(profile)
     """)
