@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from bottlenecks import read
+from pairs import recorded
 from tables import ROOT, head, replace, row
 
 from ncu_swizzle import child, paths
@@ -74,11 +75,15 @@ def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
 
 
 def outside() -> Iterator[Pair]:
-    """Yield the launches of a small program whose conflicts padding removes."""
+    """Yield the launches of a small program whose conflicts padding removes, and the pairs of bench/pairs.py."""
     before, after = (reader.read(PROGRAMS / f"{name}.ncu-rep") for name in ("several", "several-pad"))
     for plain, padded in zip(before, after, strict=True):
         name = f"{plain.kernel.name}, {dimensions(plain.grid[:2])} blocks"
         pair = compared((name, plain), ("padded", padded))
+        if pair is not None:
+            yield pair
+    for name, plain, fixed in recorded():
+        pair = compared((name, plain), ("fixed", fixed))
         if pair is not None:
             yield pair
 
