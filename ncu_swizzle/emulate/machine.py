@@ -156,6 +156,8 @@ class Machine:
             return
         view = self.view
         uniform = BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
+        if uniform and value.known is False:  # unknown in every lane, but the register has one value per warp
+            value = Value(value.bits[:, :1], False, value.origin, value.tag)
         if view.whole and guard is None:
             self.registers[number] = value
             return

@@ -60,6 +60,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "metrics": _rows(comparison.metrics.reset_index()),
         "accesses": _rows(comparison.accesses),
         "stalls": _rows(comparison.stalls.reset_index()),
+        "samples": [sum(profile.stalls.values()) for profile in comparison.profiles],
         "mix": _mix(comparison),
         "lines": _rows(comparison.lines),
         "findings": findings.rows(findings.launch_findings(comparison)),

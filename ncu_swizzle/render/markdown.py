@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.render.view import document
+from ncu_swizzle.render.view import document, text
 from ncu_swizzle.render.view.banks import TilesOf
 from ncu_swizzle.render.view.document import Report
 from ncu_swizzle.render.view.excerpt import Coloured, Highlight
@@ -142,8 +142,9 @@ def _stalls(report: Report) -> list[str]:
     ]
     if not rows:
         return []
+    total = ["all warp samples", *_cells([text.count(n.samples) for n in report.stalls.sampled], "", report.compares)]
     sentences = [in_markdown(" ".join(report.stalls.sentences)) + "\n"] if report.stalls.sentences else []
-    return ["#### Stalls, share of samples\n", *sentences, _table(["reason", *_columns(report)], rows)]
+    return ["#### Stalls, share of samples\n", *sentences, _table(["reason", *_columns(report)], [*rows, total])]
 
 
 def _mix(report: Report) -> list[str]:

@@ -16,7 +16,7 @@ from ncu_swizzle.profiles.counts import TRANSFERS
 from ncu_swizzle.profiles.engine import RECORDED
 from ncu_swizzle.profiles.result import JobResult
 from ncu_swizzle.render.terminal_tables import line, plain_table
-from ncu_swizzle.render.view import kernels, mix, overview, text
+from ncu_swizzle.render.view import kernels, mix, overview, sampling, text
 from ncu_swizzle.render.view.findings import gains
 from ncu_swizzle.render.view.summary import computed
 
@@ -59,6 +59,8 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
     console.print(_accesses(comparison))
     if not comparison.stalls.empty:
         console.print(_stalls(comparison))
+        if caution := sampling.caution(sampling.sampled(comparison)):
+            console.print(line(caution, style="dim"))
     instructions = mix.section(comparison)
     if instructions and any(share.text != text.UNKNOWN for share in instructions.total.shares[:2]):
         console.print(_mix(instructions, comparison))
@@ -187,6 +189,8 @@ def _accesses(comparison: Comparison) -> Table:
 
 def _stalls(comparison: Comparison) -> Table:
     compared = len(comparison.labels) > 1
+    counts = sampling.sampled(comparison)
+    style = "dim" if any(each.few for each in counts) else ""
     changed = " that changed most" if compared else ""
     table = plain_table(f"Warp stalls{changed}, share of samples{_borrowed(comparison)}", "reason")
     for label in comparison.labels:
@@ -196,7 +200,8 @@ def _stalls(comparison: Comparison) -> Table:
     for reason, row in comparison.stalls.head(STALLS_SHOWN).iterrows():
         shares = [row[label] for label in comparison.labels]
         change = [number(shares[1] - shares[0], "{:+.1f}")] if compared else []
-        table.add_row(str(reason), *(number(share, "{:.1f} %") for share in shares), *change)
+        table.add_row(str(reason), *(number(share, "{:.1f} %") for share in shares), *change, style=style)
+    table.add_row("all warp samples", *(text.count(each.samples) for each in counts), *[""] * compared)
     return table
 
 

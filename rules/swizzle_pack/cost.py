@@ -8,19 +8,22 @@ decide how much of that a fix saves:
   estimate, hence the interval.
 - the next bottleneck: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
 - the fix's own cost: a few instructions; for a TMA tile a narrower box, and so more of them.
+
+Launches that wait for latency get no estimate; `latency` says which, and why.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swizzle_pack.facts import PIPE, Facts, grouped
-from swizzle_pack.finding import OK, OPTIMIZATION, Finding, Focus, Table, listed, percent
+from swizzle_pack import latency
+from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, grouped
+from swizzle_pack.finding import OK, OPTIMIZATION, WARNING, Finding, Focus, Table, listed, percent
+from swizzle_pack.latency import WAITS
 
 RULE = "ConflictCost"
 MATTERS = 0.01  # below this share of the duration, a fix is not worthwhile
-
-WAITS = ("short_scoreboard", "mio_throttle")  # the stalls caused by a busy shared-memory pipe
+TITLE = "What The Conflicts Cost"
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,10 @@ def decide(facts: Facts) -> list[Finding]:
     whole = estimate(facts, excess) if excess > 0 else None
     if whole is None:
         return []
+    focus = (Focus(PIPE, facts.number(PIPE) or 0.0, "utilization of the shared-memory pipe"),)
+    doubt = latency.doubt(facts, whole.high)
+    if doubt is not None:
+        return [Finding(RULE, WARNING, TITLE, f"{_state(facts)} {latency.explained(doubt)}", focus=focus)]
     kinds = grouped(facts.accesses(), lambda i: i.access)
     parts = [(kind, counts.excessive, estimate(facts, counts.excessive)) for kind, counts in kinds.items()]
     rows = [
@@ -114,12 +121,12 @@ def decide(facts: Facts) -> list[Finding]:
         Finding(
             RULE,
             OPTIMIZATION if whole.point >= MATTERS else OK,
-            "What The Conflicts Cost",
+            TITLE,
             _message(facts, whole, [(str(row[0]), float(row[2])) for row in rows]),
             saving=round(100 * whole.point, 2),
             low=round(100 * whole.low, 2),
             high=round(100 * whole.high, 2),
-            focus=(Focus(PIPE, facts.number(PIPE) or 0.0, "utilization of the shared-memory pipe"),),
+            focus=focus,
             tables=(Table("Time saved by removing the excess, %", HEADS, tuple(rows)),) if len(rows) > 1 else (),
         )
     ]
@@ -129,10 +136,7 @@ HEADS = ("Access", "Excessive", "Estimate", "At least", "At most")
 
 
 def _message(facts: Facts, whole: Estimate, parts: list[tuple[str, float]]) -> str:
-    message = f"The shared-memory pipe is busy {percent(facts.share(PIPE) or 0.0)} of the time."
-    waits = _waits(facts)
-    if waits:
-        message += f" {waits}"
+    message = _state(facts)
     interval = f"between {_points(100 * whole.low)} and {_points(100 * whole.high)}"
     if whole.point >= MATTERS:
         message += f" Removing the excess would save an estimated {percent(whole.point)} of the duration ({interval})."
@@ -149,14 +153,16 @@ def _points(value: float) -> str:
     return f"{value:.0f}%" if abs(value) >= 10 else f"{value:.1f}%"
 
 
-def _waits(facts: Facts) -> str:
+def _state(facts: Facts) -> str:
+    """Return how busy the pipe is and, if enough samples tell, how many warps wait for it."""
+    message = f"The shared-memory pipe is busy {percent(facts.share(PIPE) or 0.0)} of the time."
     stalls = facts.stalls()
     samples = sum(stalls.values())
-    if not samples:
-        return ""
+    if samples < FEW_SAMPLES:
+        return message
     shares = [f"{reason} has {percent(stalls.get(reason, 0) / samples)}" for reason in WAITS]
     conflicted = sum(sum(i.samples.values()) for i in facts.excessive())
     return (
-        f"Of the warp samples, {listed(shares)}; {percent(conflicted / samples)} are at the conflicting accesses "
-        "themselves, the others at instructions waiting for their data."
+        f"{message} Of the {samples:,} warp samples, {listed(shares)}; {percent(conflicted / samples)} are at the "
+        "conflicting accesses themselves, the others at instructions waiting for their data."
     )

@@ -12,6 +12,7 @@ EXECUTED = "inst_executed"
 
 STALLED = "smsp__pcsamp_warps_issue_stalled_"  # + the reason
 PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+FEW_SAMPLES = 100  # shares of fewer warp samples are not reasoned from: at 100, one of 10 % is known to about 6 points
 MOST = 1e30  # far beyond any count, size, time or rate
 MOST_PERCENT = 105.0  # clocks and replay passes differ a little
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"  # + _op_ld, _op_st, _op_atom, + .sum

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from swizzle_pack.cost import WAITS, estimate
-from swizzle_pack.facts import STALLED, Facts
+from swizzle_pack.cost import estimate
+from swizzle_pack.facts import FEW_SAMPLES, STALLED, Facts
 from swizzle_pack.finding import OK, Finding, Focus, listed, percent
+from swizzle_pack.latency import WAITS, doubt
 
 RULE = "StallShift"
+TITLE = "Where Warps Stall"
 TOP = 3
 LEAST = 0.01  # a reason with a smaller share of the samples is not named
 HEALTHY = frozenset({"selected", "not_selected"})
@@ -43,6 +45,8 @@ def decide(facts: Facts) -> list[Finding]:
     samples = sum(stalls.values())
     if not samples or not facts.total.wavefronts:
         return []
+    if samples < FEW_SAMPLES:
+        return [Finding(RULE, OK, TITLE, _too_few(samples))]
     waits = [(reason, count / samples) for reason, count in stalls.items() if reason not in HEALTHY]
     top = [(reason, share) for reason, share in waits[:TOP] if share >= LEAST]
     if not top:
@@ -52,8 +56,8 @@ def decide(facts: Facts) -> list[Finding]:
         Finding(
             RULE,
             OK,
-            "Where Warps Stall",
-            f"Of all samples: {listed(named)}.{_next(facts, waits)}",
+            TITLE,
+            f"Of all {samples:,} samples: {listed(named)}.{_next(facts, waits)}",
             focus=tuple(
                 Focus(f"{STALLED}{reason}", stalls[reason], REASONS.get(reason, ""), True) for reason, _ in top
             ),
@@ -61,12 +65,17 @@ def decide(facts: Facts) -> list[Finding]:
     ]
 
 
+def _too_few(samples: int) -> str:
+    taken = f"only {samples} warp samples were" if samples > 1 else "only one warp sample was"
+    return f"Not known: {taken} taken, too few to say where warps stall. A larger problem gives more."
+
+
 def _next(facts: Facts, waits: list[tuple[str, float]]) -> str:
     """Say which stall dominates once those caused by conflicts shrink."""
     excess = facts.total.excessive
     gain = estimate(facts, excess) if excess > 0 else None
     others = [reason for reason, _ in waits if reason not in WAITS]
-    if gain is None or not others:
+    if gain is None or not others or doubt(facts, gain.high):
         return ""
     if gain.point < LEAST:
         return " The conflicts do not slow this kernel down: these stalls will stay."

@@ -124,6 +124,29 @@ def test_an_unknown_branch_makes_unknown_what_it_decides_and_no_more() -> None:
     assert (fixed.wavefronts, fixed.ideal) == (1, 1)
 
 
+def test_a_uniform_register_that_an_unknown_branch_of_one_warp_writes_is_unknown() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "LDC.64 R4, c[0x0][0x210]",
+            "IMAD.WIDE R4, R0, 0x4, R4",
+            "LDG.E R7, desc[UR4][R4.64]",
+            "ISETP.GE.AND P0, PT, R7, RZ, PT",
+            "ISETP.GE.AND P1, PT, R0, 0x20, PT",
+            "@P1 BRA 0xb0",  # the second warp
+            "BSSY B0, 0xa0",
+            "@P0 BRA 0xa0",
+            "UMOV UR6, 0x400",
+            "BSYNC B0",
+            "STS [UR6], R0",
+            "EXIT",
+        ),
+        Launch((1, 1, 1), (64, 1, 1), parameters=(1 << 40).to_bytes(8, "little")),
+    )
+    assert counts.rows[9].executed is None
+    assert counts.rows[11].wavefronts is None
+
+
 def test_a_branch_that_all_lanes_take_or_leave_together_needs_no_meeting_point() -> None:
     counts = emulate(
         code(

@@ -5,10 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
-from ncu_swizzle.commands import profile as command
-from ncu_swizzle.errors import UsageError
 from ncu_swizzle.jobs.program_output import ProgramOutput
 from ncu_swizzle.ncu import options as options_
 from ncu_swizzle.ncu import profiler
@@ -49,8 +45,6 @@ def test_the_program_s_words_are_told_from_ncu_s(tmp_path: Path) -> None:
         output.close()
         assert (tmp_path / "program.log").read_text(encoding="utf-8") == "one\ntwo == three\n"
         assert output.last_lines == "one\ntwo == three"
-    with pytest.raises(UsageError):
-        command._words(["'"])
 
 
 def test_a_flood_of_output_is_saved_whole_and_quoted_in_a_few_lines(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_what_ncu_recorded_of_the_pack_has_the_numbers_of_here(name: str, record
     """The recordings keep the wording of the day: rules and numbers have to agree, sentences need not."""
     profile = recorded(name)
     inside = {f.rule: _numbers(f.message) for f in profile.findings if bridge.is_ours(f.rule)}
-    here = {finding.rule: _numbers(finding.message) for finding in bridge.findings(profile)}
+    here = {finding.rule: _numbers(_as_recorded(finding)) for finding in bridge.findings(profile)}
     assert inside.keys() == here.keys()
     assert {**inside, REWORDED: None} == {**here, REWORDED: None}
     assert inside
@@ -146,10 +146,18 @@ def test_what_ncu_recorded_of_the_pack_has_the_numbers_of_here(name: str, record
 def test_what_the_pack_says_inside_ncu_is_what_it_says_here(report: Path) -> None:
     (profile,) = reader.read(report)
     inside = {f.rule: (f.title, f.message) for f in profile.findings if bridge.is_ours(f.rule)}
-    here = {finding.rule: (finding.title, finding.message) for finding in bridge.findings(profile)}
+    here = {finding.rule: (finding.title, _as_recorded(finding)) for finding in bridge.findings(profile)}
     assert inside.keys() == here.keys()
     assert {**inside, REWORDED: None} == {**here, REWORDED: None}
     assert inside
+
+
+def _as_recorded(finding: Any) -> str:
+    """Return a message as the pack said it when the reports were recorded: without the number of warp samples.
+
+    Once they are recorded again, this must go.
+    """
+    return re.sub(r"Of (all|the) [\d,]+ (warp )?samples", r"Of \1 \2samples", finding.message)
 
 
 def _numbers(message: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view import sampling, text
 
 MOST_ROWS = 5_000  # of a profile
 MOST_FRAMES = 30  # of an instruction's lines
@@ -17,7 +17,10 @@ NOT_STALLED = frozenset({"selected"})
 
 @dataclass(frozen=True)
 class InstructionRow:
-    """One instruction; `source` is its line and the lines it was inlined into, `heat` a shade from 0 to 1."""
+    """One instruction; `source` is its line and the lines it was inlined into, `heat` a shade from 0 to 1.
+
+    `few` if the share of its top stall rests on too few samples.
+    """
 
     offset: str
     sass: str
@@ -30,6 +33,7 @@ class InstructionRow:
     samples: str
     stall: str
     heat: str
+    few: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def _source(instruction: Instruction) -> str:
 
 def _instruction(instruction: Instruction, start: int, most_excess: int) -> InstructionRow:
     stalled = {reason: n for reason, n in instruction.samples.items() if reason not in NOT_STALLED and n}
+    samples = sum(instruction.samples.values())
     top = max(stalled, key=lambda reason: (stalled[reason], reason), default="")
     return InstructionRow(
         offset=f"0x{instruction.pc - start:04x}",
@@ -77,7 +82,8 @@ def _instruction(instruction: Instruction, start: int, most_excess: int) -> Inst
         ideal=text.count(instruction.ideal),
         excessive=text.count(instruction.excessive),
         degree="" if instruction.wavefronts == 0 else text.degree(instruction.degree),
-        samples=text.count(sum(instruction.samples.values())),
-        stall=f"{top} {100 * stalled[top] / sum(instruction.samples.values()):.0f} %" if top else "",
+        samples=text.count(samples),
+        stall=f"{top} {100 * stalled[top] / samples:.0f} %" if top else "",
         heat=text.shade(instruction.excessive, most_excess),
+        few=sampling.few(samples),
     )

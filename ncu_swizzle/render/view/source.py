@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view import sampling, text
 from ncu_swizzle.render.view.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.view.counts import files as count_files
 from ncu_swizzle.render.view.excerpt import Excerpt, Highlight, Line, excerpt_of
@@ -25,7 +25,10 @@ MOST_ROWS = 20_000  # lines of all files
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """One profile's counts of a line, formatted; the heats are shades from 0 to 1, or empty."""
+    """One profile's counts of a line, formatted; the heats are shades from 0 to 1, or empty.
+
+    `few` if the profile has too few samples for the line's share to count.
+    """
 
     wavefronts: str
     excessive: str
@@ -33,6 +36,7 @@ class LineCounts:
     samples: str
     excess_heat: str
     sample_heat: str
+    few: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Panel:
     key: str
     path: str
     labels: tuple[str, ...]
+    sampled: tuple[sampling.Sampled, ...]  # one per label
     left_out: tuple[str, ...]  # profiles built from this version that have no column
     blocks: tuple[Block, ...]
     worst: tuple[Jump, ...]
@@ -117,6 +122,7 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -
         key=key,
         path=file.path,
         labels=labels[:MOST_COLUMNS],
+        sampled=tuple(_sampled(counts) for counts in file.counts[:MOST_COLUMNS]),
         left_out=labels[MOST_COLUMNS:],
         blocks=_blocks(file, lines, {jump.number for jump in worst}),
         worst=worst,
@@ -128,9 +134,14 @@ def _panel(key: str, file: File, highlight: Highlight, first: bool, room: int) -
     )
 
 
+def _sampled(counts: FileCounts) -> sampling.Sampled:
+    return sampling.Sampled(counts.label, counts.all_samples, sampling.few(counts.all_samples))
+
+
 def _summary(counts: FileCounts) -> str:
     share = text.percent(counts.share(counts.samples))
-    return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its samples"
+    of = f"{text.count(counts.all_samples)} samples" if counts.all_samples else "samples"
+    return f"{counts.label}: {text.count(counts.excessive)} excessive, {share} of its {of}"
 
 
 def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
@@ -194,6 +205,7 @@ def _cells(counts: FileCounts, number: int, most_excess: int, most_samples: floa
         samples=text.percent(share),
         excess_heat=text.shade(total.excessive, most_excess),
         sample_heat=text.shade(share, most_samples),
+        few=sampling.few(counts.all_samples),
     )
 
 
@@ -201,18 +213,20 @@ def _worst(key: str, file: File) -> tuple[Jump, ...]:
     """Return links to the lines blamed for most excess; if none is, to those with most inlined excess or samples."""
     sites = sum((counts.sites for counts in file.counts), Counter[int]())
     passing: Counter[int] = Counter()
-    sampled: dict[int, float] = {}
+    sampled: dict[int, tuple[float, int]] = {}  # a line's largest share of a profile's samples, and their number
     for counts in file.counts:
         for number, total in counts.lines.items():
             passing[number] += total.excessive or 0
-            sampled[number] = max(sampled.get(number, 0.0), counts.share(counts.own[number]) or 0.0)
-    ranked = sites or +passing or Counter(sampled)
+            share = counts.share(counts.own[number]) or 0.0
+            sampled[number] = max(sampled.get(number, (0.0, 0)), (share, counts.all_samples))
+    ranked: Mapping[int, float] = sites or +passing or {number: share for number, (share, _) in sampled.items()}
     order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
     excess = sites | passing  # what is inlined into a line is unknown if one count is, but not what it is blamed for
     return tuple(Jump(f"{key}-{number}", number, _why(number, excess, sampled), file.shown(number)) for number in order)
 
 
-def _why(number: int, excess: Counter[int], sampled: dict[int, float]) -> str:
+def _why(number: int, excess: Counter[int], sampled: Mapping[int, tuple[float, int]]) -> str:
     if excess[number]:
         return f"{text.count(excess[number])} excessive"
-    return f"{sampled[number]:.1f} % of the samples"
+    share, samples = sampled[number]
+    return f"{share:.1f} % of {text.count(samples)} samples"

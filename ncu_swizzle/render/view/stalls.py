@@ -7,7 +7,7 @@ from types import ModuleType
 
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles.comparison import Comparison
-from ncu_swizzle.render.view import text
+from ncu_swizzle.render.view import sampling, text
 from ncu_swizzle.render.view.tables import Share
 
 MINOR_STALL = 1.0  # percent; a reason below this in every profile is folded
@@ -25,11 +25,17 @@ class StallRow:
     change: str
     delta: text.Delta
 
+    @property
+    def few(self) -> bool:
+        """Whether the change rests on too few samples."""
+        return any(share.few for share in self.shares[:2])
+
 
 @dataclass(frozen=True)
 class Stalls:
-    """The major and minor stall reasons, and a summary in words."""
+    """The major and minor stall reasons, a summary in words, and how many samples each profile has."""
 
+    sampled: tuple[sampling.Sampled, ...]
     sentences: tuple[str, ...]
     major: tuple[StallRow, ...]
     minor: tuple[StallRow, ...]
@@ -46,15 +52,18 @@ def _reasons() -> ModuleType:
 
 def stalls(comparison: Comparison) -> Stalls:
     """Return the stall reasons in the comparison's order, the largest change first."""
-    sampled = [sum(profile.stalls.values()) > 0 for profile in comparison.profiles]
+    sampled = sampling.sampled(comparison)
     table = [
-        (str(reason), [row[label] if has else None for label, has in zip(comparison.labels, sampled, strict=True)])
+        (str(reason), [row[each.label] if each.samples else None for each in sampled])
         for reason, row in comparison.stalls.iterrows()
     ]
     widest = max((abs(_moved(shares) or 0.0) for _, shares in table), default=0.0)
-    rows = [(max(share or 0.0 for share in shares), _stall(reason, shares, widest)) for reason, shares in table]
+    rows = [
+        (max(share or 0.0 for share in shares), _stall(reason, shares, widest, sampled)) for reason, shares in table
+    ]
     return Stalls(
-        sentences=_sentences(comparison, table),
+        sampled=sampled,
+        sentences=(caution,) if (caution := sampling.caution(sampled)) else _sentences(comparison, table),
         major=tuple(row for most, row in rows if most >= MINOR_STALL),
         minor=tuple(row for most, row in rows if most < MINOR_STALL),
     )
@@ -67,11 +76,14 @@ def _moved(shares: list[float | None]) -> float | None:
     return shares[1] - shares[0]
 
 
-def _stall(reason: str, shares: list[float | None], widest: float) -> StallRow:
+def _stall(reason: str, shares: list[float | None], widest: float, sampled: tuple[sampling.Sampled, ...]) -> StallRow:
     return StallRow(
         reason,
         meaning(reason),
-        tuple(Share(text.percent(share), text.width(share, 100)) for share in shares),
+        tuple(
+            Share(text.percent(share), text.width(share, 100), counted.few)
+            for share, counted in zip(shares, sampled, strict=True)
+        ),
         text.points(shares[0], shares[1]) if len(shares) > 1 else "",
         text.delta(_moved(shares), widest),
     )

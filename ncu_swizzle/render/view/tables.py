@@ -57,10 +57,11 @@ class Phantom:
 
 @dataclass(frozen=True)
 class Share:
-    """A value as text and as a bar."""
+    """A value as text and as a bar; `few` if it is a share of too few samples."""
 
     text: str
     width: str
+    few: bool = False
 
 
 @dataclass(frozen=True)
