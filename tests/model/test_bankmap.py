@@ -209,7 +209,7 @@ def test_the_page_says_in_words_what_it_shows_in_colour() -> None:
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert page.count('<tspan class="contended"') == 64
-    (borders,) = re.findall(r'<path class="conflict" d="([^"]*)"', page.partition("bankload")[0])
+    (borders,) = re.findall(r'<path class="conflict" d="([^"]*)"', page.partition('class="bankload')[0])
     assert borders.count("M") == 64, "a border around each of them"
     assert "border marks a cell that conflicts" in page
     assert page.count("row: 16 wavefronts, 8 ideal: 8 excessive.") == 2, "as text, and for who cannot see the map"
