@@ -153,25 +153,33 @@
 
   // ------------------------------------------------------------------------------------ the profiles
 
-  const stored = all('script[type="application/json"]');
+  const canUnpack = "DecompressionStream" in window; // browsers before 2023 may lack it
+  const stored = canUnpack ? all('script[type="application/gzip"]') : [];
   const parsed = new Map();
+
+  // A saved profile as it was saved: a blob of JSON.
+  function unpacked(script) {
+    const packed = Uint8Array.from(atob(script.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream, { headers: { "content-type": "application/json" } }).blob();
+  }
 
   // A saved profile by its label (behind its section's prefix if the page has several kernels); null if this page
   // does not embed it or it cannot be parsed.
-  function profile(label) {
-    if (!parsed.has(label)) {
-      const match = stored.find((script) => JSON.parse(script.dataset.key) === label);
-      try {
-        parsed.set(label, match ? JSON.parse(match.textContent) : null);
-      } catch {
-        parsed.set(label, null);
-      }
+  async function load(label) {
+    if (parsed.has(label)) return;
+    const match = stored.find((script) => JSON.parse(script.dataset.key) === label);
+    try {
+      parsed.set(label, match ? JSON.parse(await (await unpacked(match)).text()) : null);
+    } catch {
+      parsed.set(label, null);
     }
-    return parsed.get(label);
   }
 
-  function download(script) {
-    const address = URL.createObjectURL(new Blob([script.textContent], { type: "application/json" }));
+  const profile = (label) => parsed.get(label);
+
+  async function download(script) {
+    const address = URL.createObjectURL(await unpacked(script));
     const link = make("a", "", { href: address, download: script.dataset.file });
     link.click();
     setTimeout(() => URL.revokeObjectURL(address), 1000);
@@ -230,13 +238,16 @@
     return table;
   }
 
-  function unfold(press, row, panel) {
+  async function unfold(press, row, panel) {
     const open = press.getAttribute("aria-expanded") === "true";
     press.setAttribute("aria-expanded", String(!open));
     if (open) {
-      row.nextElementSibling.remove();
+      if (row.nextElementSibling?.matches(".under")) row.nextElementSibling.remove();
       return;
     }
+    const keys = JSON.parse(panel.dataset.labels).map((label) => panel.dataset.prefix + label);
+    await Promise.all(keys.map(load));
+    if (press.getAttribute("aria-expanded") === "false" || row.nextElementSibling?.matches(".under")) return;
     const below = make("tr", "", { class: "under" });
     const cell = make("td", "", { colspan: 99 });
     const sides = make("div", "", { class: "sides" });
@@ -247,7 +258,7 @@
       const rows = bySite(key).get(`${path}:${numbers ? numbers[side] : press.textContent}`);
       if (rows) sides.append(listing(key, label, rows));
     }
-    if (!sides.children.length) sides.append(make("p", "This page does not embed the instructions of this line."));
+    if (!sides.children.length) sides.append(make("p", canUnpack ? "This page does not embed the instructions of this line." : "This browser cannot unpack them."));
     cell.append(sides);
     below.append(cell);
     row.after(below);

@@ -52,12 +52,12 @@ def render_card(profiles: Sequence[Profile], comparison: Comparison | None = Non
 
 def render_banks(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one HTML document without scripts."""
-    return environment().get_template("banks/page.html").render(pictures=banks.pictures(maps), title=title)
+    return environment().get_template("banks/page.html").render(board=banks.board(maps), title=title)
 
 
 def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one SVG, stacked vertically."""
-    pictures = banks.pictures(maps)
+    pictures = banks.board(maps).pictures
     tops = [sum(p.height + HEAD for p in pictures[:number]) for number in range(len(pictures) + 1)]
     return (
         environment()

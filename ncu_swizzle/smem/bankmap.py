@@ -76,6 +76,12 @@ class BankMap:
         sizes = (size for size in range(min(LEAST_PERIOD, rows), rows) if rows % size == 0)
         return next((size for size in sizes if (both == np.tile(both[:, :size], (1, rows // size, 1))).all()), rows)
 
+    def cell(self, row: int, column: int) -> tuple[int, int]:
+        """Return the row and column, in cells, of an element."""
+        surface = Surface(self.mapping.layout, self.mapping.element_bytes)
+        length = max(1, self.cell_bytes // self.mapping.element_bytes)
+        return (row // length, column) if surface.column_major else (row, column // length)
+
     @property
     def conflicts(self) -> bool:
         return bool((self.ways > 1).any())

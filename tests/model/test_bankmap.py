@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -207,7 +208,10 @@ def test_the_page_says_in_words_what_it_shows_in_colour() -> None:
     page = report.render_banks(maps("(8,8):(1,8)", 4, "3,2,3", "row"), "<script>alert(1)</script>")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert page.count('<text class="contended"') == page.count('<rect class="contended"') == 64
+    assert page.count('<tspan class="contended"') == 64
+    (borders,) = re.findall(r'<path class="conflict" d="([^"]*)"', page.partition('class="bankload')[0])
+    assert borders.count("M") == 64, "a border around each of them"
+    assert "border marks a cell that conflicts" in page
     assert page.count("row: 16 wavefronts, 8 ideal: 8 excessive.") == 2, "as text, and for who cannot see the map"
     assert "http" not in page.replace("http-equiv", "")
 
@@ -215,17 +219,16 @@ def test_the_page_says_in_words_what_it_shows_in_colour() -> None:
 def test_the_picture_is_well_formed_and_whole() -> None:
     text = report.render_banks_svg(maps("(8,8):(1,8)", 4, "3,2,3", "row"), "8x8")
     picture = ElementTree.fromstring(text)
-    marked = [text for text in picture.iter() if text.tag.endswith("text") and "".join(text.itertext()).endswith("*")]
-    assert len(marked) == 64
-    assert len([path for path in picture.iter() if path.tag.endswith("path")]) == 1, "one map has conflicts to hatch"
+    assert len([cell for cell in picture.iter() if cell.get("class") == "contended"]) == 64
+    assert len([path for path in picture.iter() if path.get("class") == "conflict"]) == 1, "one map has conflicts"
     assert [svg.get("role") for svg in picture if svg.tag.endswith("svg")] == ["img", "img"]
 
 
 def test_a_map_that_repeats_itself_is_drawn_once() -> None:
     one, _ = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
     assert one.period == 8
-    (picture,) = view.pictures([one])
-    assert len(picture.cells) == 64
+    (picture,) = view.board([one]).pictures
+    assert sum(len(line.cells) for line in picture.lines) == 64
     assert "rows after r7 repeat these" in picture.note
     assert Mapping(layout.parse_layout("(5,8):(8,1)")).shape == (5, 8)
     assert bankmap.build(mapping.parse("(5,8):(8,1)")).period == 5
@@ -235,8 +238,8 @@ def test_a_report_draws_the_worst_access(recorded: Callable[[str], Profile]) -> 
     found = view.section(compare([recorded("kernel1"), recorded("kernel2")]), report.declared_tiles)
     assert found is not None
     assert found.access == "Q, K, V and O, K out (ldmatrix.x4)"
-    assert [bool(picture.hatching) for picture in found.pictures] == [True, False]
-    assert found.pictures[1].title == (
+    assert [bool(picture.borders) for picture in found.board.pictures] == [True, False]
+    assert found.board.pictures[1].title == (
         "kernel2: (64,128):(128,1) with Swizzle<3,3,4> on elements of 2 bytes (offset ^ ((offset >> 4) & 0x38))"
     )
     page = report.render(compare([recorded("kernel1"), recorded("kernel2")]))
@@ -253,5 +256,5 @@ def test_unknown_wavefronts_are_called_so() -> None:
     found, _ = maps("(8,8):(1,8)", 4, "3,2,3", "row")
     assert found.counts is not None
     unknown = replace(found, counts=replace(found.counts, known=False))
-    assert view.pictures([unknown])[0].verdict == "row: no rule is known for its wavefronts."
+    assert view.board([unknown]).pictures[0].verdict == "row: no rule is known for its wavefronts."
     assert "wavefronts unknown" in terminal.counted("row", "ld.shared.b32", replace(found.counts, known=False))

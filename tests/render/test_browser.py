@@ -69,7 +69,7 @@ def test_a_hostile_name_is_only_a_name(browser: Browser, hostile_file: Path) -> 
     assert browser.fetched() == [hostile_file.as_uri()]
     assert browser.script("document.querySelectorAll('img, iframe, object, svg').length") == 0
     assert browser.script("document.querySelectorAll('script').length") == 3
-    browser.script("document.querySelectorAll('.source th button').forEach(button => button.click())")
+    browser.unfold(".source th button")
     assert browser.script("document.querySelectorAll('.under table').length") > 10
     assert browser.script("document.querySelectorAll('img, iframe, object, svg').length") == 0
     assert not browser.alerted()
@@ -83,7 +83,7 @@ def test_what_would_reorder_or_hide_text_is_shown(browser: Browser, profiles: li
     file = tmp_path / "hiding.html"
     file.write_text(report.render(compare([before, profiles[1]])), encoding="utf-8")
     browser.open(file)
-    browser.script("document.querySelectorAll('.source th button').forEach(button => button.click())")
+    browser.unfold(".source th button")
     unfolded = browser.texts(".under .sides table:first-child tbody code")
     assert unfolded[0].endswith("\ufffd\ufffd\ufffd\ufffd[2J\ufffd")
     assert hidden(str(browser.script("document.body.innerText"))) == []
@@ -195,7 +195,7 @@ def test_a_lines_sass_unfolds_under_it(browser: Browser, page_file: Path, profil
     browser.open(page_file)
     path, number = "kernels/attention/attention.cuh", 89
     button = f'document.querySelector(\'[data-path="{path}"] tr[id$="-{number}"] button\')'
-    browser.script(f"{button}.click()")
+    browser.unfold(f'[data-path="{path}"] tr[id$="-{number}"] button')
     for side, profile in enumerate(profiles[:2], start=1):
         wanted = [i.sass for i in profile.instructions if (path, number) in i.stack]
         assert browser.texts(f".under .sides table:nth-child({side}) tbody code") == wanted
@@ -218,7 +218,7 @@ def test_two_versions_of_a_source_unfold_side_by_side(
     file = tmp_path / "edited.html"
     file.write_text(report.render(compare([before, edited])), encoding="utf-8")
     browser.open(file)
-    browser.script(f'document.querySelector(\'[data-path="{LONG}"] tr[data-lines="[89,90]"] button\').click()')
+    browser.unfold(f'[data-path="{LONG}"] tr[data-lines="[89,90]"] button')
     assert browser.texts(".source tr.added code") == ["+ // edited"]
     for side, (profile, number) in enumerate(((before, 89), (edited, 90)), start=1):
         wanted = [i.sass for i in profile.instructions if (LONG, number) in i.stack]
@@ -238,7 +238,7 @@ def test_a_profile_downloaded_from_the_page_is_the_profile(
         if file.exists():
             break
         time.sleep(0.1)
-    assert Profile.from_json(file.read_text(encoding="utf-8")) == profiles[1]
+    assert file.read_bytes() == profiles[1].to_json().encode()
     assert browser.errors() == []
 
 
@@ -334,7 +334,7 @@ def test_a_page_of_many_kernels_works_for_each_of_them(browser: Browser, many_fi
     assert browser.texts("#kernels tbody th") == ["f<0>", "f<1>", "f<2>"]
     browser.script("document.querySelector('#kernels tbody tr:last-child a').click()")
     assert browser.script("document.querySelector('#k2').open")
-    browser.script("document.querySelector('#k2-source .source th button').click()")
+    browser.unfold("#k2-source .source tr:nth-child(1 of [id]) button")
     captions = browser.texts("#k2-source .under caption")
     assert captions
     assert {caption.split(":")[0] for caption in captions} <= {"old", "new"}

@@ -15,6 +15,7 @@ from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import KernelId, Profile
 from ncu_swizzle.render import csv_, markdown
 from ncu_swizzle.texts import in_markdown
+from tests.support.pages import unpacked
 from tests.support.places import ROOT
 from tests.support.recordings import Recorded
 
@@ -108,5 +109,5 @@ def test_the_example_holds_what_was_recorded(recorded: Recorded) -> None:
     def numbers(profile: Profile) -> Profile:  # another version of NVIDIA's reader may write an instruction otherwise
         return replace(profile, instructions=tuple(replace(i, sass="", opcode="") for i in profile.instructions))
 
-    found = [numbers(Profile.from_json(text)) for text in held]
+    found = [numbers(Profile.from_json(unpacked(text))) for text in held]
     assert found == [numbers(recorded(name)) for name in names], "run make picture"

@@ -126,5 +126,9 @@ def test_kernels_of_two_families_with_equally_many_tiles_have_no_common_bank_map
 ) -> None:
     profiles = [reader.read(recorded_file(name))[0] for name in ("tma-128", "vectors-4-stride")]
     for pair in (profiles, profiles[::-1]):
-        assert shown(*pair).banks is None
+        section = shown(*pair).banks
+        assert section is not None
+        assert "; " in section.access, "each shows an access of its own"
+        assert [picture.title.partition(":")[0] for picture in section.board.pictures] == [p.kernel.name for p in pair]
+        assert section.board.step_kind == "Step"
         assert page.render(compare(pair))

@@ -29,7 +29,7 @@ def test_the_page_lists_all_and_shows_the_worst(recorded: Recorded) -> None:
     for text in ("All 120 launches", "A note.", "rows<float> #30", "60 of 120 launches have"):
         assert text in page.text
     assert html == report.render_all(result.comparisons, ["A note."], "a program")
-    assert page.values("type").count("application/json") == len(many_launches.worst(result.comparisons, 8)) == 4
+    assert page.values("type").count("application/gzip") == len(many_launches.worst(result.comparisons, 8)) == 4
     assert len(set(page.values("data-label"))) == 4
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ncu_swizzle.profiles.comparison import SHARED_PIPE, compare
 from ncu_swizzle.profiles.model import DURATION, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
 from ncu_swizzle.render import page as report
-from tests.support.pages import HOSTILE, Page, rendered, shown
+from tests.support.pages import HOSTILE, Page, rendered, shown, unpacked
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import EMPTY
 
@@ -34,7 +34,7 @@ def test_it_needs_nothing_from_elsewhere(html: str, page: Page) -> None:
 
 def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) -> None:
     *data, script = page.scripts
-    assert page.values("type").count("application/json") == len(data) == len(KERNELS)
+    assert page.values("type").count("application/gzip") == len(data) == len(KERNELS)
     assert page.tags["script"] == len(data) + 1
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = [value for value in page.values("content") if "default-src" in value]
@@ -45,14 +45,21 @@ def test_one_script_may_run_and_it_is_the_one_that_the_policy_names(page: Page) 
 
 
 def test_the_profiles_within_are_the_profiles(page: Page, recorded: Recorded) -> None:
-    assert [Profile.from_json(text) for text in page.scripts[:-1]] == [recorded(name) for name in KERNELS]
+    assert [Profile.from_json(unpacked(text)) for text in page.scripts[:-1]] == [recorded(name) for name in KERNELS]
     assert page.values("data-file") == [f"{name}.json" for name in KERNELS]
 
 
 def test_profiles_that_would_make_the_page_too_large_are_named(recorded: Recorded) -> None:
-    built = shown(*[recorded("kernel1")] * 30)
-    assert 2 < len(built.data.stored) < 30
+    built = shown(*[recorded("kernel1")] * 40)
+    assert 20 < len(built.data.stored) < 40
     assert built.data.left_out == built.labels[len(built.data.stored) :]
+
+
+def test_the_page_of_two_kernels_and_that_of_sixty_profiles_stay_small(recorded: Recorded) -> None:
+    two = [recorded("kernel1"), recorded("kernel2")]
+    assert len(report.render(compare(two)).encode()) < 1_000_000
+    sixty = report.render(compare([recorded(name) for name in KERNELS] * 20)).encode()
+    assert len(sixty) < 5_000_000
 
 
 def test_its_structure_can_be_read_aloud(page: Page) -> None:

@@ -46,6 +46,16 @@ class Browser:
     def script(self, code: str, *arguments: object) -> Any:
         return self.driver.execute_script(f"return {code}", *arguments)
 
+    def unfold(self, presses: str) -> None:
+        """Click on these line numbers, and wait until the SASS is below each."""
+        self.script(
+            "(async () => { const all = [...document.querySelectorAll(arguments[0])];"
+            " const rows = () => document.querySelectorAll('.under').length; const wanted = rows() + all.length;"
+            " all.forEach(press => press.click());"
+            " while (rows() < wanted) await new Promise(done => setTimeout(done, 10)); })()",
+            presses,
+        )
+
     def texts(self, selector: str) -> list[str]:
         """Return the texts of the elements as they are in the document, folded away or not."""
         found = self.script("[...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)

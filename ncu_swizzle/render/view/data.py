@@ -1,25 +1,29 @@
-"""The profiles embedded in a page."""
+"""The profiles embedded in a page: compressed, as they are most of it otherwise."""
 
 from __future__ import annotations
 
-import json
+import base64
+import gzip
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ncu_swizzle.files import slug
 from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.profiles.model import Profile
 
-MOST_BYTES = 4_000_000  # all profiles together: a page should stay small enough to e-mail
+MOST_BYTES = 1_200_000  # all profiles together, packed: a page should stay small enough to e-mail
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One profile as saved; `key` is its label, behind its section's prefix on a page of several kernels."""
+    """One profile as saved; `key` is its label, behind its section's prefix on a page of several kernels.
+
+    `packed` is Base64 of gzip of the saved JSON, which the page's script unpacks.
+    """
 
     key: str
     file: str
-    content: dict[str, Any]
+    packed: str
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,14 @@ def section(comparisons: Mapping[str, Comparison]) -> DataSection:
     stored: list[Stored] = []
     room = MOST_BYTES
     for prefix, name, label, profile in named:
-        saved = profile.to_json()
-        room -= len(saved)
+        packed = _packed(profile)
+        room -= len(packed)
         if room < 0:
             break
-        stored.append(Stored(f"{prefix}{label}", f"{slug(name)}.json", json.loads(saved)))
+        stored.append(Stored(f"{prefix}{label}", f"{slug(name)}.json", packed))
     return DataSection(tuple(stored), tuple(name for _, name, _, _ in named[len(stored) :]))
+
+
+def _packed(profile: Profile) -> str:
+    """Return the saved profile, packed; without a time stamp, so that the same profile gives the same text."""
+    return base64.b64encode(gzip.compress(profile.to_json().encode(), mtime=0)).decode()

@@ -9,7 +9,7 @@ from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import sampling, text
 
-MOST_ROWS = 5_000  # of a profile
+MOST_ROWS = 3_000  # of all profiles together
 MOST_FRAMES = 30  # of an instruction's lines
 # Not a stall: the warp issued.
 NOT_STALLED = frozenset({"selected"})
@@ -46,20 +46,20 @@ class InstructionTable:
 
 
 def tables(comparison: Comparison) -> tuple[InstructionTable, ...]:
-    """Return a table of shared-memory instructions for each profile that has any."""
+    """Return a table of shared-memory instructions for each profile that has any: the worst, if there are many."""
     named = zip(comparison.labels, comparison.profiles, strict=True)
-    all_tables = (_table(label, profile) for label, profile in named)
+    all_tables = (_table(label, profile, MOST_ROWS // len(comparison.profiles)) for label, profile in named)
     return tuple(table for table in all_tables if table.rows)
 
 
-def _table(label: str, profile: Profile) -> InstructionTable:
+def _table(label: str, profile: Profile, room: int) -> InstructionTable:
     start = min((i.pc for i in profile.instructions), default=0)
     accesses = sorted(
         (i for i in profile.instructions if i.access),
         key=lambda i: (-(i.excessive or 0), -(i.wavefronts or 0), i.pc),
     )
     most = max((i.excessive or 0 for i in accesses), default=0)
-    rows = tuple(_instruction(i, start, most) for i in accesses[:MOST_ROWS])
+    rows = tuple(_instruction(i, start, most) for i in accesses[:room])
     return InstructionTable(label, rows, len(accesses) - len(rows))
 
 
