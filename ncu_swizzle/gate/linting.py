@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import advice
@@ -69,7 +70,13 @@ def _lint_kernel(
             raise  # the command that was typed can be completed
         place = _in_checkout(Place(str(family.source(kernel))))
         return [Check(Outcome.inconclusive, kernel.name, MAX_DEGREE, str(error), "", place, hint=error.hint)], []
-    return list(judge(emulated, rules)), [note for note in emulated.profile.notes if "unknown" not in note]
+    option = fills.known_instead(family.arguments)
+    hint = f"{option}, or a .npy file: give the data that addresses depend on" if option else ""
+    checks = [
+        replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
+        for check in judge(emulated, rules)
+    ]
+    return checks, [note for note in emulated.profile.notes if "unknown" not in note]
 
 
 @dataclass(frozen=True)
