@@ -66,9 +66,7 @@ def chosen(
     if source.suffix not in FILES:
         if typed := description.typed:
             given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
-            raise UsageError(
-                f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file in place of {kernel}"
-            )
+            raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
         return everything(folders, config, trust=trust), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())

@@ -122,15 +122,24 @@ def _texts(node: ast.expr, module: str, scope: ast.FunctionDef | None, depth: in
                 yield from _texts(value, module, scope, deeper)
         case ast.Name(id=name) if depth < DEPTH:
             yield from _named(name, module, scope, deeper)
-        case ast.Call(func=ast.Name(id="remedy"), args=[_, usual]):
-            yield from _texts(usual, module, scope, deeper)
-        case ast.Call(func=ast.Name(id=name)) if depth < DEPTH and (found := _function(name, module)):
-            home, function = found
-            for inner in ast.walk(function):
-                if isinstance(inner, ast.Return) and inner.value is not None:
-                    yield from _texts(inner.value, home, function, deeper)
+        case ast.Call(func=ast.Name()) if depth < DEPTH:
+            yield from _called(node, module, scope, deeper)
         case _:
             yield f"{{{ast.unparse(node)}}}"
+
+
+def _called(node: ast.Call, module: str, scope: ast.FunctionDef | None, depth: int) -> Iterator[str]:
+    """Yield what a function of the package returns; `remedy` returns its second argument, or the system's error."""
+    name = ast.unparse(node.func)
+    if name == "remedy":
+        yield from _texts(node.args[1], module, scope, depth)
+    elif found := _function(name, module):
+        home, function = found
+        for inner in ast.walk(function):
+            if isinstance(inner, ast.Return) and inner.value is not None:
+                yield from _texts(inner.value, home, function, depth)
+    else:
+        yield f"{{{ast.unparse(node)}}}"
 
 
 def _part(value: ast.expr, module: str, scope: ast.FunctionDef | None, depth: int) -> Iterator[str]:
