@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog.expressions import undefined
 from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument
 from ncu_swizzle.errors import BadCatalog, UsageError
 
@@ -161,8 +162,7 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
             raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
         fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
-        undefined = f"{error.hint.rstrip(' ,')}; give sizes by name: --problem n=4096"
-        hint = undefined if isinstance(error, BadCatalog) else error.hint
+        hint = undefined(error) if isinstance(error, BadCatalog) else error.hint
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
 
 

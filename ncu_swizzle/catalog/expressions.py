@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 
 from ncu_swizzle.errors import BadCatalog
@@ -32,6 +33,12 @@ def evaluate(expression: str | int, names: Mapping[str, int]) -> int:
             f"cannot evaluate {shown[:100]!r}: {_why(error)}",
             f"use integers, + - * // %, parentheses and the sizes {', '.join(names) or '(none given)'}",
         ) from error
+
+
+def undefined(error: BadCatalog) -> str:
+    """Return what to type after an expression that cannot be evaluated: the size that it lacks, if that is all."""
+    lacking = re.search(r"there is no size '(\w+)'$", str(error))
+    return f"define it: --problem {lacking[1]}=1024" if lacking else error.hint
 
 
 def _why(error: Exception) -> str:

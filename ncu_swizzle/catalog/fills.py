@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,20 @@ def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
 def reproducible(argument: Argument) -> bool:
     """Return whether a buffer holds the same before every launch: neither random numbers nor an output's NaN."""
     return bool(argument.fill) and not argument.fill.startswith(RANDOM)
+
+
+def known_instead(arguments: Sequence[Argument]) -> str:
+    """Return the option that gives known contents to a buffer without: an input of integers before any other.
+
+    Empty if all contents are known.
+    """
+    unknown = [argument for argument in arguments if argument.shape and not reproducible(argument)]
+    unknown.sort(key=lambda argument: (argument.output, argument.dtype[0] not in "iu"))
+    if not unknown:
+        return ""
+    chosen = unknown[0]
+    fill = f"iota%256{':out' if chosen.output else ''}"
+    return shlex.join(["--arg", f"{chosen.name}={chosen.dtype}[{','.join(chosen.shape)}]:{fill}"])
 
 
 def inputs(family: Family, problem: Mapping[str, int], rng: np.random.Generator) -> Inputs:

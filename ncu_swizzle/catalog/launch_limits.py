@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.catalog.expressions import evaluate
+from ncu_swizzle.catalog.expressions import evaluate, undefined
 from ncu_swizzle.errors import BadCatalog, UsageError
 from ncu_swizzle.smem.capacity import MOST_THREADS, RESERVED_BYTES
 from ncu_swizzle.texts import Sizes, in_commas
@@ -36,9 +36,7 @@ def refuse_bad_sizes(sizes: Sequence[str], what: str, problem: Mapping[str, int]
         try:
             value = evaluate(size, problem)
         except BadCatalog as error:
-            raise UsageError(
-                f"{what}: {error}", f"{error.hint.rstrip(' ,')}; define one with --problem n=4096"
-            ) from error
+            raise UsageError(f"{what}: {error}", undefined(error)) from error
         if not 1 <= value <= most:
             raise UsageError(f"{what}: {size} is {value}, outside 1 to {most}", f"--{what} {USUAL[what]}")
 

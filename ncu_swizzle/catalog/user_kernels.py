@@ -112,7 +112,7 @@ def refuse_description(description: KernelDescription, kernel: str) -> None:
 def with_files(
     entries: Sequence[str],
     description: KernelDescription,
-    folders: Sequence[Path] = (),
+        raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
     config: str = "",
     trust: bool = False,
 ) -> tuple[Catalog, list[list[str]]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ncu_swizzle.errors import ProgramFailed, TimeLimit
 
+GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
 HINT = "raise the limit with --timeout SECONDS, or choose a smaller --problem or --grid"
 
 
@@ -23,7 +24,7 @@ class Unsupported(ProgramFailed):
     """An instruction that is not emulated."""
 
     def __init__(self, offset: int, sass: str, why: str = "is not emulated") -> None:
-        super().__init__(f"{sass!r} at {offset:#x} {why}", "--engine ncu measures it on a GPU")
+        super().__init__(f"{sass!r} at {offset:#x} {why}", GPU)
         self.offset = offset
         self.sass = sass
 
@@ -49,7 +50,7 @@ class Stuck(ProgramFailed):
     """A deadlock, with the instruction at which threads wait."""
 
     def __init__(self, offset: int, sass: str, why: str) -> None:
-        super().__init__(f"{sass!r} at {offset:#x}: {why}", "--engine ncu measures the kernel on a GPU")
+        super().__init__(f"{sass!r} at {offset:#x}: {why}", GPU)
         self.offset = offset
 
 
@@ -57,7 +58,7 @@ class TooLarge(ProgramFailed):
     """A limit on what the emulator keeps in memory, with the instruction that exceeded it, if one did."""
 
     def __init__(self, what: str, offset: int = -1) -> None:
-        super().__init__(what, "--engine ncu measures the kernel on a GPU; a smaller --problem or --grid takes less")
+        super().__init__(what, f"a smaller --problem or --grid takes less; or {GPU}")
         self.offset = offset
 
 

@@ -6,7 +6,7 @@ notes. There are no times and no stalls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ncu_swizzle.build import assembled, compiled, headers
 from ncu_swizzle.build.binary import code_in
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, NVDISASM, Toolchain
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
@@ -109,7 +110,15 @@ def emulate_cubin(
     counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = profile_of_counts(named, target.problem, binary, launch, counts, compiler)
-    return Emulated(replace(profile, commit=commit_of_family(family)), counts, binary)
+    notes = (*profile.notes, *_data(target, counts))
+    return Emulated(replace(profile, commit=commit_of_family(family), notes=notes), counts, binary)
+
+
+def _data(target: Target, counts: Counts) -> Iterator[str]:
+    """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
+    option = fills.known_instead(target.family.arguments) if counts.unknown else ""
+    if option:
+        yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file."
 
 
 def profile_binary(

@@ -5,6 +5,7 @@ Counts are exact and every launch must meet them, so the worst launch decides; d
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -115,6 +116,9 @@ def _check_limit(subject: _Subject, criterion: str, access: str, rule: Rule) -> 
             unknown = "there are wavefronts, but the ideal number is 0"
     if unknown:
         hint = "profile it again with ncu-swizzle profile, or with the section that ncu-swizzle compare names"
+        if subject.now.engine == EMULATED:
+            name = shlex.quote(subject.now.kernel)
+            hint = f"ncu-swizzle profile {name} --engine emulated names the data to give"
         check = subject.check(Outcome.inconclusive, criterion, unknown, access, hint)
         return replace(check, origin=rule.origin, limit=rule.limit)
     assert actual is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.engines import emulation
@@ -72,7 +73,13 @@ def _lint_kernel(
         return [_unjudged(variant, Outcome.error, BUILT, error)], []
     except NcuSwizzleError as error:
         return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []
-    return list(judge(emulated, rules)), [note for note in emulated.profile.notes if "unknown" not in note]
+    option = fills.known_instead(family.arguments)
+    hint = f"{option}, or a .npy file: give the data that addresses depend on" if option else ""
+    checks = [
+        replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
+        for check in judge(emulated, rules)
+    ]
+    return checks, [note for note in emulated.profile.notes if "unknown" not in note]
 
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ncu_swizzle import paths
+from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Ownership
 
@@ -65,8 +66,13 @@ def _tried(profile: Profile) -> tuple[str, ...]:
 
 
 def findings(profile: Profile) -> tuple[Finding, ...]:
-    """Return the findings of all rules for a launch."""
-    return tuple(pack("rules").decide_all(facts(profile)))
+    """Return the findings of all rules for a launch; none for computed counts of which some are unknown: ncu did not
+    leave them out, and the profile's notes say why.
+    """
+    known = facts(profile)
+    if profile.engine == EMULATED and pack("facts").missing(known):
+        return ()
+    return tuple(pack("rules").decide_all(known))
 
 
 def is_ours(rule: str) -> bool:

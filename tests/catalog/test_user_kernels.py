@@ -35,7 +35,7 @@ def test_the_only_kernel_need_not_be_named_and_several_are_listed(tmp_path: Path
     source.write_text("__global__ void one() {}\n__global__ void two() {}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"my\.cu has 2 kernels: one, two") as several:
         user_kernels.family_of(source, replace(FULL, entry=""), ())
-    assert several.value.hint == "--kernel one"
+    assert several.value.hint == f"--kernel one, or ncu-swizzle init {source} for all of them"
     source.write_text('#include "body.cuh"\n', encoding="utf-8")
     (tmp_path / "body.cuh").write_text("__global__ void inside() {}\n", encoding="utf-8")
     assert user_kernels.family_of(source, replace(FULL, entry=""), ()).kernels[0].entry == "inside"
