@@ -106,13 +106,13 @@ def refuse_description(description: KernelDescription, kernel: str) -> None:
     """Raise UsageError if options that only apply to a .cu file are given for something else."""
     if typed := description.typed:
         given = f"{', '.join(typed)} describe{'s' if len(typed) == 1 else ''} a .cu file"
-        raise UsageError(f"{given}, and {kernel} is not one", f"ncu-swizzle profile my.cu {typed[0]} …")
+        raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
 
 
 def with_files(
     entries: Sequence[str],
     description: KernelDescription,
-        raise UsageError(f"{given}, and {kernel} is not one", f"leave out {typed[0]}, or give a .cu file instead")
+    folders: Sequence[Path] = (),
     config: str = "",
     trust: bool = False,
 ) -> tuple[Catalog, list[list[str]]]:
