@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections import Counter
 from html.parser import HTMLParser
 
@@ -58,3 +60,8 @@ def shown(*profiles: Profile) -> document.Report:
 
 def rendered(*profiles: Profile) -> Page:
     return Page(report.render(compare(profiles)))
+
+
+def unpacked(embedded: str) -> str:
+    """Return the JSON of a profile that a page embeds."""
+    return gzip.decompress(base64.b64decode(embedded, validate=True)).decode()

@@ -11,16 +11,20 @@ from ncu_swizzle.render.view import (
     banks,
     data,
     findings,
+    fragments,
     instructions,
     kernels,
     lacking,
     mix,
     overview,
+    roofline,
     source,
+    stall_bars,
     stalls,
     summary,
     tables,
     tma,
+    units,
 )
 from ncu_swizzle.render.view.banks import TilesOf
 from ncu_swizzle.render.view.excerpt import Highlight
@@ -50,6 +54,10 @@ class Report:
     tma: tuple[tma.Counter, ...]
     mix: mix.MixSection | None
     stalls: stalls.Stalls
+    stall_bars: stall_bars.StallBars | None
+    units: units.UnitSection | None
+    roofline: roofline.Roofline | None
+    fragments: tuple[fragments.FragmentShape, ...]
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
     instructions: tuple[InstructionTable, ...]
@@ -94,6 +102,10 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         tma=tma.counters(comparison),
         mix=mix.section(comparison),
         stalls=stalls.stalls(comparison),
+        stall_bars=stall_bars.bars(comparison),
+        units=units.section(comparison),
+        roofline=roofline.section(comparison),
+        fragments=fragments.section(comparison),
         panels=panels,
         minor_files=minor_files,
         instructions=instructions.tables(comparison),
