@@ -6,8 +6,8 @@ overlap belong to the same tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as Tile
 from ncu_swizzle.smem.operations import LINE
 from ncu_swizzle.smem.suggestions import Candidate, suggest
+from ncu_swizzle.smem.swizzle import Padding
 
+ROW_STEP = 16  # bytes: wmma takes leading dimensions in multiples of that
 TRIED = 96  # distinct requests per operation to try candidates on; the best one is then checked on all
 
 
@@ -36,10 +38,14 @@ class Advice:
     text: str
 
 
-def advise(counts: Counts) -> tuple[Advice, ...]:
-    """Return advice for each tile with conflicts."""
+def advise(counts: Counts, rigid: Collection[int] = ()) -> tuple[Advice, ...]:
+    """Return advice for each tile with conflicts.
+
+    `rigid`: the offsets of instructions that no swizzle can reach, because an API like ``load_matrix_sync`` computes
+    their addresses from a leading dimension: only the rows of their tile can be made longer.
+    """
     return tuple(
-        Advice(first, end, tuple(offsets), _text(first, end, [counts.requests[offset] for offset in offsets]))
+        Advice(first, end, tuple(offsets), _text(first, end, counts, offsets, rigid))
         for first, end, offsets in _tiles(counts.requests)
         if any(_excessive(counts, offset) for offset in offsets)
     )
@@ -97,10 +103,12 @@ class _Kind:
         )
 
 
-def _text(first: int, end: int, requests: Sequence[AccessRequests]) -> str:
+def _text(first: int, end: int, counts: Counts, offsets: Sequence[int], rigid: Collection[int]) -> str:
     start = first // LINE * LINE
-    kinds = _kinds(requests, start)
+    kinds = _kinds([counts.requests[offset] for offset in offsets], start)
     span = f"shared memory from {first:#x} to {end - 1:#x}, {', '.join(kind.op for kind in kinds)}"
+    if fixed := [counts.requests[offset] for offset in offsets if offset in rigid]:
+        return f"{span}: {_longer_rows(kinds, _row(_kinds(fixed, start)), end - start)}"
     tile = _tile(kinds, end - start)
     try:
         suggestion = suggest(tile, [kind.access(tile, _some(kind)) for kind in kinds])
@@ -123,6 +131,44 @@ def _promise(best: Candidate, kinds: Sequence[_Kind]) -> str:
     )
     of_those = "" if all(kind.complete for kind in kinds) else " (judged by the most frequent requests only)"
     return f"{what}{cost} {'makes' if not left else 'leaves'} {kept}{of_those}"
+
+
+# ---------------------------------------------------------------------------------------------- leading dimensions
+
+
+def _row(fixed: Sequence[_Kind]) -> int:
+    """Return the bytes from one row of a matrix to the next; 0 if the requests do not show them.
+
+    Lanes 0 to 7 of an ldmatrix address consecutive rows; otherwise four lanes share a row of a fragment.
+    """
+    steps = []
+    for kind in fixed:
+        apart = 1 if "matrix" in kind.op else 4
+        both = kind.active[:, apart:8] & kind.active[:, : 8 - apart]
+        steps.append((kind.addresses[:, apart:8] - kind.addresses[:, : 8 - apart])[both])
+    rows, times = np.unique(np.abs(np.concatenate(steps)), return_counts=True)
+    row = int(rows[times.argmax()]) if len(rows) else 0
+    return row if row % ROW_STEP == 0 else 0
+
+
+def _longer_rows(kinds: Sequence[_Kind], row: int, size: int) -> str:
+    """Return the leading dimension that costs the fewest wavefronts, tried on all requests."""
+    api = "a matrix loaded or stored by wmma takes a leading dimension and no swizzle"
+    element = min(operations.find(kind.op).width_bytes for kind in kinds)
+    if not row or ROW_STEP % element:
+        return f"{api}: pad its rows by a multiple of {ROW_STEP} bytes, not of {LINE}"
+    tile = Tile(Layout((-(-size // row), row // element), (row // element, 1)), element_bytes=element)
+    tried = {
+        by: replace(tile, transform=Padding(row // element, by // element)) for by in range(ROW_STEP, LINE, ROW_STEP)
+    }
+    left = {by: sum(_left(kind, mapping) for kind in kinds) for by, mapping in tried.items()}
+    best = min(left, key=lambda by: (left[by], by))
+    kept = (
+        "makes all of these accesses conflict-free"
+        if not left[best]
+        else f"leaves {left[best]:,} excessive wavefronts in the blocks that ran"
+    )
+    return f"{api}; padding its rows from {row} to {row + best} bytes {kept}"
 
 
 def _left(kind: _Kind, mapping: Tile) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.libraries import is_wmma
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate import advice
 from ncu_swizzle.engines import emulation
@@ -24,6 +25,7 @@ from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
 SUGGEST = "ncu-swizzle suggest tries layouts for your tile and prints their code"
+PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
 def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
@@ -126,7 +128,8 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     names = (profile.kernel.name, profile.kernel.function)
     lines = line_accesses(profile)
     limits = rules.limits(names, dict.fromkeys(line.access for line in lines))
-    advised = {offset: tip.text for tip in advice.advise(emulated.counts) for offset in tip.offsets}
+    rigid = {instruction.pc for instruction in profile.instructions if _rigid(instruction)}
+    advised = {offset: tip.text for tip in advice.advise(emulated.counts, rigid) for offset in tip.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
     checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in checks if check is not None]
@@ -136,6 +139,11 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     accesses = sum(len(line.instructions) for line in lines)
     message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
     yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message)
+
+
+def _rigid(instruction: Instruction) -> bool:
+    """Return whether wmma computes the access's addresses, which it cannot swizzle."""
+    return any(is_wmma(file) for file, _ in instruction.stack)
 
 
 def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
@@ -161,7 +169,7 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
         line.access,
         place,
         rule.origin,
-        SUGGEST,
+        PAD if any(map(_rigid, line.instructions)) else SUGGEST,
         actual=line.degree,
         limit=rule.limit,
     )

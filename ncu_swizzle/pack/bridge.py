@@ -29,7 +29,7 @@ def pack(module: str) -> ModuleType:
 def facts(profile: Profile) -> Facts:
     """Return a profile in the pack's types.
 
-    Source lines are the ones that ncu itself reports or, for a header of CUDA's, the user's line that it is inlined into.
+    Source lines are those that ncu itself reports or, for a header of CUDA's, the user's line that it is inlined into.
     """
     types = pack("facts")
     ownership = Ownership(profile)
@@ -47,6 +47,7 @@ def facts(profile: Profile) -> Facts:
                 file=line[0] if line else "",
                 line=line[1] if line else 0,
                 samples=instruction.samples,
+                header=instruction.named[0] if instruction.named and line != instruction.named else "",
             )
             for instruction in profile.instructions
             for line in [ownership.named(instruction)]

@@ -9,6 +9,7 @@ from swizzle_pack.shapes import LINE, Shape, shape
 RULE = "SwizzleAdvice"
 TILED = frozenset({"LDS", "STS", "LDSM", "STSM", "LDGSTS"})  # the kernel chooses the layout of their tiles
 FIXABLE = TILED | {"ATOMS"}
+WMMA_STEP = 16  # bytes: leading dimensions are multiples of that
 SMALL = 0.01  # a kind with a smaller share of the excess gets no advice
 SHARED_PER_BLOCK = "launch__shared_mem_per_block"
 SHARED_LIMIT = "launch__occupancy_limit_shared_mem"
@@ -27,19 +28,21 @@ def decide(facts: Facts) -> list[Finding]:
         key=lambda form: form.width,
         default=Shape(4),
     )
-    groups = grouped(worst, lambda i: (i.access, shape(i.opcode)))
+    groups = grouped(worst, lambda i: (i.access, shape(i.opcode), i.wmma))
     parts = [
-        _advice(kind, form, counts, widest)
-        for (kind, form), counts in groups.items()
+        _leading_dimension(kind, form, counts) if wmma else _advice(kind, form, counts, widest)
+        for (kind, form, wmma), counts in groups.items()
         if kind in FIXABLE and counts.excessive >= SMALL * excess
     ]
     if _hardware_tiles(facts):
         parts.append(_modes(facts))
-    elif any(kind in TILED and kind != "LDGSTS" for kind, _ in groups):
+    elif any(kind in TILED and kind != "LDGSTS" and not wmma for kind, _, wmma in groups):
         parts.append(_padding(facts, widest.width))
-    parts.append(
-        "Every writer and reader of a tile must use the same mapping; ncu-swizzle suggest finds one that fits them all."
-    )
+    if not all(wmma for _, _, wmma in groups):
+        parts.append(
+            "Every writer and reader of a tile must use the same mapping; ncu-swizzle suggest finds one that fits them "
+            "all."
+        )
     blocks = facts.number(SHARED_LIMIT)
     focus = (Focus(SHARED_LIMIT, blocks, "blocks per SM allowed by shared memory", good=True),) if blocks else ()
     return [Finding(RULE, OPTIMIZATION, "Swizzle Advice", " ".join(parts), focus=focus)]
@@ -68,6 +71,14 @@ def _advice(kind: str, form: Shape, counts: Counts, widest: Shape) -> str:
     return advice
 
 
+def _leading_dimension(kind: str, form: Shape, counts: Counts) -> str:
+    return (
+        f"{kind} of {form.width} bytes, degree {counts.degree:.2f}, from wmma, whose load_matrix_sync and "
+        f"store_matrix_sync take a leading dimension and no swizzle: make the rows {WMMA_STEP} bytes longer, in the "
+        "tile's declaration and in the leading dimension."
+    )
+
+
 def _swizzle(form: Shape) -> str:
     return f"Swizzle<{form.bits},{form.width.bit_length() - 1},{form.bits}>"
 
@@ -91,7 +102,7 @@ def _padding(facts: Facts, width: int) -> str:
     padding = f"The fallback is padding, {width} bytes after every {LINE}: {100 * width / LINE:.0f}% more shared memory"
     used, limit = facts.number(SHARED_PER_BLOCK), facts.number(SHARED_LIMIT)
     size = facts.number(SHARED_PER_SM)
-    if not used or not limit or not size:
+    if not used or used < 1 or not limit or not size:
         return f"{padding}."
     more = used * (LINE + width) / LINE
     others = [int(value) for value in (facts.number(name) for name in OTHER_LIMITS) if value]
