@@ -20,7 +20,7 @@ _INSTALLED = (
 # CUDA's own headers with device code, and those of libraries, wherever a copy of them lies.
 _KNOWN = (
     r"(^|/)crt/\w+\.(h|hpp)$",
-    r"(^|/)(device_(atomic_|double_)?functions|math_functions|vector_functions|mma)\.(h|hpp)$",
+    r"(^|/)(device_(atomic_|double_)?functions|math_functions|vector_functions)\.(h|hpp)$",
     r"(^|/)cuda_(fp\d+|bf16|pipeline\w*|awbarrier\w*)\.(h|hpp)$",
     r"(^|/)sm_\d\d_\w+\.(h|hpp)$",
     r"(^|/)cooperative_groups(/.+)?\.(h|hpp)$",
@@ -30,7 +30,7 @@ _KNOWN = (
     r"^<",  # <built-in>
 )
 _LIBRARY = re.compile("|".join((*_INSTALLED, *_KNOWN)), re.IGNORECASE)
-_WMMA = re.compile(r"(^|/)mma\.hp*$")
+_WMMA = re.compile(r"(^|/)crt/mma\.hpp?$")
 
 
 @lru_cache(maxsize=4096)

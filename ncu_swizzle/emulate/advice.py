@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.code import spelled
-from ncu_swizzle.smem.judge import Candidate, Constraints
+from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints
+from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.swizzle import Padding
+
+API = "wmma takes a leading dimension and no swizzle"
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ def advise(tiles: Sequence[ObservedTile], constraints: Constraints = Constraints
 def _text(tile: ObservedTile, constraints: Constraints) -> str:
     operations = dict.fromkeys(access.op for access in tile.accesses)
     span = f"{tile.span}, {', '.join(operations)}"
+    if tile.leading == 0:
+        return f"{span}: {API}: pad the rows by a multiple of {LEADING_STEP} bytes, but not of {LINE}"
     try:
         suggestion = tile.suggestion(constraints)
     except UsageError as error:
@@ -41,11 +48,20 @@ def _text(tile: ObservedTile, constraints: Constraints) -> str:
     if suggestion.best is None:
         closest = suggestion.closest
         left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
-        nearest = "" if closest is suggestion.plain else f"; {spelled(closest.mapping)} comes closest: it {left}"
-        options = "mode of TMA's" if constraints.tma else "swizzle or padding"
+        nearest = "" if closest is suggestion.plain else f"; {_mapped(tile, closest.mapping)} comes closest: it {left}"
+        options = "mode of TMA's" if constraints.tma else "longer row" if tile.leading else "swizzle or padding"
         return f"{span}: no {options} makes all of these accesses conflict-free{nearest}"
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
-    return f"{span}: {spelled(suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+    return f"{span}: {_mapped(tile, suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+
+
+def _mapped(tile: ObservedTile, mapping: Mapping) -> str:
+    """Return the mapping in words; of rows that an API knows by their leading dimension, how long they are to be."""
+    if tile.leading is None or not isinstance(mapping.transform, Padding):
+        return spelled(mapping)
+    row = mapping.transform.every * mapping.element_bytes
+    longer = row + mapping.transform.by * mapping.element_bytes
+    return f"{API}; padding the rows from {row} to {longer} bytes"
 
 
 def _promise(best: Candidate) -> str:

@@ -6,8 +6,8 @@ overlap belong to the same tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.banks import Ints
-from ncu_swizzle.smem.judge import Constraints
+from ncu_swizzle.smem.judge import LEADING_STEP, Constraints
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import WIDEST
 from ncu_swizzle.smem.mapping import Mapping as Tile
@@ -43,6 +43,7 @@ class ObservedTile:
     plain: Tile
     accesses: tuple[Access, ...]  # one per operation and name
     complete: bool
+    leading: int | None = None  # bytes of a row if an API computes the addresses, see `Constraints`; 0 if unknown
 
     @property
     def span(self) -> str:
@@ -60,12 +61,18 @@ class ObservedTile:
 
         Raises UsageError if an access is impossible or no rule gives its wavefronts.
         """
-        return suggest_by_trial(self.plain, self.accesses, constraints)
+        limits = constraints or Constraints()
+        return suggest_by_trial(self.plain, self.accesses, replace(limits, leading=self.leading is not None))
 
 
-def observed_tiles(requests: Mapping[int, AccessRequests], name: Name = lambda offset: "") -> tuple[ObservedTile, ...]:
-    """Return the tiles that the requests of these instructions make up, by their first byte."""
-    return tuple(_tile(*span, requests, name) for span in _spans(requests))
+def observed_tiles(
+    requests: Mapping[int, AccessRequests], name: Name = lambda offset: "", leading: Collection[int] = ()
+) -> tuple[ObservedTile, ...]:
+    """Return the tiles that the requests of these instructions make up, by their first byte.
+
+    `leading` are the instructions whose addresses an API computes.
+    """
+    return tuple(_tile(*span, requests, name, leading) for span in _spans(requests))
 
 
 def _spans(requests: Mapping[int, AccessRequests]) -> Iterator[tuple[int, int, list[int]]]:
@@ -91,7 +98,12 @@ def _span(made: AccessRequests) -> tuple[int, int]:
 
 
 def _tile(
-    first: int, end: int, offsets: Sequence[int], requests: Mapping[int, AccessRequests], name: Name
+    first: int,
+    end: int,
+    offsets: Sequence[int],
+    requests: Mapping[int, AccessRequests],
+    name: Name,
+    leading: Collection[int],
 ) -> ObservedTile:
     groups: dict[tuple[str, str], list[AccessRequests]] = {}
     for offset in sorted(offsets):
@@ -99,9 +111,12 @@ def _tile(
             groups.setdefault((made.op, name(offset)), []).append(made)
     merged = {key: _together(parts) for key, parts in groups.items()}
     start = first // WIDEST * WIDEST
-    plain = _plain(tuple(merged.values()), start, end)
+    by_api = [requests[offset] for offset in offsets if offset in leading]
+    row = _leading_dimension(by_api) if by_api else None
+    plain = _plain(tuple(merged.values()), start, end, row or 0)
     accesses = tuple(_access(made, plain, start, label or op) for (op, label), made in merged.items())
-    return ObservedTile(first, end, tuple(offsets), plain, accesses, all(made.complete for made in merged.values()))
+    complete = all(made.complete for made in merged.values())
+    return ObservedTile(first, end, tuple(offsets), plain, accesses, complete, row)
 
 
 def _counted(made: AccessRequests) -> AccessRequests:
@@ -119,9 +134,9 @@ def _together(parts: Sequence[AccessRequests]) -> AccessRequests:
     return whole
 
 
-def _plain(requests: Sequence[AccessRequests], start: int, end: int) -> Tile:
+def _plain(requests: Sequence[AccessRequests], start: int, end: int, leading_dimension: int) -> Tile:
     widths = [operations.find(made.op).width_bytes for made in requests]
-    element, pitch = min(widths), _pitch(requests, max(widths))
+    element, pitch = min(widths), leading_dimension or _pitch(requests, max(widths))
     columns = pitch // element
     return Tile(Layout((-(-(end - start) // pitch), columns), (columns, 1)), element_bytes=element, origin=start % LINE)
 
@@ -142,6 +157,22 @@ def _pitch(requests: Sequence[AccessRequests], widest: int) -> int:
         return LINE
     values, counts = np.unique(distances, return_counts=True)
     return int(values[counts.argmax()])
+
+
+def _leading_dimension(requests: Sequence[AccessRequests]) -> int:
+    """Return the bytes from one row of an API's matrices to the next; 0 if the requests do not show them.
+
+    Lanes 0 to 7 of an ldmatrix address consecutive rows; otherwise four lanes share a row of a fragment.
+    """
+    steps = [np.zeros(0, np.int64)]
+    for made in requests:
+        apart = 1 if operations.find(made.op).kind in (LDMATRIX, STMATRIX) else 4
+        both = made.active[:, apart:8] & made.active[:, : 8 - apart]
+        steps.append(np.abs(made.addresses[:, apart:8] - made.addresses[:, : 8 - apart])[both])
+    distances: Ints = np.concatenate(steps)
+    distances = distances[(distances > 0) & (distances % LEADING_STEP == 0)]
+    values, counts = np.unique(distances, return_counts=True)
+    return int(values[counts.argmax()]) if len(values) else 0
 
 
 def _access(made: AccessRequests, plain: Tile, start: int, name: str) -> Access:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +91,8 @@ def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator
 
 def source_stack(binary: Binary, table: LineTable, offset: int) -> Iterator[Location]:
     for file, line in table.stack(offset):
-        yield paths.below(file, binary.roots), line
+        below = paths.below(file, binary.roots)
+        yield posixpath.normpath(below) if posixpath.isabs(below) else below, line
 
 
 def _notes(name: str, counts: Counts) -> Iterator[str]:

@@ -24,6 +24,7 @@ from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
 SUGGEST = "ncu-swizzle suggest tries layouts for your tile and prints their code"
+PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
 def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
@@ -169,7 +170,7 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
         line.access,
         place,
         rule.origin,
-        SUGGEST,
+        PAD if any(access.by_wmma for access in line.instructions) else SUGGEST,
         actual=line.degree,
         limit=rule.limit,
     )

@@ -48,6 +48,7 @@ def facts(profile: Profile) -> Facts:
                 file=line[0] if line else "",
                 line=line[1] if line else 0,
                 samples=instruction.samples,
+                header=instruction.named[0] if instruction.named and line != instruction.named else "",
             )
             for instruction in profile.instructions
             for line in [ownership.named(instruction)]

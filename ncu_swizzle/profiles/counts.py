@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ncu_swizzle.cubin.libraries import is_wmma
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.validate import Count
 
@@ -81,6 +82,11 @@ class Instruction(Ratios):
     def never(self) -> bool:
         """Whether it is never executed because its guard is always false."""
         return self.sass.startswith(NEVER)
+
+    @property
+    def by_wmma(self) -> bool:
+        """Whether nvcuda::wmma computes its addresses, from a leading dimension."""
+        return any(is_wmma(file) for file, _ in self.stack)
 
     @property
     def file(self) -> str:

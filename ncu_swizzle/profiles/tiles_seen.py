@@ -17,6 +17,7 @@ HARDWARE = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA
 KEPT = 16  # profiles, whose tiles are shown several times in one run
 
 Labels = tuple[tuple[int, str], ...]
+Offsets = frozenset[int]
 
 
 def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
@@ -24,12 +25,12 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
     Raises DamagedFile if the saved requests are damaged.
     """
-    return _tiles(profile.requests, _labels(profile))
+    return _tiles(profile.requests, _labels(profile), _leading(profile))
 
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
     """Return a mapping for each tile with conflicts, tried on its requests."""
-    return _advice(profile.requests, _labels(profile), constraints(profile))
+    return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile))
 
 
 def constraints(profile: Profile, given: Constraints = Constraints()) -> Constraints:
@@ -44,12 +45,18 @@ def _labels(profile: Profile) -> Labels:
     return tuple((site.access.pc, site.name) for site in attribution.sites(profile))
 
 
+def _leading(profile: Profile) -> Offsets:
+    return frozenset(access.pc for access in profile.shared() if access.by_wmma)
+
+
 @lru_cache(KEPT)
-def _tiles(saved: tuple[SavedRequests, ...], labels: Labels) -> tuple[ObservedTile, ...]:
+def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -> tuple[ObservedTile, ...]:
     names = dict(labels)
-    return observed_tiles({made.pc: made.unpacked() for made in saved}, lambda offset: names.get(offset, ""))
+    return observed_tiles({made.pc: made.unpacked() for made in saved}, lambda offset: names.get(offset, ""), leading)
 
 
 @lru_cache(KEPT)
-def _advice(saved: tuple[SavedRequests, ...], labels: Labels, limits: Constraints) -> tuple[Advice, ...]:
-    return advise(_tiles(saved, labels), limits)
+def _advice(
+    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, limits: Constraints
+) -> tuple[Advice, ...]:
+    return advise(_tiles(saved, labels, leading), limits)

@@ -17,17 +17,23 @@ from ncu_swizzle.smem.xor_search import Differences
 
 BANK_ROW = 128  # bytes
 WORD = 4
+LEADING_STEP = 16  # bytes
 UNKNOWN = 1 << 20  # wavefronts, of a request that no rule covers
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the mapping must respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles."""
+    """What the mapping must respect: extra bytes per tile, TMA as the writer; a block has `copies` tiles.
+
+    `leading`: an API such as ``load_matrix_sync`` computes the addresses from a leading dimension, a multiple of
+    LEADING_STEP bytes; only the tile's rows can be made longer.
+    """
 
     max_bytes: int | None = None
     tma: bool = False
     copies: int = 1
     arch: str = "sm_90"
+    leading: bool = False
 
     def __post_init__(self) -> None:
         if self.arch not in capacity.KIB_PER_SM:

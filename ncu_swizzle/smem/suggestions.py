@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.smem.judge import Candidate, Constraints, Judge
+from ncu_swizzle.smem.judge import LEADING_STEP, Candidate, Constraints, Judge
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.pigeonhole import crowded
 from ncu_swizzle.smem.swizzle import Padding, Swizzle
@@ -66,19 +66,24 @@ def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
         return Suggestion(first, (first,), first, ("Every access is already conflict-free.",))
+    hopeless = [reason for access in judge.accesses if (reason := crowded(access, judge.plain, judge.granule))]
+    xors, complete, notes = _xors(judge, not hopeless)
+    paddings, note = _paddings(judge)
+    clean = sorted([*xors, *paddings], key=_cost)
+    closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.actual, *_cost(c)))
+    return Suggestion(first, tuple(clean), closest, (*notes, note, *hopeless), complete=complete)
+
+
+def _xors(judge: Judge, matrices_may_help: bool) -> tuple[list[Candidate], bool, list[str]]:
+    """Return the clean swizzles or, if none is, XOR matrices; whether the search was complete; notes on what it did."""
+    if judge.limits.leading:
+        return [], True, ["An API computes the addresses: only longer rows can be tried."]
     swizzles, tried = _swizzles(judge)
     notes = [f"{tried} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
-    matrices: list[Candidate] = []
-    complete = True
-    hopeless = [reason for access in judge.accesses if (reason := crowded(access, judge.plain, judge.granule))]
-    if not swizzles and not hopeless:
-        matrices, complete, note = _matrices(judge)
-        notes.append(note)
-    paddings, note = _paddings(judge)
-    notes += [note, *hopeless]
-    clean = sorted([*swizzles, *matrices, *paddings], key=_cost)
-    closest = clean[0] if clean else min([first, *judge.rejected], key=lambda c: (c.actual, *_cost(c)))
-    return Suggestion(first, tuple(clean), closest, tuple(notes), complete=complete)
+    if swizzles or not matrices_may_help:
+        return swizzles, True, notes
+    matrices, complete, note = _matrices(judge)
+    return matrices, complete, [*notes, note]
 
 
 def _cost(candidate: Candidate) -> tuple[int, ...]:
@@ -144,7 +149,10 @@ def _matrices(judge: Judge) -> tuple[list[Candidate], bool, str]:
 def _paddings(judge: Judge) -> tuple[list[Candidate], str]:
     """Return the smallest clean padding after rows (or runs) of each length."""
     clean, tried = [], 0
-    step, most = judge.granule, LARGEST_PADDING // judge.plain.element_bytes
+    element = judge.plain.element_bytes
+    step, most = judge.granule, LARGEST_PADDING // element
+    if judge.limits.leading:
+        step = max(step, LEADING_STEP // element)
     for every in sorted({stride for size, stride in judge.plain.layout.leaves if size > 1 and stride > 1}):
         if every % judge.granule:
             continue

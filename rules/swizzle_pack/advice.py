@@ -9,11 +9,12 @@ from swizzle_pack.shapes import LINE, Shape, shape, spelled, ways
 RULE = "SwizzleAdvice"
 TILED = frozenset({"LDS", "STS", "LDSM", "STSM", "LDGSTS"})  # the kernel chooses the layout of their tiles
 FIXABLE = TILED | {"ATOMS"}
+WMMA_STEP = 16  # bytes: leading dimensions are multiples of that
 SMALL = 0.01  # a kind with a smaller share of the excess gets no advice
 SHARED_PER_BLOCK = "launch__shared_mem_per_block"
 SHARED_LIMIT = "launch__occupancy_limit_shared_mem"
 OTHER_LIMITS = tuple(f"launch__occupancy_limit_{limit}" for limit in ("blocks", "registers", "warps", "barriers"))
-UNSEEN = "ncu does not record addresses:"
+UNSEEN = "ncu does not record addresses: ncu-swizzle suggest my.cu tries them."
 SHARED_PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
 
 
@@ -28,21 +29,20 @@ def decide(facts: Facts) -> list[Finding]:
         key=lambda form: form.width,
         default=Shape(4),
     )
-    groups = grouped(worst, lambda i: (i.access, shape(i.opcode)))
+    groups = grouped(worst, lambda i: (i.access, shape(i.opcode), i.wmma))
     parts = [
-        _advice(kind, form, counts, widest)
-        for (kind, form), counts in groups.items()
+        _leading_dimension(kind, form, counts) if wmma else _advice(kind, form, counts, widest)
+        for (kind, form, wmma), counts in groups.items()
         if kind in (FIXABLE - TILED if facts.tried else FIXABLE) and counts.excessive >= SMALL * excess
     ]
     parts += [f"Tried on the kernel's own addresses: {sentence}." for sentence in facts.tried]
     if _hardware_tiles(facts):
         parts.append(_modes(facts))
-    elif not facts.tried and any(kind in TILED and kind != "LDGSTS" for kind, _ in groups):
+    elif not facts.tried and any(kind in TILED and kind != "LDGSTS" and not wmma for kind, _, wmma in groups):
         parts.append(_padding(facts, widest.unit))
-    parts.append(
-        "Every writer and reader of a tile must use the same mapping; "
-        + ("ncu-swizzle suggest prints its code." if facts.tried else f"{UNSEEN} ncu-swizzle suggest my.cu tries them.")
-    )
+    if not all(wmma for _, _, wmma in groups):
+        seen = "ncu-swizzle suggest prints its code." if facts.tried else UNSEEN
+        parts.append(f"Every writer and reader of a tile must use the same mapping; {seen}")
     blocks = facts.number(SHARED_LIMIT)
     focus = (Focus(SHARED_LIMIT, blocks, "blocks per SM allowed by shared memory", good=True),) if blocks else ()
     return [Finding(RULE, OPTIMIZATION, "Swizzle Advice", " ".join(parts), focus=focus)]
@@ -81,6 +81,14 @@ def _advice(kind: str, form: Shape, counts: Counts, widest: Shape) -> str:
     return advice
 
 
+def _leading_dimension(kind: str, form: Shape, counts: Counts) -> str:
+    return (
+        f"{kind} of {form}, degree {counts.degree:.2f}, from wmma, whose load_matrix_sync and store_matrix_sync take a "
+        f"leading dimension and no swizzle: make the rows {WMMA_STEP} bytes longer, in the tile's declaration and in "
+        "the leading dimension."
+    )
+
+
 def _swizzle(form: Shape, chunk: Shape, row_bytes: int) -> str:
     """Return the swizzle that XORs the chunk's index within its row with the row's, on elements of the form's width."""
     base = (chunk.unit // form.width).bit_length() - 1
@@ -109,7 +117,7 @@ def _padding(facts: Facts, width: int) -> str:
     )
     used, limit = facts.number(SHARED_PER_BLOCK), facts.number(SHARED_LIMIT)
     size = facts.number(SHARED_PER_SM)
-    if not used or not limit or not size:
+    if not used or used < 1 or not limit or not size:
         return f"{padding}."
     more = used * (LINE + width) / LINE
     others = [int(value) for value in (facts.number(name) for name in OTHER_LIMITS) if value]

@@ -43,7 +43,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Instruction(Counts):
-    """One SASS instruction; `access` is empty if it does not access shared memory, `samples` are by stall reason."""
+    """One SASS instruction; `access` is empty if it does not access shared memory, `samples` are by stall reason.
+
+    `header` is the file of CUDA's that ncu names, where `file` is the user's that it is inlined into.
+    """
 
     pc: int = 0
     sass: str = ""
@@ -51,6 +54,12 @@ class Instruction(Counts):
     file: str = ""
     line: int = 0
     samples: Mapping[str, int] = field(default_factory=dict)
+    header: str = ""
+
+    @property
+    def wmma(self) -> bool:
+        """Whether nvcuda::wmma loads or stores a matrix: its rows have a leading dimension, and no swizzle."""
+        return (self.header or self.file).replace("\\", "/").endswith(("crt/mma.hpp", "crt/mma.h"))
 
     @property
     def opcode(self) -> str:

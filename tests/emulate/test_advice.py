@@ -89,3 +89,14 @@ def test_what_is_verified_is_all_requests_not_the_sample() -> None:
 
 def test_tiles_without_conflicts_need_no_advice() -> None:
     assert advised(requests("ld.shared.b32", LANES * 4)) == ()
+
+
+def test_rows_of_a_tile_whose_addresses_an_api_computes_are_padded() -> None:
+    read = np.stack([2048 + 128 * (8 * step + LANES % 8) + 16 * (LANES // 8) for step in range(8)])
+    (advice,) = advise(observed_tiles({0: requests("ldmatrix.x4", read)}, leading={0}))
+    assert "padding the rows from 128 to 144 bytes makes all of these accesses conflict-free" in advice.text
+    assert "Swizzle<" not in advice.text
+    (unsure,) = advise(observed_tiles({0: requests("st.shared.b32", np.arange(32) * 128)}, leading={0}))
+    assert "Swizzle<" not in unsure.text
+    scattered = requests("ld.shared.b32", np.resize([0, 4, 128, 132], 32) + np.zeros((2, 1), np.int64))
+    assert all("multiple of 16 bytes" in advice.text for advice in advise(observed_tiles({0: scattered}, leading={0})))

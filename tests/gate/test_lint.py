@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,7 +18,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.lint_inputs import LintOptions
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
-from tests.support.sources import PITCHED
+from tests.support.sources import PITCHED, WMMA
 
 LAUNCH = ["--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out"]
 
@@ -163,6 +164,82 @@ def test_large_known_arrays_count_as_unknown_and_are_named(sources: Path) -> Non
     assert "the contents of index are not used: its 160,000,000 bytes exceed the 128 MiB kept" in large.stdout
 
 
+# ---------------------------------------------------------------------------------------------- whose line
+
+
+@NEEDS_ALL
+def test_wmma_is_blamed_on_the_line_that_calls_it(sources: Path) -> None:
+    (sources / "wmma.cu").write_text(WMMA, encoding="utf-8")
+    launch = ("--grid", "1", "--block", "128", "--arg", "a=float16[4096]:random", "--arg", "c=float32[1024]:out")
+    done = lint("wmma.cu", "-D", "PITCH=64", *launch, "--sarif", "l.sarif", "--json", "l.json", "--github")
+    assert done.returncode == 1, done.stderr
+    results = json.loads((sources / "l.sarif").read_text())["runs"][0]["results"]
+    lines = {result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in results}
+    assert lines == {12, 13}
+    for result in results:
+        assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "wmma.cu"
+        (header,) = result["relatedLocations"]
+        assert header["physicalLocation"]["artifactLocation"]["uri"].endswith("include/crt/mma.hpp")
+    check = json.loads((sources / "l.json").read_text())["checks"][0]
+    assert set(check["place"]) == {"file", "line"}
+    assert check["related"][0]["file"].endswith("crt/mma.hpp")
+    assert "::error file=wmma.cu,line=12," in done.stdout
+    assert "file=/" not in done.stdout
+
+
+@NEEDS_ALL
+def test_wmma_is_advised_to_pad_by_what_frees_it_of_conflicts(sources: Path) -> None:
+    (sources / "wmma.cu").write_text(WMMA, encoding="utf-8")
+    launch = ("--grid", "1", "--block", "128", "--arg", "a=float16[4096]:random", "--arg", "c=float32[1024]:out")
+    done = lint("wmma.cu", "-D", "PITCH=64", *launch)
+    assert "Swizzle<" not in done.stdout + done.stderr
+    assert "padding the rows from 128 to 144 bytes makes all of these accesses conflict-free" in done.stdout
+    assert lint("wmma.cu", "-D", "PITCH=72", *launch).returncode == 0
+
+
+@NEEDS_ALL
+def test_an_atomic_is_blamed_on_the_line_that_calls_it(sources: Path) -> None:
+    (sources / "bins.cu").write_text(
+        "__global__ void bins(int* y) { __shared__ int b[1024];\n"
+        "  b[threadIdx.x] = 0; __syncthreads();\n"
+        "  atomicAdd(&b[threadIdx.x * 32 % 1024], 1); __syncthreads();\n"
+        "  y[threadIdx.x] = b[threadIdx.x]; }\n",
+        encoding="utf-8",
+    )
+    done = lint("bins.cu", "--grid", "1", "--block", "1024", "--arg", "y=int32[1024]:out")
+    assert done.returncode == 1, done.stderr
+    assert "(bins.cu:3, in " in done.stdout
+
+
+@NEEDS_ALL
+def test_a_header_outside_the_project_is_a_related_location(sources: Path) -> None:
+    vendored, project = sources / "vendored", sources / "project"
+    vendored.mkdir()
+    project.mkdir()
+    (vendored / "column.cuh").write_text(
+        "__device__ __forceinline__ void put(float (*tile)[32], float x) {\n  tile[threadIdx.x][threadIdx.y] = x;\n}\n",
+        encoding="utf-8",
+    )
+    (project / "own.cu").write_text(
+        '#include "column.cuh"\n'
+        "__global__ void turn(const float* x, float* y) {\n"
+        "  __shared__ float tile[32][32];\n"
+        "  put(tile, x[threadIdx.y * 32 + threadIdx.x]);\n"
+        "  __syncthreads();\n"
+        "  y[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.y][threadIdx.x];\n}\n",
+        encoding="utf-8",
+    )
+    done = lint("project/own.cu", "-I", "vendored", *LAUNCH, "--json", "l.json")
+    assert done.returncode == 1, done.stderr
+    (check,) = json.loads((sources / "l.json").read_text())["checks"]
+    assert check["place"] == {"file": "vendored/column.cuh", "line": 2}, "both are in the current folder"
+    os.chdir(project)
+    done = lint("own.cu", "-I", "../vendored", *LAUNCH, "--json", "l.json")
+    (check,) = json.loads((project / "l.json").read_text())["checks"]
+    assert check["place"] == {"file": "own.cu", "line": 4}
+    assert check["related"] == [{"file": str(vendored / "column.cuh"), "line": 2}]
+
+
 # ---------------------------------------------------------------------------------------------- exit codes
 
 
@@ -175,7 +252,7 @@ def test_the_worst_outcome_sets_the_exit_code(sources: Path) -> None:
     assert "The gate: error (1 error, 1 fail)" in both.stdout
     few = lint("own.cu", "-D", "PITCH=33", *launch)
     assert few.returncode == 2
-    assert "the arguments do not fit" in few.stdout
+    assert "the arguments do not fit" in few.stderr
 
 
 @NEEDS_ALL

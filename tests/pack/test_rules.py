@@ -215,6 +215,17 @@ def test_atomics_get_advice_of_their_own() -> None:
     assert "Swizzle<" not in message
 
 
+def test_wmma_gets_padding_and_no_swizzle() -> None:
+    inside_ncu = replace(access("LDSM.16.M88.4 R0, [R1]"), file="/usr/local/cuda/include/crt/mma.hpp")
+    on_a_page = replace(access("LDSM.16.M88.4 R0, [R1]"), header="/usr/local/cuda/include/crt/mma.hpp")
+    for matrix in (inside_ncu, on_a_page):
+        message = next(f.message for f in rules.decide_all(launch(matrix)) if f.rule == "SwizzleAdvice")
+        assert "16 bytes longer" in message
+        assert "Swizzle<" not in message
+    both = rules.decide_all(launch(inside_ncu, access("LDS R4, [R5]", pc=32)))
+    assert "Swizzle<5,0,5> on elements of 4 bytes" in next(f.message for f in both if f.rule == "SwizzleAdvice")
+
+
 def test_without_the_pipe_s_utilisation_there_is_no_estimate() -> None:
     assert "ConflictCost" not in {finding.rule for finding in rules.decide_all(launch(access()))}
 

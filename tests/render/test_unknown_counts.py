@@ -64,3 +64,12 @@ def test_two_versions_with_unknown_counts_are_aligned() -> None:
     after = replace(UNKNOWN, sources={FILE: UNKNOWN.sources[FILE].replace("line 4;", "line 4;\nnew line;")})
     (panel,) = panels(UNKNOWN, after)
     assert panel.aligned
+
+
+def test_the_page_opens_on_a_file_that_it_holds() -> None:
+    header = ("/usr/local/cuda/include/crt/mma.hpp", 91)
+    inlined = Instruction(16, "LDSM R0", "LDSM", "LDSM", (header, (FILE, 5)), 1, 8, 1)
+    first, second = panels(profile_of(inlined))
+    assert (first.path, first.open, first.embedded) == (FILE, True, True)
+    assert [jump.number for jump in first.worst] == [5]
+    assert (second.path, second.open) == (header[0], False)
