@@ -95,7 +95,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
         yield f"it takes only {duration / 1000:.1f} us with its start and end"
     busy, warps = facts.share(PIPE), _warps(facts)
     if busy is not None and warps is not None and busy < IDLE_PIPE and few_warps(facts):
-        yield f"{warps:.1f} warps per scheduler hide little latency, and the pipe is only {percent(busy)} busy"
+        yield f"{warps:.1f} warps per scheduler hide little latency, with the pipe {percent(busy)} busy"
 
 
 def _idle(facts: Facts) -> int:
