@@ -2,7 +2,7 @@
 
 From the recordings, for every kernel with less excess than its baseline: the estimate for removing exactly that much,
 the duration saved, and what NVIDIA's own rules promise (recordings/*/stock_rules.json). Then the same for launches
-outside the catalogue, some with a bound instead of an estimate. --write puts both tables into docs/rules.md.
+outside the catalogue, some without an estimate. --write puts both tables into docs/rules.md.
 --overhead, on a machine with a GPU, times ncu with the rules and without, alternating.
 """
 
@@ -40,7 +40,7 @@ STOCK = ("SharedMemoryConflicts", "UncoalescedSharedAccess")
 class Pair:
     """A launch and its counterpart: the estimated saving with its interval, and the measured one, in percent.
 
-    Without an estimate, `point` and `low` are None, and `high` is the bound, None if there is none.
+    Without an estimate, `point`, `low` and `high` are None.
     """
 
     before: str
@@ -59,9 +59,7 @@ class Pair:
 
     @property
     def interval(self) -> str:
-        if self.high is None:
-            return "none"
-        return f"at most {self.high:.1f}" if self.low is None else f"{self.low:.1f} to {self.high:.1f}"
+        return "none" if self.low is None else f"{self.low:.1f} to {self.high:.1f}"
 
 
 def pairs(profile_of: Callable[[str], Profile]) -> Iterator[Pair]:
@@ -94,12 +92,11 @@ def compared(before: tuple[str, Profile], after: tuple[str, Profile]) -> Pair | 
     removed = (plain.total.excessive or 0) - (fixed.total.excessive or 0)
     if removed <= 0:
         return None
-    facts, measured = bridge.facts(plain), 100 * (1 - (fixed.duration_ns or 0) / (plain.duration_ns or 1))
-    estimate = bridge.pack("cost").estimate(facts, removed)
-    doubt = bridge.pack("latency").doubt(facts, estimate.high)
-    if doubt is None:
-        return Pair(name, other, *(100 * value for value in (estimate.point, estimate.low, estimate.high)), measured)
-    return Pair(name, other, None, None, None if doubt.most is None else 100 * doubt.most, measured)
+    measured = 100 * (1 - (fixed.duration_ns or 0) / (plain.duration_ns or 1))
+    estimate = bridge.pack("cost").estimate(bridge.facts(plain), removed)
+    if isinstance(estimate, bridge.pack("latency").Doubt):
+        return Pair(name, other, None, None, None, measured)
+    return Pair(name, other, *(100 * value for value in (estimate.point, estimate.low, estimate.high)), measured)
 
 
 def table(rows: list[Pair]) -> str:

@@ -9,7 +9,7 @@ decide how much of that a fix saves:
 - the next bottleneck: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
 - the fix's own cost: a few instructions; for a TMA tile a narrower box, and so more of them.
 
-Launches that wait for latency get no estimate; `latency` says which, and why.
+Launches that wait for latency get a rough estimate from their stalls, or none; `latency` says which, and why.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from swizzle_pack import latency
 from swizzle_pack.facts import FEW_SAMPLES, PIPE, Facts, grouped
 from swizzle_pack.finding import OK, OPTIMIZATION, WARNING, Finding, Focus, Table, listed, percent
-from swizzle_pack.latency import WAITS
+from swizzle_pack.latency import WAITS, Doubt
 
 RULE = "ConflictCost"
 MATTERS = 0.01  # below this share of the duration, a fix is not worthwhile
@@ -58,17 +58,37 @@ TMA_FIX_COSTS = (0.03, 0.15)  # 2 to 9 % in the catalogue: a narrower swizzle ne
 
 @dataclass(frozen=True)
 class Estimate:
-    """The fraction of the duration that a fix saves: point, interval, and the next bottleneck if that limits it."""
+    """The fraction of the duration that a fix saves: point, interval, and the next bottleneck if that limits it.
+
+    `rough` says why the launch lies outside what the estimate was fitted to.
+    """
 
     point: float
     low: float
     high: float
     bottleneck: str = ""
+    rough: tuple[str, ...] = ()
 
 
-def estimate(facts: Facts, removed: int) -> Estimate | None:
-    """Return what removing so many wavefronts saves; None if the report lacks the metrics to tell."""
-    busy, total = facts.share(PIPE), facts.total
+def estimate(facts: Facts, removed: int) -> Estimate | Doubt | None:
+    """Return what removing so many wavefronts saves, or why that is unknown; None if the report lacks the metrics."""
+    by_pipe = _by_pipe(facts, removed)
+    reasons = latency.reasons(facts)
+    if by_pipe is None or not reasons:
+        return by_pipe
+    waiting = latency.waiting(facts, removed)
+    if isinstance(waiting, Doubt) or waiting.most <= by_pipe.high:  # no more samples wait than the pipe allows for
+        return waiting if isinstance(waiting, Doubt) else by_pipe
+    point, high = max(by_pipe.point, waiting.point), min(max(by_pipe.high, waiting.high), waiting.most)
+    point = min(point, high)
+    low = max(by_pipe.low, waiting.low) if latency.few_warps(facts) else by_pipe.low
+    bottleneck = by_pipe.bottleneck if by_pipe.point >= waiting.point else ""
+    return Estimate(point, min(low, point), high, bottleneck, reasons)
+
+
+def _by_pipe(facts: Facts, removed: int) -> Estimate | None:
+    """Return what removing so many wavefronts saves, going by the utilization of the pipe."""
+    busy, total = latency.busiest(facts), facts.total
     if busy is None or total.wavefronts <= 0:
         return None
     busy = min(busy, 1.0)
@@ -107,15 +127,17 @@ def decide(facts: Facts) -> list[Finding]:
     if whole is None:
         return []
     focus = (Focus(PIPE, facts.number(PIPE) or 0.0, "utilization of the shared-memory pipe"),)
-    doubt = latency.doubt(facts, whole.high)
-    if doubt is not None:
-        return [Finding(RULE, WARNING, TITLE, f"{_state(facts)} {latency.explained(doubt)}", focus=focus)]
+    if isinstance(whole, Doubt):
+        message = (
+            f"{_state(facts)} What removing the excess would save cannot be estimated: {'; '.join(whole.reasons)}."
+        )
+        return [Finding(RULE, WARNING, TITLE, message, focus=focus)]
     kinds = grouped(facts.accesses(), lambda i: i.access)
     parts = [(kind, counts.excessive, estimate(facts, counts.excessive)) for kind, counts in kinds.items()]
     rows = [
         (kind, removed, *(round(100 * value, 2) for value in (part.point, part.low, part.high)))
         for kind, removed, part in parts
-        if removed > 0 and part is not None
+        if removed > 0 and isinstance(part, Estimate)
     ]
     return [
         Finding(
@@ -142,6 +164,8 @@ def _message(facts: Facts, whole: Estimate, parts: list[tuple[str, float]]) -> s
         message += f" Removing the excess would save an estimated {percent(whole.point)} of the duration ({interval})."
     else:
         message += f" Removing the excess would save next to no time ({interval})."
+    if whole.rough:
+        message += f" This is rough, because the launch waits for latency: {'; '.join(whole.rough)}."
     if len(parts) > 1:
         message += f" Of that: {listed([f'{kind} {_points(value)}' for kind, value in parts])}."
     if whole.bottleneck:
@@ -155,7 +179,9 @@ def _points(value: float) -> str:
 
 def _state(facts: Facts) -> str:
     """Return how busy the pipe is and, if enough samples tell, how many warps wait for it."""
-    message = f"The shared-memory pipe is busy {percent(facts.share(PIPE) or 0.0)} of the time."
+    average, busiest = facts.share(PIPE) or 0.0, latency.busiest(facts) or 0.0
+    there = f", {percent(busiest)} on the busiest SM" if busiest > average else ""
+    message = f"The shared-memory pipe is busy {percent(average)} of the time{there}."
     stalls = facts.stalls()
     samples = sum(stalls.values())
     if samples < FEW_SAMPLES:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swizzle_pack.cost import estimate
+from swizzle_pack.cost import Estimate, estimate
 from swizzle_pack.facts import FEW_SAMPLES, STALLED, Facts
 from swizzle_pack.finding import OK, Finding, Focus, listed, percent
-from swizzle_pack.latency import WAITS, doubt
+from swizzle_pack.latency import WAITS
 
 RULE = "StallShift"
 TITLE = "Where Warps Stall"
@@ -75,7 +75,9 @@ def _next(facts: Facts, waits: list[tuple[str, float]]) -> str:
     excess = facts.total.excessive
     gain = estimate(facts, excess) if excess > 0 else None
     others = [reason for reason, _ in waits if reason not in WAITS]
-    if gain is None or not others or doubt(facts, gain.high):
+    if not isinstance(gain, Estimate) or not others:
+        return ""
+    if gain.point < LEAST and gain.rough:
         return ""
     if gain.point < LEAST:
         return " The conflicts do not slow this kernel down: these stalls will stay."
