@@ -14,6 +14,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.model import own_kernels, own_tiles, terminal
+from ncu_swizzle.model.drawing import Drawn
 from ncu_swizzle.model.subject import BanksQuery, Subject
 from ncu_swizzle.render.terminal_tables import line
 from ncu_swizzle.smem import access as accesses
@@ -38,15 +39,13 @@ def show(
         picture(console)
         return
     subject = subject_of(query)
-    maps = subject.maps(query.banks)
+    maps, drawn = subject.maps(query.banks), Drawn(query.show, query.row, query.request)
     if html or svg:
-        from ncu_swizzle.render import page
-
-        for path, render in ((html, page.render_banks), (svg, page.render_banks_svg)):
+        for path, render in ((html, drawn.html), (svg, drawn.svg)):
             if path:
                 write_atomically(path, render(maps, subject.title or code.titled(subject.after)).encode())
     if data:
-        sys.stdout.write(in_json(to_data(maps), indent=1))
+        sys.stdout.write(in_json(to_data(maps) if query.show == "map" else drawn.data(maps), indent=1))
     elif query.show == "map":
         _show_maps(subject, maps, console)
     else:

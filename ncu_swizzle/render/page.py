@@ -18,6 +18,8 @@ from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import banks, card, document, observed
+from ncu_swizzle.render.view.banks import Board
+from ncu_swizzle.render.view.bit_picture import BitPicture
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.texts import on_page
 from ncu_swizzle.tiles import lookup
@@ -52,12 +54,22 @@ def render_card(profiles: Sequence[Profile], comparison: Comparison | None = Non
 
 def render_banks(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one HTML document without scripts."""
-    return environment().get_template("banks/page.html").render(board=banks.board(maps), title=title)
+    return render_board(banks.board(maps), title)
 
 
 def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     """Return bank maps as one SVG, stacked vertically."""
-    pictures = banks.board(maps).pictures
+    return render_board_svg(banks.board(maps), title)
+
+
+def render_board(board: Board, title: str) -> str:
+    """Return maps as one HTML document without scripts."""
+    return environment().get_template("banks/page.html").render(board=board, title=title)
+
+
+def render_board_svg(board: Board, title: str) -> str:
+    """Return maps as one SVG, stacked vertically."""
+    pictures = board.pictures
     tops = [sum(p.height + HEAD for p in pictures[:number]) for number in range(len(pictures) + 1)]
     return (
         environment()
@@ -69,6 +81,17 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
             height=tops[-1],
         )
     )
+
+
+def render_bits(bits: BitPicture, title: str) -> str:
+    """Return addresses in binary as one HTML document without scripts."""
+    return environment().get_template("banks/bits.html").render(bits=bits, title=title)
+
+
+def render_bits_svg(bits: BitPicture, title: str) -> str:
+    """Return addresses in binary as one SVG."""
+    size = {"width": max(LEAST_WIDTH, bits.width), "height": bits.height + HEAD}
+    return environment().get_template("banks/bits_picture.svg").render(bits=bits, title=title, **size)
 
 
 def declared_tiles(profile: Profile) -> Sequence[Tile]:

@@ -35,13 +35,17 @@ class PhaseLoad:
 
 
 def worst_request(bank_maps: Sequence[BankMap]) -> int:
-    """Return the number of the request with the busiest bank under any of these mappings of one access."""
+    """Return the number of the request with the busiest bank under any of these mappings of one access.
+
+    A map with another number of requests than the first has another access, and no say.
+    """
     worst = [
         contention(bank_map.access, bank_map.mapping, bank_map.bank_count).max(axis=1)
         for bank_map in bank_maps
         if bank_map.access is not None
     ]
-    return int(np.max(worst, axis=0).argmax()) if worst else 0
+    alike = [each for each in worst if len(each) == len(worst[0])]
+    return int(np.max(alike, axis=0).argmax()) if worst else 0
 
 
 def loads(bank_map: BankMap, first: int = 0) -> Iterator[PhaseLoad]:

@@ -16,6 +16,7 @@ LEFT, TOP = 30, 20  # margins for row and column numbers
 WIDE, NARROW = 34, 17  # cell widths with up to FEW columns, and with more: two maps of 32 lie side by side
 FEW = 16
 BASELINE = 14  # of a cell's label
+KEY = "Each number is a bank; a border marks a cell that conflicts with another word of the same phase."
 INSET = 1.5  # of a conflict's border
 
 
@@ -57,7 +58,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Picture:
-    """A bank map, ready to draw. `steps` are the phases that can be outlined, one at a time."""
+    """A map of banks or of places, ready to draw. `steps` are the phases that can be outlined, one at a time."""
 
     title: str
     verdict: str
@@ -69,6 +70,8 @@ class Picture:
     columns: tuple[Label, ...]
     borders: str  # an SVG path around each conflicting cell
     steps: tuple[Step, ...] = ()
+    key: str = KEY
+    kind: str = "Bank map"
 
 
 def picture(bank_map: BankMap, title: str, rows: int, loads: Sequence[PhaseLoad] = (), tallest: int = 1) -> Picture:
@@ -152,7 +155,7 @@ def _note(bank_map: BankMap, rows: int, columns: int) -> str:
     what = f"A cell is {bank_map.cell_bytes} bytes" + (
         f", numbered by the first of its {banks} banks" if banks > 1 else ""
     )
-    toy = f" of {bank_map.bank_count}" if bank_map.bank_count != BANKS else ""
+    toy = f"; there are {bank_map.bank_count} banks" if bank_map.bank_count != BANKS else ""
     hidden: list[str] = []
     if bank_map.period <= rows < len(bank_map.banks):
         hidden.append(f"rows after r{rows - 1} repeat these")

@@ -99,6 +99,7 @@ class Load:
 class Step:
     """One phase: its outline on the map, its bars, and the two in words."""
 
+    request: int
     name: str  # in a row of buttons
     title: str
     verdict: str
@@ -115,6 +116,7 @@ def _step(load: PhaseLoad, frame: Frame, period: int, tallest: int) -> Step:
     cells = {_shown(cell, frame, period) for cell in load.cells}
     drawn = {(row, column) for row, column in cells if row < frame.rows and column < frame.columns}
     return Step(
+        request=load.request,
         name=f"{load.request}.{load.phase}" if load.phases > 1 else str(load.request),
         title=_title(load),
         verdict=_verdict(load, len(cells) - len(drawn)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
 
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import observed
-from ncu_swizzle.render.view.bank_picture import Picture, picture, rows_of
+from ncu_swizzle.render.view.bank_picture import Picture, picture, rows_of, single_steps
 from ncu_swizzle.render.view.bank_steps import MOST_STEPS
 from ncu_swizzle.smem import bankmap
 from ncu_swizzle.smem.access import Access
@@ -22,11 +22,15 @@ TilesOf = Callable[[Profile], Sequence[Tile]]  # a launch's tiles and its access
 
 @dataclass(frozen=True)
 class Board:
-    """Maps side by side, with the same phases to step through; `step_names` label the buttons, if there are several."""
+    """Maps side by side, with the same phases to step through; `step_names` label the buttons, if there are several.
+
+    `gloss` explains what is not a bank map.
+    """
 
     pictures: tuple[Picture, ...]
-    step_kind: str
-    step_names: tuple[str, ...]
+    step_kind: str = ""
+    step_names: tuple[str, ...] = ()
+    gloss: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,13 @@ class BankSection:
     notes: tuple[str, ...] = ()
 
 
-def board(bank_maps: Sequence[BankMap], titles: Sequence[str] = ()) -> Board:
-    """Return maps of one access side by side; `titles` replace the maps' own."""
-    rows, together = rows_of(bank_maps), _same_requests(bank_maps)
-    first = worst_request(bank_maps) if together else None
+def board(bank_maps: Sequence[BankMap], titles: Sequence[str] = (), request: int | None = None) -> Board:
+    """Return maps of one access side by side; `titles` replace the maps' own.
+
+    The phases start with those of `request`, by default the worst one.
+    """
+    rows = rows_of(bank_maps)
+    first = worst_request(bank_maps) if request is None and _same_requests(bank_maps) else request
     named = list(titles) + [bank_map.title for bank_map in bank_maps[len(titles) :]]
     phases = [tuple(islice(loads(bank_map, _first(bank_map, first)), MOST_STEPS)) for bank_map in bank_maps]
     tallest = max((load.busiest for each in phases for load in each), default=1)
@@ -51,6 +58,18 @@ def board(bank_maps: Sequence[BankMap], titles: Sequence[str] = ()) -> Board:
     shared = all(len(each) == 1 for each in names)
     step_names = tuple(name.pop() if shared else str(number) for number, name in enumerate(names, start=1))
     return Board(drawn, _step_kind(step_names, shared), step_names if count > 1 else ())
+
+
+def phases(bank_maps: Sequence[BankMap], request: int | None = None) -> tuple[Board, Board]:
+    """Return maps with the phases of one request, the worst by default, to step through; and a map for each phase."""
+    whole = board(bank_maps, (), request)
+    pictures = [
+        replace(each, steps=tuple(step for step in each.steps if step.request == each.steps[0].request))
+        for each in whole.pictures
+    ]
+    names = whole.step_names[: min(len(each.steps) for each in pictures)]
+    stepped = replace(whole, pictures=tuple(pictures), step_names=names if len(names) > 1 else ())
+    return stepped, Board(tuple(single for each in pictures for single in single_steps(each)))
 
 
 def _same_requests(bank_maps: Sequence[BankMap]) -> bool:
