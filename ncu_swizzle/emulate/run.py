@@ -11,9 +11,11 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
+from ncu_swizzle.emulate.buffers import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.machine import STACK_TOP
+from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.errors import UsageError
@@ -40,6 +42,7 @@ class Launch:
     cluster: Dim3 = (1, 1, 1)
     constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
     notes: tuple[str, ...] = ()  # what is not known of it
+    buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Counts:
     checked: int  # random further blocks, emulated to check the classes
     notes: tuple[str, ...] = ()
     requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
+    global_accesses: GlobalAccesses = GlobalAccesses()
 
     @property
     def unknown(self) -> tuple[InstructionCounts, ...]:
@@ -113,6 +117,7 @@ def emulate(
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
+        global_accesses=global_accesses(code, setting, launch.buffers),
     )
 
 
