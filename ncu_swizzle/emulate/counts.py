@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ncu_swizzle.emulate.buffers import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]
@@ -22,6 +23,7 @@ class Launch:
     cluster: Dim3 = (1, 1, 1)
     constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
     notes: tuple[str, ...] = ()  # what is not known of it
+    buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Counts:
     checked: int  # random further blocks, emulated to check the classes
     notes: tuple[str, ...] = ()
     requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
+    global_accesses: GlobalAccesses = GlobalAccesses()
 
     @property
     def unknown(self) -> tuple[InstructionCounts, ...]:

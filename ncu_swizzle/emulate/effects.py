@@ -5,6 +5,8 @@ R0-R254 are 0-254, UR0-UR62 are 256-318, P0-P6 are 320-326, UP0-UP6 are 328-334;
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ SHARED, LOCAL, VOTED, GLOBAL = 336, 337, 338, 339
 _CONTROL = "BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC"
 CONTROL = frozenset(_CONTROL.split())
 SHARED_ACCESS = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST"))
+GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 _NO_RESULT = """
     ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
     PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM SURED SUST SYNCSU UBLKCP UBLKPF UBLKRED
@@ -157,6 +160,13 @@ def effects(instruction: SassInstruction) -> Effects:
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
     roots = reads if instruction.opcode in CONTROL else addresses if instruction.opcode in SHARED_ACCESS else 0
     return Effects(reads, roots | (reads if instruction.opcode == "BMOV" else 0), writes, kills)
+
+
+def address_reads(instruction: SassInstruction) -> int:
+    """Return what decides whether and where an instruction accesses memory."""
+    guard = _bits([instruction.guard], 1) if instruction.guard else 0
+    memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
+    return functools.reduce(operator.or_, map(_address_bits, memory), guard)
 
 
 def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:

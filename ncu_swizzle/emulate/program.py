@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.values import Value, unknown
+
+Probe = Callable[[SassInstruction], Step | None]
 
 # Opcodes whose results need no emulation: data, or values that only the hardware knows.
 _DATA = """
@@ -63,20 +65,22 @@ class PreparedCode:
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
 
-def prepare(code: Code, everything: bool = False, arrays: bool = False) -> PreparedCode:
+def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: Probe | None = None) -> PreparedCode:
     """Return the prepared code.
 
-    `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known.
+    `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
+    `probe` returns a step to run before an instruction that accesses global memory, whose addresses then matter.
     """
     table.load()
     instructions = [parse_instruction(sass) for sass in code.instructions]
     flow = Flow(instructions)
-    part = needed(flow, everything, arrays)
+    part = needed(flow, everything, arrays, addresses=probe is not None)
     steps: list[Step | None] = []
     unsupported = set()
     for index, instruction in enumerate(instructions):
         step, emulated = _step(instruction, index, part.needed[index], part.shared)
-        steps.append(step)
+        first = probe(instruction) if probe else None
+        steps.append(_both(first, step) if first else step)
         if not emulated:
             unsupported.add(index)
     runs = {
@@ -86,6 +90,15 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False) -> Prepa
         for leader in flow.leaders
     }
     return PreparedCode(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
+
+
+def _both(first: Step, second: Step | None) -> Step:
+    def step(m: Machine) -> None:
+        first(m)
+        if second is not None:
+            second(m)
+
+    return step
 
 
 def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:

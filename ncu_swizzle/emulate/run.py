@@ -14,6 +14,7 @@ from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.machine import STACK_TOP
+from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
@@ -63,6 +64,7 @@ def emulate(
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
+        global_accesses=global_accesses(code, setting, launch.buffers),
     )
 
 

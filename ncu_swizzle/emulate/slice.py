@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.emulate.effects import GLOBAL, LOCAL, REGISTERS, SHARED, Effects, effects
+from ncu_swizzle.emulate.effects import GLOBAL, GLOBAL_ACCESS, LOCAL, REGISTERS, SHARED, Effects, address_reads, effects
 from ncu_swizzle.emulate.flow import EXIT, Flow
+from ncu_swizzle.emulate.parse import SassInstruction
 
 # Only their addresses matter: their results are unknown whatever they read.
 OPAQUE_PREFIXES = ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "QGMMA", "IGMMA", "LDSM", "TEX", "TLD", "TXQ", "SULD")
@@ -24,12 +25,14 @@ class Slice:
     local: bool
 
 
-def needed(flow: Flow, everything: bool = False, arrays: bool = False) -> Slice:
+def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses: bool = False) -> Slice:
     """Return the slice; `everything` keeps all instructions, which must not change a count.
 
-    `arrays`: contents of global memory are known, so stores to it matter.
+    `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those of global memory do.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
+    if addresses:
+        all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
     if everything:
         return Slice((True,) * len(all_effects), all_effects, True, True)
     alive_after = _liveness(flow, all_effects)
@@ -38,6 +41,11 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False) -> Slice:
     for alive in alive_after:
         anywhere |= alive
     return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
+
+
+def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
+    roots = address_reads(instruction) if instruction.opcode in GLOBAL_ACCESS else 0
+    return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 
 def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:

@@ -22,6 +22,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import parameters
 from ncu_swizzle.cubin.elf import Attributes, Cubin
 from ncu_swizzle.emulate import code as machine_code
+from ncu_swizzle.emulate.buffers import Buffer
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.limits import ARRAY_BYTES
@@ -46,6 +47,7 @@ class ArgumentValue:
     scalar: bytes = b""
     size: int = 0
     content: bytes | None = None
+    name: str = ""  # of a buffer
 
     @property
     def buffer(self) -> bool:
@@ -130,7 +132,9 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
         family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel)
     )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
-    return replace(launched, notes=tuple(_unknown_contents(argument, problem) for argument in too_large))
+    buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
+    notes = tuple(_unknown_contents(argument, problem) for argument in too_large)
+    return replace(launched, notes=notes, buffers=buffers)
 
 
 def _too_large(arguments: Sequence[Argument], problem: Problem) -> list[Argument]:
@@ -179,7 +183,20 @@ def launch(
         parameters=packed,
         memory={**initial(cubin), **memory},
         cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
+        buffers=tuple(_buffers(cubin, values)),
     )
+
+
+def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
+    """Yield the buffers among the arguments, and the module's global variables."""
+    for number, (value, address) in enumerate(zip(values, _addresses(values), strict=True)):
+        if value.buffer:
+            yield Buffer(value.name or f"parameter {number}", address, value.size)
+    start = GLOBALS
+    for section in GLOBAL_SECTIONS:
+        if cubin.size(section):
+            yield Buffer("the module's global variables", start, cubin.size(section))
+        start += APART + cubin.size(section)
 
 
 def _value(argument: Argument, problem: Problem, too_large: bool) -> ArgumentValue:
@@ -190,7 +207,7 @@ def _value(argument: Argument, problem: Problem, too_large: bool) -> ArgumentVal
     content = None
     if fills.reproducible(argument) and not too_large:
         content = np.ascontiguousarray(fills.array(argument, problem)).tobytes()
-    return ArgumentValue(size=fills.size(argument, problem), content=content)
+    return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name)
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:

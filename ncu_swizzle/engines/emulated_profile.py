@@ -16,10 +16,13 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.files import slug
+from ncu_swizzle.profiles import violations
 from ncu_swizzle.profiles.counts import NEVER, Instruction
 from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, KernelId, MachineInfo, Metric, Profile
+from ncu_swizzle.profiles.model import EXECUTED, IDEAL, WAVEFRONTS, Finding, KernelId, MachineInfo, Metric, Profile
+from ncu_swizzle.profiles.ownership import Ownership
 from ncu_swizzle.profiles.saved_requests import SavedRequests
+from ncu_swizzle.profiles.violations import Violation
 
 NOTES = 3  # reasons listed in notes; the rest are counted
 UNEXPLAINED = "for an unknown reason"
@@ -57,7 +60,19 @@ def profile_of_counts(
         notes=tuple(_notes(kernel.name, counts)),
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
     )
-    return replace(profile, metrics={**profile.metrics, **_totals(profile)})
+    outside = tuple(_violations(profile, counts))
+    return replace(profile, metrics={**profile.metrics, **_totals(profile)}, findings=outside)
+
+
+def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
+    """Yield a finding for each instruction that accesses global memory outside of the buffers."""
+    ownership = Ownership(profile)
+    stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
+    checked = counts.global_accesses.blocks
+    some = f" ({checked} of the grid's {counts.blocks:,} blocks were checked)" if checked < counts.blocks else ""
+    for outside in counts.global_accesses.outside:
+        line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
+        yield violations.finding(Violation(f"{outside}{some}", line))
 
 
 def _totals(profile: Profile) -> dict[str, Metric]:
@@ -107,3 +122,5 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: {len(reasons) - NOTES} more reasons for unknown wavefronts."
     for note in counts.notes:
         yield f"{name}: {note}"
+    if counts.global_accesses.lacking:
+        yield f"{name}: the bounds of global accesses were not checked: {counts.global_accesses.lacking}."

@@ -28,6 +28,7 @@ from ncu_swizzle.profiles.counts import Instruction, Total
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.profiles.ownership import Here, nowhere
+from ncu_swizzle.profiles.remarks import UNCHECKED
 from ncu_swizzle.texts import in_words
 
 NOTHING = Total(0, 0, 0)
@@ -71,7 +72,14 @@ def judge(
     checks = [check for subject in subjects for check in _judge_kernel(subject, rules, baseline, note)]
     judged = {check.kernel for check in checks}
     notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
-    return Verdict((*checks, *_absent(subjects, rules, baseline)), notes)
+    return Verdict((*checks, *_absent(subjects, rules, baseline)), (*notes, *_unchecked(subjects)))
+
+
+def _unchecked(subjects: Sequence[_Subject]) -> Iterator[str]:
+    """Yield a note that names the emulated kernels, whose outputs nobody has compared with a reference."""
+    emulated = [subject.label for subject in subjects if subject.now.engine == EMULATED]
+    if emulated:
+        yield f"{', '.join(emulated)}: {UNCHECKED}."
 
 
 def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
@@ -94,6 +102,8 @@ def _judge_kernel(subject: _Subject, rules: Policy, baseline: Baseline | None, n
         )
         yield subject.check(Outcome.inconclusive, MEASURED, message, hint=hint)
         return
+    for profile in subject.profiles:
+        yield from places.of_violations(subject.label, profile)
     kinds = list(dict.fromkeys(access for profile in subject.profiles for access in profile.accesses))
     limits = rules.limits(subject.now.names, kinds)
     for (criterion, access), limit in limits.items():

@@ -19,7 +19,6 @@ from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution, tiles_seen
-from ncu_swizzle.profiles.attribution import Site
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
@@ -124,7 +123,7 @@ def line_accesses(profile: Profile) -> list[LineAccesses]:
         site = sites.get(id(instruction))
         groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
     return [
-        LineAccesses(access, _place(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
+        LineAccesses(access, places.of_sites(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
         for (access, line), made in groups.items()
     ]
 
@@ -138,9 +137,9 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     advised = {offset: tip.text for tip in tiles_seen.advice(profile) for offset in tip.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
     checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
-    offending = [check for check in checks if check is not None]
+    offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
     if offending:
-        yield from offending
+        yield from (_moved(check, emulated) for check in offending)
         return
     accesses = sum(len(line.instructions) for line in lines)
     message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
@@ -149,7 +148,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
 
 def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
     """Return the check of one line; None if it is within its limit."""
-    place = line.place or _in_checkout(Place(next(iter(profile.sources), profile.report)))
+    place = line.place or Place(next(iter(profile.sources), profile.report))
     name = profile.kernel.name
     if line.unknown:
         why = next((note for note in profile.notes if "unknown" in note), "").rstrip(".")
@@ -176,9 +175,10 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
     )
 
 
-def _place(line: Location, sites: Sequence[Site]) -> Place:
-    return _in_checkout(places.of_sites(line, sites))
-
-
 def _in_checkout(place: Place) -> Place:
     return places.moved(place, Path.cwd())
+
+
+def _moved(check: Check, emulated: Emulated) -> Check:
+    """Return the check with its place in the current folder."""
+    return replace(check, place=places.moved(check.place, Path.cwd(), emulated.binary.roots)) if check.place else check

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.cubin.libraries import is_library
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.gate.verdict import Place
-from ncu_swizzle.profiles import attribution
+from ncu_swizzle.gate.verdict import BOUNDS, Check, Outcome, Place
+from ncu_swizzle.profiles import attribution, violations
 from ncu_swizzle.profiles.attribution import Site
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Here, Ownership, nowhere
 
+SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
 
 
@@ -53,6 +54,13 @@ def _slowest(profile: Profile, here: Here) -> Place:
     return Place(*samples.most_common(1)[0][0]) if samples else Place(profile.report)
 
 
+def of_violations(name: str, profile: Profile) -> Iterator[Check]:
+    """Yield a failed check for each access outside of the launch's buffers."""
+    for message, line in violations.violations(profile):
+        place = Place(*line) if line else Place(profile.report)
+        yield Check(Outcome.failed, name, BOUNDS, message, place=place, hint=SANITIZE)
+
+
 def in_checkout(file: str, root: Path) -> str:
     """Return a profiled source's path relative to `root` if it exists there, else the path unchanged.
 
@@ -68,8 +76,15 @@ def in_checkout(file: str, root: Path) -> str:
     return next((str(tail) for tail in tails if (root / tail).is_file()), file)
 
 
-def moved(place: Place, root: Path) -> Place:
-    """Return the place with its path in the checkout at `root`, if it is there."""
+def moved(place: Place, root: Path, sources: Sequence[str] = ()) -> Place:
+    """Return the place with its path in the checkout at `root`, if it is there.
+
+    `sources`: the folders on this machine that the profile's relative paths are below.
+    """
+    for folder in sources:
+        file = Path(folder, place.file)
+        if file.is_file() and file.is_relative_to(root):
+            return replace(place, file=file.relative_to(root).as_posix())
     return replace(place, file=in_checkout(place.file, root))
 
 

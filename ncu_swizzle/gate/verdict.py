@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
-BASELINE, MEASURED, PRESENT, BUILT = "baseline", "measured", "present", "built"
+BASELINE, MEASURED, PRESENT, BUILT, BOUNDS = "baseline", "measured", "present", "built", "bounds"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -18,6 +18,7 @@ CRITERIA: Mapping[str, str] = {
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
+    BOUNDS: "Global memory is accessed inside of the launch's buffers only.",
     BUILT: "The kernel compiles, and its launch and arguments fit.",
 }
 

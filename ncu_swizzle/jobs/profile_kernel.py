@@ -54,7 +54,7 @@ def profile(
         from ncu_swizzle.profiles.comparison import compare  # pandas and Jinja: loaded while ncu measures
         from ncu_swizzle.render import page
 
-        comparison = compare(profiles, [*_unchecked(lineup), *notes])
+        comparison = compare(profiles, [*_unchecked(lineup, engine), *notes])
         files = run_folder.save_profiles(staged, comparison.labels, profiles)
         write_atomically(staged / run_folder.REPORT, page.render(comparison).encode())
         run_folder.finish(staged, target.name, files)
@@ -112,8 +112,13 @@ def _profiles(lineup: Lineup, context: Context) -> tuple[list[Profile], list[str
     return profiles, notes
 
 
-def _unchecked(lineup: Lineup) -> Sequence[str]:
-    """Return a note that names the kernels without a reference, whose output was not checked."""
+def _unchecked(lineup: Lineup, engine: Engine) -> Sequence[str]:
+    """Return a note that names the kernels without a reference, whose output was not checked.
+
+    Of emulated profiles, none of which is checked, the comparison says so.
+    """
+    if engine.name == EMULATED:
+        return []
     kernels = [entry for entry in lineup.entries if isinstance(entry, Target)]
     names = [target.name for target in kernels if not target.family.reference]
     return [f"{', '.join(names)}: output not checked, as there is no reference."] if names else []

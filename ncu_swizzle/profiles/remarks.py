@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ncu_swizzle.profiles import recollect, sanity
+from ncu_swizzle.profiles import recollect, sanity, violations
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.texts import in_words
 
 Named = Sequence[tuple[str, Profile]]
+UNCHECKED = "output not checked, as an emulated run follows addresses and not data"
 
 
 def speedup(profiles: Sequence[Profile]) -> float | None:
@@ -94,6 +95,9 @@ def warnings_of(named: Named) -> list[str]:
         if len(set(values.values())) > 1:
             warnings.append(f"Different {what}: " + ", ".join(f"{label} {v}" for label, v in values.items()) + ".")
     warnings += [note for _, profile in named for note in profile.notes]
+    warnings += [warning for label, profile in named for warning in violations.warnings_about(label, profile)]
+    if unchecked := [label for label, profile in named if profile.engine == EMULATED]:
+        warnings.append(f"{', '.join(unchecked)}: {UNCHECKED}.")
     for label, profile in named:
         if profile.missing:
             warnings.append(

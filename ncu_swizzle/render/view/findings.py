@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.pack import bridge
+from ncu_swizzle.profiles import violations
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
@@ -82,7 +83,7 @@ def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
         Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, plain(finding.message))
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
         for finding in profile.findings
-        if not bridge.is_ours(finding.rule)
+        if not bridge.is_ours(finding.rule) and finding.rule != violations.RULE  # which is among the warnings
     )
 
 

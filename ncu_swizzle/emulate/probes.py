@@ -1,0 +1,175 @@
+"""Compare the addresses of global accesses with the buffers of the launch, as far as both are known.
+
+A program of its own runs the corners of the grid: it computes what global addresses need, too, which counting
+wavefronts does not. Nothing is claimed of an access whose address, predicate or execution is unknown, nor of addresses
+far from all buffers, which the caller may have passed as numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.accesses import access_width, memory_operands, zero_fill
+from ncu_swizzle.emulate.blocks import Setting, run_batch
+from ncu_swizzle.emulate.buffers import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.coverage import Index
+from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
+from ncu_swizzle.emulate.limits import Clock, blocks_at_once
+from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.operations.registry import Step
+from ncu_swizzle.emulate.parse import PRED, SassInstruction
+from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.errors import ProgramFailed
+from ncu_swizzle.smem.banks import Bools, Ints
+
+NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
+NULL_PAGE = 1 << 16
+ULPS = (0, -1, 1)  # of approximate instructions: what is claimed holds for all of them
+KINDS = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
+
+
+@dataclass(frozen=True)
+class _Map:
+    """The buffers, by address."""
+
+    buffers: tuple[Buffer, ...]
+    starts: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, buffers: Sequence[Buffer]) -> _Map:
+        ordered = tuple(sorted(buffers, key=lambda buffer: buffer.address))
+        starts = np.array([buffer.address for buffer in ordered], np.int64)
+        return cls(ordered, starts, starts + np.array([buffer.size for buffer in ordered], np.int64))
+
+    def outside(self, at: Ints, width: int) -> Bools:
+        """Return which accesses are certainly outside of all buffers."""
+        before = np.maximum(np.searchsorted(self.starts, at, "right") - 1, 0)
+        after = np.minimum(before + 1, len(self.starts) - 1)
+        inside = (at >= self.starts[before]) & (at + width <= self.ends[before])
+        near = (np.abs(at - self.ends[before]) < NEAR) | (np.abs(self.starts[after] - at) < NEAR)
+        window = np.isin(at >> 32, (SHARED_WINDOW, LOCAL_WINDOW))
+        null = (at >= 0) & (at < NULL_PAGE)
+        found: Bools = ~inside & ((near & ~window) | null)
+        return found
+
+    def nearest(self, at: int, width: int) -> Buffer | None:
+        """Return the buffer that an access outside of all misses by the least; None for a null pointer."""
+        if 0 <= at < NULL_PAGE:
+            return None
+        return min(self.buffers, key=lambda b: max(b.address - at - width, at - b.address - b.size))
+
+
+class Probes:
+    """The steps that check the global accesses of a program, and what they found, by instruction."""
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        self.map = _Map.of(buffers)
+        self.found: dict[int, OutOfBounds] = {}
+
+    def step(self, instruction: SassInstruction) -> Step | None:
+        """Return the step that checks an instruction's accesses; None if it makes none to global memory."""
+        if instruction.opcode not in GLOBAL_ACCESS or instruction.never or not memory_operands(instruction):
+            return None
+        return _Probe(self, instruction).step
+
+    def add(self, outside: OutOfBounds) -> None:
+        """Record an instruction's accesses: the first one, and how many there are."""
+        first = self.found.get(outside.offset)
+        self.found[outside.offset] = replace(first, times=first.times + outside.times) if first else outside
+
+
+class _Probe:
+    """Checks one instruction's accesses."""
+
+    def __init__(self, probes: Probes, instruction: SassInstruction) -> None:
+        self.probes, self.instruction = probes, instruction
+        self.guard = operands.guard(instruction.guard)
+        copies = instruction.opcode == "LDGSTS"
+        memory = instruction.operands[memory_operands(instruction)[1 if copies else 0]]
+        self.address = operands.wide_address(memory)
+        # A copy that may write zeros may also read less than its width.
+        self.width = 1 if zero_fill(instruction) else access_width(instruction)
+        filled = next((o for o in instruction.operands[::-1] if o.kind == PRED), None) if copies else None
+        self.reads = operands.predicate(filled) if filled else None
+
+    def step(self, m: Machine) -> None:
+        selected, _ = m.selection(self.guard(m) if self.guard else None)
+        if self.reads:
+            reads = self.reads(m)
+            selected = selected & reads.bits & np.asarray(reads.known)
+        address = self.address(m)
+        if address.known is not True:
+            selected = selected & np.asarray(address.known)
+        if not selected.any():
+            return
+        at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
+        wrong = selected & self.probes.map.outside(at, self.width)
+        if wrong.any():
+            self._report(m, at, wrong)
+
+    def _report(self, m: Machine, at: Ints, wrong: Bools) -> None:
+        row, lane = (int(index) for index in np.argwhere(wrong)[0])
+        warp, address = int(m.view.warps[row]), int(at[row, lane])
+        number = int(m.thread[warp, lane])
+        x, y, _ = m.block
+        buffer = self.probes.map.nearest(address, self.width)
+        i, j, k = (int(index) for index in m.blocks[m.block_of[warp]])
+        outside = OutOfBounds(
+            offset=self.instruction.offset,
+            kind=KINDS.get(self.instruction.opcode, ATOMIC),
+            width=access_width(self.instruction),
+            address=address,
+            buffer=buffer.name if buffer else "",
+            begin=address - buffer.address if buffer else 0,
+            size=buffer.size if buffer else 0,
+            thread=(number % x, number // x % y, number // (x * y)),
+            block=(i, j, k),
+            times=int(wrong.sum()),
+        )
+        self.probes.add(outside)
+
+
+def global_accesses(code: Code, setting: Setting, buffers: Sequence[Buffer]) -> GlobalAccesses:
+    """Run the blocks at the corners of the grid, and return what they access outside of the buffers."""
+    if not buffers:
+        return GlobalAccesses()
+    blocks = _corners(setting.grid)
+    clock = Clock(setting.clock.timeout_s)
+    try:
+        found, approximated = _run(code, replace(setting, clock=clock), buffers, blocks, 0)
+        if found and approximated:
+            others = [_run(code, replace(setting, clock=clock), buffers, blocks, ulps)[0] for ulps in ULPS[1:]]
+            found = {offset: outside for offset, outside in found.items() if all(offset in other for other in others)}
+    except ProgramFailed as error:
+        return GlobalAccesses(lacking=str(error))
+    return GlobalAccesses(tuple(found[offset] for offset in sorted(found)), len(blocks))
+
+
+def _corners(grid: Index) -> Ints:
+    ends = [sorted({0, size - 1}) for size in grid]
+    return np.array([(x, y, z) for z, y, x in itertools.product(*ends[::-1])], np.int64)
+
+
+def _run(
+    code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints, ulps: int
+) -> tuple[dict[int, OutOfBounds], bool]:
+    """Return what the blocks access outside of the buffers, by offset, and whether an approximation was computed."""
+    probes = Probes(buffers)
+    program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
+    setting = replace(setting, program=program)
+    x, y, z = setting.block
+    shared = setting.shared_size if program.contents else 0
+    size = blocks_at_once(x * y * z, shared, 0, len(program.instructions))
+    approximated = False
+    for first in range(0, len(blocks), size):
+        chosen = blocks[first : first + size]
+        batch = run_batch(setting, chosen, np.full(len(chosen), ulps, np.int64))
+        approximated |= batch.machine.approximated
+    return probes.found, approximated

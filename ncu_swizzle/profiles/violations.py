@@ -1,0 +1,39 @@
+"""Accesses outside of the launch's buffers, kept as findings: the message, and the source line as the title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.profiles.model import Finding, Profile
+
+RULE = "ncu-swizzle.bounds"
+
+
+class Violation(NamedTuple):
+    """What is accessed outside of all buffers, and the own source line that does it, if known."""
+
+    message: str
+    line: Location | None
+
+
+def finding(violation: Violation) -> Finding:
+    """Return a violation as a finding."""
+    title = f"{violation.line[0]}:{violation.line[1]}" if violation.line else ""
+    return Finding(RULE, "warning", title, violation.message)
+
+
+def violations(profile: Profile) -> Iterator[Violation]:
+    """Yield a profile's violations."""
+    for found in profile.findings:
+        if found.rule == RULE:
+            file, _, line = found.title.rpartition(":")
+            yield Violation(found.message, (file, int(line)) if file and line.isdecimal() else None)
+
+
+def warnings_about(label: str, profile: Profile) -> Iterator[str]:
+    """Yield a sentence per violation, its source line first."""
+    for message, line in violations(profile):
+        where = f"{line[0]}:{line[1]}: " if line else ""
+        yield f"{label}: {where}{message}."

@@ -1,0 +1,148 @@
+"""Accesses outside of the launch's buffers: found where they are, and never where there are none."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncu_swizzle import profile_binary
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.ncurep.results import ReportResult
+from ncu_swizzle.profiles import violations
+from ncu_swizzle.profiles.model import Profile
+from tests.engines.test_stress import KERNELS, NEEDS_RECORDING
+from tests.support import process
+from tests.support.marks import NEEDS_ALL
+from tests.support.recorded_code import recorded_code
+
+Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
+SHIFT = """
+__device__ float table[64];
+extern "C" __global__ void shift(const float* x, float* y, const int* at, int n, int by) {
+    __shared__ float s[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    s[threadIdx.x] = i < n ? x[i] + table[threadIdx.x] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i + by] = s[63 - threadIdx.x];
+    if (i < n) atomicAdd(&y[at[i]], 1.0f);
+}
+"""
+LAUNCH = ("--grid", "4", "--block", "64", "--arg", "x=float32[200]:random", "--arg", "y=float32[200]:out")
+
+
+def emulated(recordings: Recordings, name: str, less: int = 0) -> list[str]:
+    """Return what a recorded kernel accesses outside of its buffers, each by so many bytes smaller than it is."""
+    family, kernel = KERNELS[name]
+    profile, result, _ = recordings[name]
+    cubin = Cubin(result.cubin, name)
+    code = recorded_code(cubin, result.function, [(made.pc, made.sass) for made in profile.instructions])
+    launch = emulated_launch.launch_of(Target(family, kernel, family.problem()), cubin, result.function)
+    smaller = tuple(replace(buffer, size=max(0, buffer.size - less)) for buffer in launch.buffers)
+    found = emulate(code, replace(launch, buffers=smaller)).global_accesses
+    assert found.blocks
+    assert not found.lacking
+    return [outside.kind for outside in found.outside]
+
+
+@NEEDS_RECORDING
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_that_are_right_cause_no_alarm(name: str, recordings: Recordings) -> None:
+    assert emulated(recordings, name) == []
+
+
+@NEEDS_RECORDING
+@pytest.mark.parametrize(
+    "name", ["bitonic", "halo", "reduction", "scan", "sgemm-edges", "triangular", "templates-plain"]
+)
+def test_a_buffer_that_is_too_small_is_noticed(name: str, recordings: Recordings) -> None:
+    assert emulated(recordings, name, less=1)
+
+
+@pytest.fixture
+def shift(work: Path) -> Path:
+    (work / "shift.cu").write_text(SHIFT, encoding="utf-8")
+    return work
+
+
+def run(command: str, *by: str, at: str = "arange") -> subprocess.CompletedProcess[str]:
+    given = ("--arg", f"at=int32[200]:{at}", "--arg", "200", "--arg", by[0], *by[1:])
+    return process.run(command, "shift.cu", *LAUNCH, *given)
+
+
+@NEEDS_ALL
+@pytest.mark.usefixtures("shift")
+def test_a_guarded_tail_and_unknown_indices_are_no_violation() -> None:
+    assert run("lint", "0").returncode == 0
+    assert run("lint", "0", at="random%100000").returncode == 0, "random contents are not known"
+
+
+@NEEDS_ALL
+def test_lint_names_line_thread_and_distance(shift: Path) -> None:
+    done = run("lint", "1", "--sarif", "l.sarif")
+    assert done.returncode == 1, done.stderr
+    assert "write of 4 bytes right past the end of y (800 bytes), thread (7, 0, 0) of block (3, 0, 0)" in done.stdout
+    assert "(2 of the grid's 4 blocks were checked) (shift.cu:8)" in done.stdout
+    (result,) = json.loads((shift / "l.sarif").read_text())["runs"][0]["results"]
+    assert result["ruleId"] == "bounds"
+    before = run("lint", "0-3")
+    assert (
+        "write of 4 bytes 12 bytes before the start of y (800 bytes), thread (0, 0, 0) of block (0, 0, 0), and 2 more"
+        in (before.stdout)
+    )
+
+
+@NEEDS_ALL
+@pytest.mark.usefixtures("shift")
+def test_a_known_index_counts_and_an_atomic_is_one() -> None:
+    done = run("lint", "0", at="1000")
+    assert done.returncode == 1, done.stderr
+    assert "atomic of 4 bytes 3,200 bytes past the end of y" in done.stdout
+    assert "(shift.cu:9)" in done.stdout
+
+
+@NEEDS_ALL
+def test_profile_and_check_say_it_too(shift: Path) -> None:
+    done = run("profile", "1", "--engine", "emulated", "--json", "p.json", "--markdown", "p.md")
+    assert done.returncode == 0, done.stderr
+    said = "shift.cu:8: write of 4 bytes right past the end of y"
+    folder = shift / "swizzle-out" / "shift"
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    warnings = json.loads((shift / "p.json").read_text())["warnings"]
+    for text in (" ".join(done.stdout.split()), page.replace("&#39;", "'"), " ".join(warnings)):
+        assert said in text
+        assert "output not checked" in text
+    assert "output not checked" in (shift / "p.md").read_text(encoding="utf-8")
+    checked = process.run("check", "swizzle-out/shift", "--json", "-")
+    assert checked.returncode == 1
+    verdict = json.loads(checked.stdout)
+    assert {check["criterion"]: check["outcome"] for check in verdict["checks"]}["bounds"] == "fail"
+    assert "output not checked" in verdict["notes"][0]
+    assert Profile.from_json((folder / "shift.json").read_text(encoding="utf-8")).findings
+
+
+@NEEDS_ALL
+def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
+    nvcc = str(Toolchain().find("nvcc"))
+    subprocess.run([nvcc, "--cubin", "-arch=sm_90", "-lineinfo", "shift.cu", "-o", "s.cubin"], check=True, cwd=shift)
+    x, at, numbers = np.ones(200, np.float32), np.zeros(200, np.int32), [struct.pack("<i", n) for n in (200, 0)]
+
+    def messages(y: bytes | np.ndarray) -> list[str]:
+        arguments = [x, y, at, *numbers]
+        profile = profile_binary(shift / "s.cubin", "shift", grid=(4,), block=(64,), shared=0, parameters=arguments)
+        return [found.message for found in violations.violations(profile)]
+
+    assert messages(np.ones(200, np.float32)) == []
+    assert "write of 4 bytes through a null pointer (address 0x0)" in messages(struct.pack("<Q", 0))[0]
+    assert messages(struct.pack("<Q", 0x1234_5678_0000)) == [], "what lies there is not known"
+    assert "of parameter 1 (400 bytes)" in messages(np.ones(100, np.float32))[0]
