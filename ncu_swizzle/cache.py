@@ -1,6 +1,7 @@
 """The user's cache: anything slow to make that can be made again, in one folder with a size limit.
 
-    cubins/         compiled kernels, by source, options and compiler    (`build.compiled`)
+    cubins/         compiled kernels, by source, options and compiler    (`build.compiled`, `build.assembled`)
+    emulations/     counts, by cubin, launch and emulator                (`engines.counts_cache`)
     disassembly/    SASS and units from NVIDIA's module                  (`ncurep.disassembly_cache`)
 
 All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. It holds data,

@@ -24,10 +24,11 @@ INHERITED = (*FLAGS, "CPATH", "CPLUS_INCLUDE_PATH")  # they change nvcc's output
 def options(family: Family, kernel: Kernel) -> tuple[str, ...]:
     """Return nvcc's options: ours, the family's, the kernel's. Their -std replaces ours.
 
-    Raises UsageError for one that nvcc's shell would execute a part of.
+    Raises UsageError for one that nvcc's shell would execute a part of, and for an include folder that is missing.
     """
     own = (*family.options, *kernel.options)
     nvcc_options.refuse_shell(own)
+    nvcc_options.refuse_missing_folders(own, family.origin)
     replaced = any(option.startswith(STANDARD) for option in own)
     return (*(option for option in OPTIONS if not (replaced and option.startswith(STANDARD))), *own)
 

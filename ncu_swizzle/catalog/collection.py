@@ -143,7 +143,7 @@ def _within_checkout(family: Family, checkout: Checkout, origin: str) -> Family:
     kernels = tuple(
         replace(kernel, options=checked(kernel.options, f"the options of {kernel.name}")) for kernel in family.kernels
     )
-    return replace(family, kernels=kernels, options=checked(family.options, "options"))
+    return replace(family, kernels=kernels, options=checked(family.options, "options"), origin=origin)
 
 
 def _family(table: dict[str, Any], folder: Path) -> Family:

@@ -132,6 +132,7 @@ class Family:
     kernels: tuple[Kernel, ...]
     options: tuple[str, ...] = ()  # nvcc's, for all kernels
     standalone: bool = False
+    origin: str = ""  # where it is described, for messages; empty: on the command line
 
     @property
     def shipped(self) -> bool:

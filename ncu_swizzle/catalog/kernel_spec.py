@@ -51,6 +51,7 @@ class KernelSpec:
     variants: tuple[Variant, ...] = ()
     title: str = ""
     lesson: str = ""
+    origin: str = ""  # the project file and its table
 
 
 def family(spec: KernelSpec) -> Family:
@@ -95,6 +96,7 @@ def family(spec: KernelSpec) -> Family:
         kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
         options=spec.options,
         standalone=True,
+        origin=spec.origin,
     )
 
 

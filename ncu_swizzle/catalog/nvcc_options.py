@@ -68,6 +68,18 @@ def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     return tuple(separated)
 
 
+def refuse_missing_folders(options: Sequence[str], origin: str) -> None:
+    """Raise UsageError for an include folder that does not exist; nvcc would only say that a header is missing."""
+    for word in options:
+        for option in FOLDERS:
+            folder = word.removeprefix(option)
+            if word.startswith(option) and not os.path.isdir(folder):  # noqa: PTH112 - a name may hold a NUL
+                kind = "is not a folder" if os.path.exists(folder) else "does not exist"  # noqa: PTH110
+                named = f"the include folder {folder or repr('')} ({option.rstrip('=')})"
+                place = f"{origin}: " if origin else ""
+                raise UsageError(f"{place}{named} {kind}", "name the folder that the headers are in")
+
+
 def refuse_shell(options: Sequence[str]) -> None:
     """Raise UsageError for an option that nvcc's shell would execute a part of, whoever gives it."""
     for word in options:

@@ -74,6 +74,7 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
         variants=tuple(_variant(name, which, variant, project) for which, variant in variants.items()),
         title=_text(fields, "title", origin),
         lesson=_text(fields, "lesson", origin),
+        origin=f"{project.file} [{project.outer}kernel.{name}]",
     )
 
 

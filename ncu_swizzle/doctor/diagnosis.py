@@ -11,7 +11,7 @@ SCHEMA = 1
 
 
 class Status(StrEnum):
-    """`bad` prevents measuring; `doubtful` may prevent it, or only degrades it."""
+    """`bad` prevents measuring (or computing); `doubtful` may prevent it, or only degrades it."""
 
     good = "good"
     doubtful = "doubtful"
@@ -33,18 +33,44 @@ class HealthCheck:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, in the order of the checks."""
+    """All findings on measuring, and those on computing without a GPU, each in the order of the checks."""
 
     checks: tuple[HealthCheck, ...]
+    computing: tuple[HealthCheck, ...] = ()  # empty: not examined
 
     @property
     def able(self) -> bool:
         """Whether this machine can measure."""
-        return all(check.outcome is not Status.bad for check in self.checks)
+        return not self.obstacles
+
+    @property
+    def computes(self) -> bool:
+        """Whether the emulated engine works here."""
+        return bool(self.computing) and not _bad(self.computing)
+
+    @property
+    def obstacles(self) -> tuple[HealthCheck, ...]:
+        """What prevents measuring."""
+        return _bad(self.checks)
+
+    @property
+    def computing_obstacles(self) -> tuple[HealthCheck, ...]:
+        """What prevents computing."""
+        return _bad(self.computing)
 
     def to_json(self) -> str:
-        content = {"schema": SCHEMA, "able": self.able, "checks": [asdict(check) for check in self.checks]}
+        content = {
+            "schema": SCHEMA,
+            "able": self.able,
+            "checks": [asdict(check) for check in self.checks],
+            "computes": self.computes,
+            "computing": [asdict(check) for check in self.computing],
+        }
         return in_json(content, indent=1)
+
+
+def _bad(checks: tuple[HealthCheck, ...]) -> tuple[HealthCheck, ...]:
+    return tuple(check for check in checks if check.outcome is Status.bad)
 
 
 def good(name: str, said: str) -> HealthCheck:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.doctor import hardware, surroundings, tools
+from ncu_swizzle.doctor import computing, hardware, surroundings, tools
 from ncu_swizzle.doctor.diagnosis import Diagnosis, HealthCheck, bad, good
 from ncu_swizzle.engines import measured
 from ncu_swizzle.engines.context import Context, Request
@@ -25,13 +26,18 @@ TRIAL_S = 180.0
 Trial = Callable[[Path | None], HealthCheck]
 
 
-def examine(system: System, ncu: Path | None = None, trial: Trial | None = None) -> Diagnosis:
-    """Return the findings of all checks; the trial comes last, and only if nothing else is bad."""
+def examine(
+    system: System, ncu: Path | None = None, trial: Trial | None = None, toolchain: Toolchain | None = None
+) -> Diagnosis:
+    """Return the findings of all checks; the trial comes last, and only if nothing else prevents measuring.
+
+    Without a toolchain, computing is not examined.
+    """
     system.ask_ahead([hardware.MIG_MODE, hardware.CLOCKS, *tools.questions(system, ncu)])
     checks = list(_checks(system, ncu))
     if trial is not None and Diagnosis(tuple(checks)).able:
         checks.append(trial(ncu))
-    return Diagnosis(tuple(checks))
+    return Diagnosis(tuple(checks), tuple(computing.checks(toolchain)) if toolchain else ())
 
 
 def _checks(system: System, ncu: Path | None) -> Iterator[HealthCheck]:

@@ -6,6 +6,7 @@ notes. There are no times and no stalls.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,8 +170,9 @@ def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progres
     if entry and (cached := counts_cache.load(entry)):
         on_progress(100)
         return cached
+    start = time.monotonic()
     counts = _emulated(binary, launch, settings, on_progress)
-    if entry:
+    if entry and time.monotonic() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
         counts_cache.save(entry, counts)
     return counts
 

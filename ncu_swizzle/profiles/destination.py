@@ -15,4 +15,6 @@ class Destination:
     export: Path | None = option(
         None, "Where to write; default: a folder in swizzle-out.", "FOLDER", ("--export", "-o")
     )
-    force_overwrite: bool = option(False, "Overwrite an earlier run in FOLDER.", flags=("--force-overwrite", "-f"))
+    force_overwrite: bool = option(
+        False, "Replace the run in FOLDER; without -o, the last one of this name.", flags=("--force-overwrite", "-f")
+    )

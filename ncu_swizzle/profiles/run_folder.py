@@ -107,14 +107,21 @@ def finish(
 def publish(staged: Path, kernel: str, destination: Destination) -> Path:
     """Move a finished run to its destination and return it.
 
-    By default that is swizzle-out/KERNEL, or the first free one of KERNEL-2, KERNEL-3, …, so that nothing is lost. In
-    a named folder, existing files are only replaced with `force_overwrite`; otherwise raises NotWritable.
+    By default that is swizzle-out/KERNEL, or the first free one of KERNEL-2, KERNEL-3, …, so that nothing is lost;
+    with `force_overwrite` the last one there is. In a named folder, existing files are only replaced with
+    `force_overwrite`; otherwise raises NotWritable.
     """
     if destination.export is not None:
         return _move_into(staged, destination.export, destination.force_overwrite)
+    if destination.force_overwrite and (last := _last(kernel)):
+        stale = _profiles_of(last)
+        folder = _move_into(staged, last, overwrite=True)
+        for name in stale - _profiles_of(last):
+            (last / name).unlink(missing_ok=True)
+        return folder
     number = 1
     while True:
-        folder = DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+        folder = _numbered(kernel, number)
         try:
             # Renaming to a missing or empty folder is atomic.
             staged.chmod(0o755)
@@ -125,6 +132,19 @@ def publish(staged: Path, kernel: str, destination: Destination) -> Path:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise not_writable(folder, error) from error
             number += 1
+
+
+def _numbered(kernel: str, number: int) -> Path:
+    return DEFAULT / (kernel if number == 1 else f"{kernel}-{number}")
+
+
+def _last(kernel: str) -> Path | None:
+    """Return the last run of this name in swizzle-out; None if there is none, or it is not a run's folder."""
+    number = 1
+    while _numbered(kernel, number).exists():
+        number += 1
+    last = _numbered(kernel, number - 1)
+    return last if number > 1 and (last / MANIFEST).is_file() else None
 
 
 def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
@@ -141,6 +161,15 @@ def _move_into(staged: Path, folder: Path, overwrite: bool) -> Path:
     except OSError as error:
         raise not_writable(f"to {folder}", error) from error
     return folder
+
+
+def _profiles_of(folder: Path) -> set[str]:
+    """Return the names of the saved profiles of the run in a folder; none if there is no intact run."""
+    try:
+        names = read_json(folder / MANIFEST)["profiles"]
+        return {name for name in names if isinstance(name, str) and _plain(name) and name.endswith(".json")}
+    except (BadFile, DamagedFile, LookupError, TypeError):
+        return set()
 
 
 def load(folder: Path) -> Run:

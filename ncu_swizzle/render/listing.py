@@ -83,8 +83,8 @@ def markdown(catalog: Catalog) -> str:
 
 INTRODUCTION = """\
 Written by `ncu-swizzle list --markdown` from `kernels/*/family.toml`. The degree is actual over ideal wavefronts per
-access kind, predicted by arithmetic and checked against the recordings by a test. An article is one of the four that
-the project grew from; a kernel without one comes from a library, for comparison.
+access kind, predicted by arithmetic and checked against the recordings by a test. An article is one of the
+[four](../README.md#the-articles) that the project grew from; a kernel without one comes from a library, for comparison.
 """
 
 

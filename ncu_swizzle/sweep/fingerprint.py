@@ -34,7 +34,7 @@ def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerp
         "options": json.dumps(asdict(request.options), sort_keys=True),
         "sources": digest.sha256_of_texts(*(part for item in sorted(family.source_texts().items()) for part in item)),
         "description": digest.sha256_of_texts(
-            json.dumps(asdict(replace(family, folder=Path())), sort_keys=True, default=str)
+            json.dumps(asdict(replace(family, folder=Path(), origin="")), sort_keys=True, default=str)
         ),
         "section": digest.sha256_of_texts(
             *(file.read_text(encoding="utf-8") for file in sorted(paths.rules().glob("*.section")))

@@ -30,7 +30,8 @@ SCHEMA = 1
 def choose(family: str, destination: Destination, resume: bool) -> Path:
     """Return the sweep's folder: the one named, else swizzle-out/sweep-FAMILY or the first free of -2, -3, ….
 
-    With `resume`, return the last of these that exists. Raises NotWritable if the named folder holds a sweep.
+    With `resume` or `force_overwrite`, return the last of these that exists. Raises NotWritable if the named folder
+    holds a sweep.
     """
     export = destination.export
     if export is not None:
@@ -43,7 +44,7 @@ def choose(family: str, destination: Destination, resume: bool) -> Path:
     number, last = 1, None
     while (folder := run_folder.DEFAULT / f"sweep-{slug(family)}{f'-{number}' if number > 1 else ''}").exists():
         number, last = number + 1, folder
-    return last if resume and last else folder
+    return last if last and (resume or destination.force_overwrite) else folder
 
 
 @contextlib.contextmanager

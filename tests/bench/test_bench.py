@@ -27,7 +27,7 @@ def test_the_bottlenecks_are_those_of_the_recordings(
         assert lines[name] == bottlenecks.line(recorded(name)), "python3 bench/bottlenecks.py --write"
 
 
-@pytest.mark.parametrize("file", ["README.md", "docs/measured.md", "docs/security.md"])
+@pytest.mark.parametrize("file", ["README.md", "docs/measured.md", "docs/security.md", "docs/performance.md"])
 def test_every_table_has_both_its_markers(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
     started = re.findall(r"<!-- (\w+): written by", text)

@@ -46,6 +46,51 @@ def test_included_headers_of_the_folder_are_sources_and_others_count_for_the_cac
     assert includes.has_computed_include("#include NAMED") is True
 
 
+@pytest.mark.parametrize("form", ["-isystem={}", "-I{}", "CPATH", "CPLUS_INCLUDE_PATH"])
+@pytest.mark.parametrize("line", ["#include <b.cuh>", "/* c */ #include_next <b.cuh>", "%: include <b.cuh>"])
+def test_a_header_counts_for_the_cache_wherever_the_compiler_finds_it(
+    form: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, folder = own(tmp_path / "src"), tmp_path / "elsewhere"
+    source.write_text(f"{line}\n__global__ void fn() {{}}\n", encoding="utf-8")
+    folder.mkdir()
+    (folder / "b.cuh").write_text("// b\n", encoding="utf-8")
+    if form.startswith("-"):
+        options = (form.format(folder),)
+    else:
+        options = ()
+        monkeypatch.setenv(form, f"/nowhere:{folder}")
+    family = user_kernels.family_of(source, KernelDescription(grid="1", block="1", options=options), ())
+    (kernel,) = family.kernels
+    before = compiled.cache_key(family, kernel, "sm_90", "13.0")
+    (folder / "b.cuh").write_text("// changed\n", encoding="utf-8")
+    assert compiled.cache_key(family, kernel, "sm_90", "13.0") != before
+    assert recipe.cacheable(family, kernel)
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-I /elsewhere")
+    assert not recipe.cacheable(family, kernel)
+
+
+@pytest.mark.parametrize("option", ["-I{}", "-isystem={}"])
+def test_an_include_folder_that_is_missing_is_named_with_the_file_that_says_it(option: str, tmp_path: Path) -> None:
+    source = own(tmp_path / "src")
+    missing = option.format(tmp_path / "nowhere")
+    described = KernelDescription(entry="transpose", grid="1", block="1", options=(missing,))
+    family = user_kernels.family_of(source, described, ())
+    with pytest.raises(UsageError, match=rf"^the include folder {tmp_path}/nowhere \(-I|isystem\) does not exist"):
+        recipe.options(family, family.kernels[0])
+    text = '[kernel.mine]\nsource = "my.cu"\ngrid = "1"\nblock = "1"\ninclude = ["nowhere"]\n'
+    (source.parent / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    catalog = user_kernels.everything((), str(source.parent / "ncu-swizzle.toml"))
+    with pytest.raises(UsageError, match=r"src/ncu-swizzle.toml \[kernel.mine\]: the include folder .*/src/nowhere"):
+        recipe.options(*catalog.find("mine"))
+    (source.parent / "nowhere").mkdir()
+    assert recipe.options(*catalog.find("mine"))
+    (source.parent / "nowhere").rmdir()
+    (source.parent / "nowhere").touch()
+    with pytest.raises(UsageError, match="is not a folder"):
+        recipe.options(*catalog.find("mine"))
+
+
 @needs_nvcc
 def test_what_the_compiler_names_is_what_the_sources_are_called(tmp_path: Path) -> None:
     source = own(tmp_path / "a dir <b>")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from ncu_swizzle.doctor import examination
+from ncu_swizzle.build import toolchain
+from ncu_swizzle.doctor import examination, page
 from ncu_swizzle.doctor.diagnosis import Diagnosis, HealthCheck, Status, bad, good
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.ncu.system import Ran, System
@@ -233,6 +236,62 @@ def test_a_named_ncu_is_the_one() -> None:
 def test_a_trial_that_fails_is_a_cross() -> None:
     found = examination.examine(made(), trial=lambda ncu: bad("trial", "failed", "try"))
     assert not found.able
+
+
+def tool(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+VERSION = 'if [ "$1" = --version ]; then echo "release 13.0, V13.0.88"; exit; fi\n'
+WRITES = 'while [ "$1" != -o ]; do shift; done; echo code > "$2"'
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "nvdisasm", "name", "said", "cure"),
+    [
+        (VERSION + WRITES, VERSION + "echo sass", "", "a kernel was compiled for sm_90 and disassembled", ""),
+        (VERSION + WRITES, "", "disassembler", "nvdisasm was not found", "pip install 'ncu-swizzle[nvcc]'"),
+        ("", VERSION + "echo sass", "compiler", "nvcc was not found", "pip install 'ncu-swizzle[nvcc]'"),
+        (VERSION + "echo 'sh: 1: gcc: not found'; exit 1", VERSION, "host compiler", "host C++", "apt-get install g++"),
+        (VERSION + "echo 'error: old'; exit 1", VERSION, "trial kernel", "could not be compiled", "--nvcc PATH"),
+        (VERSION, VERSION, "trial kernel", "could not be compiled", "--nvcc PATH"),
+        (VERSION + WRITES, VERSION + "exit 1", "trial kernel", "disassembled for sm_90", "--nvcc PATH"),
+        ("exit 1", VERSION, "compiler", "nvcc does not work", "--nvcc PATH"),
+    ],
+)
+def test_whether_it_can_compute_is_a_verdict_of_its_own(
+    nvcc: str, nvdisasm: str, name: str, said: str, cure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(toolchain, "TOOLKIT", tmp_path / "none")
+    monkeypatch.setattr(toolchain, "packaged", list)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin")
+    for program, text in (("nvcc", nvcc), ("nvdisasm", nvdisasm)):
+        if text:
+            tool(tmp_path / "bin", program, text)
+    found = examination.examine(made(no_gpu="no GPU"), toolchain=toolchain.Toolchain())
+    assert not found.able
+    assert found.computes == (not name)
+    assert [check.name for check in found.computing_obstacles] == ([name] if name else [])
+    last = found.computing_obstacles[0] if name else found.computing[-1]
+    assert said in last.said
+    assert cure in last.cure
+    console = Console(file=io.StringIO(), width=200)
+    page.show(found, console)
+    text = console.file.getvalue()
+    assert "This machine cannot measure: GPU." in text
+    assert (
+        f"This machine cannot compute wavefronts: {name}." if name else "This machine can compute wavefronts."
+    ) in text
+    engine = "recorded" if name else "emulated"
+    assert text.strip().endswith(f"ncu-swizzle profile kernel2 --engine {engine}")
+    content = json.loads(found.to_json())
+    assert content["computes"] == found.computes
+    assert content["computing"][0].keys() == content["checks"][0].keys()
 
 
 def test_the_real_machine_answers_without_raising() -> None:

@@ -197,6 +197,23 @@ def test_an_emulation_that_ran_out_of_time_is_not_kept(work: Path, monkeypatch: 
 
 
 @NEEDS_ALL
+def test_what_took_longer_than_the_limit_is_not_kept_either(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        seconds = 0
+
+        def monotonic(self) -> int:
+            self.seconds += 31
+            return self.seconds
+
+    monkeypatch.setattr(emulation, "time", Clock())
+    target = histogram(work)
+    assert emulation.emulate_target(target, EmulationSettings(Toolchain(timeout_s=30))).profile.total.wavefronts
+    assert entries() == [], "a check within it may have been cut off"
+    emulation.emulate_target(target, EmulationSettings(Toolchain(timeout_s=31)))
+    assert len(entries()) == 1
+
+
+@NEEDS_ALL
 @pytest.mark.parametrize("content", ["garbage", "too few", "no such operation"])
 def test_an_entry_of_no_use_is_made_again(content: str, work: Path, emulations: list[str]) -> None:
     first = emulate(histogram(work))

@@ -40,6 +40,26 @@ def test_runs_are_numbered_and_none_is_lost(recorded: Recorded) -> None:
     assert all(run_folder.load(place).kernel == "kernel2" for place in places)
 
 
+def test_overwriting_replaces_the_last_run_of_the_name(recorded: Recorded) -> None:
+    def write(overwrite: bool, *more: str) -> str:
+        with run_folder.staging(run_folder.DEFAULT / "kernel2") as staged:
+            make(staged, recorded)
+            for name in more:
+                recorded("kernel1").save(staged / name)
+            run_folder.finish(staged, "kernel2", ["kernel1.json", "kernel2.json", *more])
+            return run_folder.publish(staged, "kernel2", Destination(None, overwrite)).name
+
+    assert write(True) == "kernel2", "there is none yet"
+    assert [write(False), write(False, "third.json"), write(True)] == ["kernel2-2", "kernel2-3", "kernel2-3"]
+    last = run_folder.DEFAULT / "kernel2-3"
+    assert len(run_folder.load(last).profiles) == 2
+    assert not (last / "third.json").exists()
+    assert [write(True, "third.json"), write(False)] == ["kernel2-3", "kernel2-4"]
+    (run_folder.DEFAULT / "kernel2-5").mkdir()
+    (run_folder.DEFAULT / "kernel2-5" / "notes.txt").write_text("mine", encoding="utf-8")
+    assert write(True) == "kernel2-6", "what is not a run is left alone"
+
+
 def test_an_interrupted_run_leaves_nothing(recorded: Recorded) -> None:
     def interrupted() -> None:
         with run_folder.staging(Path("deep/down/out")) as staged:

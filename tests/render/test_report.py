@@ -177,6 +177,20 @@ def test_what_is_unknown_is_called_so(recorded: Recorded) -> None:
     assert excessive.before == "1,886,388,224"
 
 
+def test_a_page_of_computed_profiles_leads_with_what_is_known(recorded: Recorded) -> None:
+    before, after = (
+        replace(recorded(name), engine="emulated", metrics={}, beside="") for name in ("kernel1", "kernel2")
+    )
+    for profiles in ((before, after), (after,)):
+        figures = shown(*profiles).figures
+        titles = [figure.title for figure in figures]
+        assert titles == ["Excessive wavefronts", "Degree", "Shared wavefronts", "Ideal wavefronts"]
+        assert "unknown" not in {figure.after for figure in figures}
+        assert figures[2].note == "times were not measured"
+    beside = replace(before, beside="recorded", metrics=recorded("kernel1").metrics)
+    assert [figure.title for figure in shown(beside).figures][2:] == ["Duration", "Shared pipe"]
+
+
 def test_a_profile_without_samples_has_unknown_shares_and_not_zero(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     unsampled = replace(

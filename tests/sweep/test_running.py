@@ -108,6 +108,9 @@ def test_no_sweep_is_written_over_unasked(tmp_path: Path, monkeypatch: pytest.Mo
     resumed = running.run(planned, RECORDED, resume=True)
     assert resumed.folder == Path("swizzle-out/sweep-transpose-2")
     assert resumed.outcomes[0].kept
+    again = running.run(planned, RECORDED, Destination(None, force_overwrite=True))
+    assert again.folder == resumed.folder
+    assert not again.outcomes[0].kept
 
 
 def test_one_sweep_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:

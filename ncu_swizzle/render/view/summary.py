@@ -50,11 +50,20 @@ class LaunchSummary:
 
 
 def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
-    """Return the figures to read first."""
+    """Return the figures to read first: wavefronts and, if they were measured, times."""
     pair = comparison.profiles[:2]
-    return (
+    counted = (
         _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
         _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
+    )
+    if any(profile.engine == EMULATED and profile.duration_ns is None for profile in pair):
+        return (
+            *counted,
+            _figure(pair, "Shared wavefronts", lambda p: text.count(p.total.wavefronts), "times were not measured"),
+            _figure(pair, "Ideal wavefronts", lambda p: text.count(p.total.ideal), "as few as the accesses can take"),
+        )
+    return (
+        *counted,
         _pace(comparison),
         _figure(
             pair,
