@@ -25,6 +25,7 @@ from ncu_swizzle.smem.banks import Bools, Ints
 Progress = Callable[[int, int], None]
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
+FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
 
@@ -99,6 +100,7 @@ class Totals:
     missed: dict[int, Unknown] = field(default_factory=dict)
     requests: dict[int, AccessRequests] = field(default_factory=dict)
     run: int = 0
+    blocks: list[Index] = field(default_factory=list)  # the first that ran
     covered: int = 0
     classes: int = 0
     checked: int = 0
@@ -117,6 +119,7 @@ class Totals:
             for number, unknown in theirs.items():
                 mine.setdefault(number, unknown)
         self.run += len(batch.blocks)
+        self.blocks += [(x, y, z) for x, y, z in batch.blocks[: FIRST - len(self.blocks)].tolist()]
         self.covered += int(weights.sum())
         self.approximated |= batch.machine.approximated
 

@@ -1,13 +1,14 @@
 """Compare the addresses of global accesses with the buffers of the launch, as far as both are known.
 
-A program of its own runs the corners of the grid: it computes what global addresses need, too, which counting
-wavefronts does not. Nothing is claimed of an access whose address, predicate or execution is unknown, nor of addresses
-far from all buffers, which the caller may have passed as numbers.
+A program of its own runs the corners of the grid and some of the blocks that represent the others: it computes what
+global addresses need, too, which counting wavefronts does not. Nothing is claimed of an access whose address, predicate
+or execution is unknown, nor of addresses far from all buffers, which the caller may have passed as numbers.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from ncu_swizzle.emulate.buffers import ATOMIC, READ, WRITE, Buffer, GlobalAcces
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.coverage import Index
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
-from ncu_swizzle.emulate.limits import Clock, blocks_at_once
+from ncu_swizzle.emulate.limits import KINDS, Clock, blocks_at_once
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, SassInstruction
@@ -31,7 +32,7 @@ from ncu_swizzle.smem.banks import Bools, Ints
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
 ULPS = (0, -1, 1)  # of approximate instructions: what is claimed holds for all of them
-KINDS = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
+DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class _Probe:
         i, j, k = (int(index) for index in m.blocks[m.block_of[warp]])
         outside = OutOfBounds(
             offset=self.instruction.offset,
-            kind=KINDS.get(self.instruction.opcode, ATOMIC),
+            kind=DOES.get(self.instruction.opcode, ATOMIC),
             width=access_width(self.instruction),
             address=address,
             buffer=buffer.name if buffer else "",
@@ -136,11 +137,17 @@ class _Probe:
         self.probes.add(outside)
 
 
-def global_accesses(code: Code, setting: Setting, buffers: Sequence[Buffer]) -> GlobalAccesses:
-    """Run the blocks at the corners of the grid, and return what they access outside of the buffers."""
+def global_accesses(
+    code: Code, setting: Setting, buffers: Sequence[Buffer], ran: Sequence[Index], exhaustive: bool
+) -> GlobalAccesses:
+    """Run some blocks, and return what they access outside of the buffers.
+
+    Those are the corners of the grid and the blocks that `ran`; all blocks if `exhaustive`.
+    """
     if not buffers:
         return GlobalAccesses()
-    blocks = _corners(setting.grid)
+    everything = exhaustive and math.prod(setting.grid) <= KINDS
+    blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
     clock = Clock(setting.clock.timeout_s)
     try:
         found, approximated = _run(code, replace(setting, clock=clock), buffers, blocks, 0)
@@ -152,9 +159,15 @@ def global_accesses(code: Code, setting: Setting, buffers: Sequence[Buffer]) -> 
     return GlobalAccesses(tuple(found[offset] for offset in sorted(found)), len(blocks))
 
 
-def _corners(grid: Index) -> Ints:
+def _corners(grid: Index) -> list[Index]:
     ends = [sorted({0, size - 1}) for size in grid]
-    return np.array([(x, y, z) for z, y, x in itertools.product(*ends[::-1])], np.int64)
+    return [(x, y, z) for z, y, x in itertools.product(*ends[::-1])]
+
+
+def _every(grid: Index) -> Ints:
+    """Return all blocks of a grid, x fastest."""
+    indices: Ints = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid[::-1])[::-1], axis=1)
+    return indices
 
 
 def _run(

@@ -66,7 +66,7 @@ def emulate(
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
-        global_accesses=global_accesses(code, setting, launch.buffers),
+        global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
     )
 
 

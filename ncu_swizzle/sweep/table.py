@@ -148,7 +148,11 @@ def title(sweep: Sweep) -> str:
 
 def where(sweep: Sweep) -> str:
     """Return where the values come from, in a sentence."""
-    engines = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": "Computed, not measured"}
+    engines = {
+        "ncu": "Measured",
+        "recorded": "Recorded, not measured now",
+        "emulated": "Computed, not measured; outputs not checked",
+    }
     profiles = [outcome.profile for outcome in sweep.done if outcome.profile]
     machines = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})

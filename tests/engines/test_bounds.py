@@ -55,6 +55,20 @@ def emulated(recordings: Recordings, name: str, less: int = 0) -> list[str]:
     return [outside.kind for outside in found.outside]
 
 
+def lint_middle(work: Path, *more: str) -> str:
+    """Lint a kernel of 64 blocks that leaves its buffer in block 7, and in a loop's last step in block 40."""
+    (work / "middle.cu").write_text(
+        "__global__ void middle(float* y) { __shared__ float s[64]; s[threadIdx.x] = 1.0f; __syncthreads();\n"
+        "  int i = 64 * blockIdx.x + threadIdx.x;\n"
+        "  if (blockIdx.x == 7) y[i + 10000] = s[63 - threadIdx.x]; else y[i] = s[threadIdx.x];\n"
+        "  y[i + (blockIdx.x == 40) * 4096] = 2.0f; }\n",
+        encoding="utf-8",
+    )
+    done = process.run("lint", "middle.cu", "--grid", "64", "--block", "64", "--arg", "y=float32[4096]:out", *more)
+    assert done.returncode == 1, done.stderr
+    return done.stdout
+
+
 @NEEDS_RECORDING
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_that_are_right_cause_no_alarm(name: str, recordings: Recordings) -> None:
@@ -109,6 +123,16 @@ def test_a_known_index_counts_and_an_atomic_is_one() -> None:
     assert done.returncode == 1, done.stderr
     assert "atomic of 4 bytes 3,200 bytes past the end of y" in done.stdout
     assert "(shift.cu:9)" in done.stdout
+
+
+@NEEDS_ALL
+def test_a_block_that_differs_is_checked_and_with_exhaustive_every_block(work: Path) -> None:
+    some = lint_middle(work)
+    assert "past the end of y (16,384 bytes), thread (0, 0, 0) of block (7, 0, 0), and 63 more" in some
+    assert "of the grid's 64 blocks were checked)" in some
+    every = lint_middle(work, "--exhaustive")
+    assert "block (7, 0, 0), and 63 more (middle.cu:3)" in every, "nothing to say of blocks that were not checked"
+    assert "block (40, 0, 0), and 63 more (middle.cu:4)" in every
 
 
 @NEEDS_ALL
