@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -20,75 +19,47 @@ from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from tests.support.marks import NEEDS_ALL
-from tests.support.sources import NAMED
-
-SOURCE = """
-#include <cooperative_groups.h>
-#include <cuda_bf16.h>
-extern __shared__ char raw[];
-struct Config { const float* weights; int rows; };
-extern "C" __global__ void __launch_bounds__(512) plane(const __nv_bfloat16* __restrict__ in, float2 *out, Config c,
-                                                        long long stride, double scale, uint3 corner) {
-  raw[threadIdx.y * 32 + threadIdx.x] = 1;
-  __syncthreads();
-  out[blockIdx.y * stride] = make_float2(__bfloat162float(in[0]) * scale + c.rows + corner.x, raw[31 - threadIdx.x]);
-}
-__global__ void ranked(int** table) {
-  auto block = cooperative_groups::this_thread_block();
-  table[0][block.thread_rank()] = block.size();
-}
-"""
+from tests.support.sources import NAMED, PLANE_AND_RANKED
 
 
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cubin]:
-    """Return the cubin of the source, with line tables (and so PTX) and without."""
-    folder = tmp_path_factory.mktemp("signatures")
-    (folder / "source.cu").write_text(SOURCE)
-    nvcc, made = str(Toolchain().find("nvcc")), {}
-    for name, options in (("with", ["-lineinfo"]), ("without", [])):
-        out = folder / f"{name}.cubin"
-        subprocess.run([nvcc, "-cubin", "-arch=sm_90", *options, "-o", str(out), str(folder / "source.cu")], check=True)
-        made[name] = Cubin(out.read_bytes(), out.name)
-    return made
-
-
-def signature(cubin: Cubin, name: str, source: str = SOURCE) -> KernelSignature:
+def signature(cubin: Cubin, name: str, source: str = PLANE_AND_RANKED) -> KernelSignature:
     symbol = symbols.find(cubin, name)
     return signature_of(cubin, symbol, source, lambda: Toolchain().disassemble(cubin.data, cubin.name))
 
 
 @NEEDS_ALL
 @pytest.mark.parametrize("kind", ["with", "without"])
-def test_a_kernel_says_what_it_takes(kind: str, cubins: dict[str, Cubin]) -> None:
-    plane = signature(cubins[kind], "plane")
+def test_a_kernel_says_what_it_takes(kind: str, plane_and_ranked: dict[str, Cubin]) -> None:
+    plane = signature(plane_and_ranked[kind], "plane")
     assert [(p.name, p.size) for p in plane.parameters] == [
         ("in", 8), ("out", 8), ("c", 16), ("stride", 8), ("scale", 8), ("corner", 12)]  # fmt: skip
     assert (plane.block_axes, plane.grid_axes, plane.dynamic_shared, plane.max_threads) == (2, 2, True, 512)
-    ranked = signature(cubins[kind], "ranked", SOURCE[SOURCE.index("__global__ void ranked") :])
+    ranked = signature(
+        plane_and_ranked[kind], "ranked", PLANE_AND_RANKED[PLANE_AND_RANKED.index("__global__ void ranked") :]
+    )
     assert (ranked.block_axes, ranked.grid_axes, ranked.dynamic_shared) == (1, 1, False), "groups ask for every axis"
-    assert signature(cubins[kind], "ranked", "").block_axes == 3
+    assert signature(plane_and_ranked[kind], "ranked", "").block_axes == 3
 
 
 @NEEDS_ALL
-def test_without_its_source_the_ptx_tells_pointers_from_numbers(cubins: dict[str, Cubin]) -> None:
-    kinds = [(p.pointee, p.kind) for p in signature(cubins["with"], "plane", "").parameters]
+def test_without_its_source_the_ptx_tells_pointers_from_numbers(plane_and_ranked: dict[str, Cubin]) -> None:
+    kinds = [(p.pointee, p.kind) for p in signature(plane_and_ranked["with"], "plane", "").parameters]
     assert kinds == [("", "pointer"), ("", "pointer"), (None, "struct"), ("", ""), (None, "f"), (None, "struct")]
 
 
 @NEEDS_ALL
 @pytest.mark.parametrize("kind", ["with", "without"])
-@pytest.mark.parametrize("source", [SOURCE, ""])
+@pytest.mark.parametrize("source", [PLANE_AND_RANKED, ""])
 @pytest.mark.parametrize("name", ["plane", "ranked"])
 def test_a_guessed_launch_is_one_that_is_accepted(
-    kind: str, source: str, name: str, cubins: dict[str, Cubin], tmp_path: Path
+    kind: str, source: str, name: str, plane_and_ranked: dict[str, Cubin], tmp_path: Path
 ) -> None:
-    kernel = signature(cubins[kind], name, source)
+    kernel = signature(plane_and_ranked[kind], name, source)
     guess = launch_guess.guess(kernel)
     arguments = argument_syntax.parse_arguments(guess.args, Path(), guess.problem)
     sizes = [8 if argument.shape else len(fills.scalar(argument, guess.problem).tobytes()) for argument in arguments]
-    argument_check.refuse_mismatch(cubins[kind], kernel.symbol, arguments, sizes)
-    (tmp_path / "source.cu").write_text(SOURCE)
+    argument_check.refuse_mismatch(plane_and_ranked[kind], kernel.symbol, arguments, sizes)
+    (tmp_path / "source.cu").write_text(PLANE_AND_RANKED)
     spec = KernelSpec(name, tmp_path / "source.cu")
     text = ProjectEntry(name, "source.cu", spec, guess).text()
     entry = tomllib.loads(text)["kernel"][name]

@@ -6,22 +6,18 @@ import itertools
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 
 from ncu_swizzle import cli
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.profiles.model import Profile
 from tests.support import hints
 from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.process import command
-from tests.support.recordings import Recorded
-from tests.support.typed_hints import DESCRIBED, FILL, LINE, SOURCES, TypedHint
+from tests.support.typed_hints import DESCRIBED, FILL, LINE, TypedHint
 
 # Hints that nothing here can type: what stands for the reader's own word, and what other programs and machines answer.
 PLACEHOLDER = re.compile(r"\b(PATH|SECONDS|NAME|SIZE|OPTIONS|FILE|KERNEL|PART|FAMILY|PROFILE|A=B|old_kernel)\b|…")
@@ -105,35 +101,21 @@ def test_every_option_and_command_in_a_hint_exists() -> None:
             assert name in names | {"again"}, (text, module)
 
 
-@pytest.fixture
-def work(tmp_path: Path, recorded: Recorded, recorded_file: Recorded) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    for name, text in SOURCES.items():
-        (folder / name).write_text(text)
-    np.save(folder / "a.npy", np.zeros(1024, np.float32))
-    Profile.save(recorded("transpose-xor"), folder / "w.json")
-    shutil.copy(recorded_file("transpose-xor"), folder / "k.ncu-rep")
-    (folder / "app").write_text("#!/bin/sh\n")
-    (folder / "app").chmod(0o755)
-    return folder
-
-
 @NEEDS_ALL
 @without_gpu
 @pytest.mark.parametrize("case", DESCRIBED, ids=lambda case: case.hint[:60])
-def test_a_hint_works_when_it_is_typed(case: TypedHint, work: Path) -> None:
+def test_a_hint_works_when_it_is_typed(case: TypedHint, hint_folder: Path) -> None:
     for name, text in case.files.items():
-        (work / name).parent.mkdir(parents=True, exist_ok=True)
-        (work / name).write_text(text)
+        (hint_folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (hint_folder / name).write_text(text)
     if case.before:
-        assert command(*case.before, folder=work).returncode == 0
-    refused = command(*case.command, folder=work)
+        assert command(*case.before, folder=hint_folder).returncode == 0
+    refused = command(*case.command, folder=hint_folder)
     assert refused.returncode in (1, 2, 3, 4, 5), refused.stdout
     hint = refused.stderr.partition("try: ")[2] or refused.stdout
     assert re.search(pattern_of(case.hint), hint) or LINE in case.typed, refused.stderr
     for part in case.typed:
-        text = part.replace("WORK", str(work))
+        text = part.replace("WORK", str(hint_folder))
         if part == LINE:
             (line,) = re.findall(r"ncu-swizzle .*", hint.splitlines()[0])
             text = line
@@ -143,7 +125,7 @@ def test_a_hint_works_when_it_is_typed(case: TypedHint, work: Path) -> None:
             text = text.replace(placeholder, value)
         words = shlex.split(text)
         given = words[1:] if words[0] == "ncu-swizzle" else changed(case.command, words)
-        done = command(*given, folder=work)
+        done = command(*given, folder=hint_folder)
         first = refused.stderr.splitlines()[0] if refused.stderr else ""
         assert done.returncode != 2, (given, done.stderr)
         assert not first or first not in done.stderr, (given, done.stderr)
@@ -185,8 +167,8 @@ def changed(typed: Sequence[str], words: Sequence[str]) -> list[str]:
 
 @NEEDS_ALL
 @pytest.mark.parametrize("hint", sorted(text for text in hints.hints() if "nvcc -" in text and "FILE.cu" in text))
-def test_nvcc_takes_the_command_that_is_proposed(hint: str, work: Path) -> None:
+def test_nvcc_takes_the_command_that_is_proposed(hint: str, hint_folder: Path) -> None:
     (line,) = re.findall(r"nvcc -.*FILE\.cu", hint)
     words = shlex.split(line.replace("FILE.cu", "turn.cu"))
-    assert os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", shlex.join(["cd", str(work)]) + " && " + shlex.join(
+    assert os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", shlex.join(["cd", str(hint_folder)]) + " && " + shlex.join(
         [str(Toolchain().find("nvcc")), *words[1:]])]) == 0  # fmt: skip
