@@ -99,6 +99,7 @@ def _in_python() -> Iterator[None]:
         yield
     except LaunchLacking as error:
         options, _ = lacking.completed(error)
+        options = f"--entry {error.kernel} {options}" if error.kernel else options
         raise UsageError(str(error), lacking.in_keywords(options)) from error
 
 

@@ -83,6 +83,7 @@ class LaunchLacking(UsageError):
     """The hint is the missing options; if there is a `spec`, what is known of the kernel, see `build.lacking`."""
 
     spec: object = None
+    kernel: str = ""  # to be named: the file has several
 
 
 class BadProblem(UsageError):

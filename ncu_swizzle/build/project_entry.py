@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.build.launch_guess import LaunchGuess
 from ncu_swizzle.catalog.kernel_spec import KernelSpec
-from ncu_swizzle.texts import in_commas
+from ncu_swizzle.texts import in_commas, one_line
 
 GUESSED = "guessed"
 HEADER = '# Made from the signature. "guessed" marks what it does not say: check it.'
@@ -62,7 +62,7 @@ def _array(texts: Sequence[str], doubts: Sequence[str]) -> Iterator[str]:
 
 
 def _line(text: str, comment: str) -> str:
-    return f"{text:<{WIDTH}}  # {comment}" if comment else text
+    return f"{text:<{WIDTH}}  # {one_line(comment)}" if comment else text  # a type's name can hold anything
 
 
 def _table(sizes: dict[str, int]) -> str:

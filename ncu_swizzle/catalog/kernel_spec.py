@@ -101,12 +101,15 @@ def family(spec: KernelSpec) -> Family:
 
 
 def _refuse_without_launch(spec: KernelSpec) -> None:
-    """Raise LaunchLacking, with the spec for whoever can tell what the kernel takes, without grid or block."""
     if missing := [what for what in ("grid", "block") if not getattr(spec, what)]:
-        init = shlex.join(["ncu-swizzle", "init", str(spec.source)])
-        error = LaunchLacking(f"{spec.name} has no {' and no '.join(missing)}", f"{init} describes its launch")
-        error.spec = spec
-        raise error
+        raise lacking(spec, f"{spec.name} has no {' and no '.join(missing)}")
+
+
+def lacking(spec: KernelSpec, message: str, named: str = "") -> LaunchLacking:
+    """Return the error for a kernel without a launch, for whoever can tell what it takes; `named`: by --kernel."""
+    error = LaunchLacking(message, f"{shlex.join(['ncu-swizzle', 'init', str(spec.source)])} describes its launch")
+    error.spec, error.kernel = spec, named
+    return error
 
 
 def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> Kernel:
@@ -125,29 +128,31 @@ def _kernel(spec: KernelSpec, entry: str, variant: Variant, first: Variant) -> K
 
 def only_kernel(source: Path, given: Sequence[str]) -> str:
     """Return the only kernel that a source, or else its headers, declares; raise UsageError if there are several."""
-    from ncu_swizzle.cubin import symbols
-
-    if source.suffix in BINARIES:
-        names = _compiled(source)
-        if len(names) != 1:
-            raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
-        return names[0]
-    texts = [text for _, text in includes.texts([source], includes.folders(given))]
-    own = symbols.declared_kernels(texts[0])
-    names = own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
+    names = kernels_in(source, given)
     if len(names) == 1:
         return names[0]
     if not names:
         raise UsageError(
             f"{source.name} declares no __global__ function", "if a macro declares it, name it with --kernel NAME"
         )
-    raise UsageError(f"{source.name} has {len(names)} kernels: {', '.join(names)}", _choice(names, source))
-
-
-def _choice(names: Sequence[str], source: Path) -> str:
-    """Return what to type for a file with several kernels, or none."""
     init = shlex.join(["ncu-swizzle", "init", str(source)])
-    return f"--kernel {names[0]}, or {init} for all of them" if names else "give a file with a __global__ function"
+    raise UsageError(several(source, names), f"--kernel {names[0]}, or {init} for all of them")
+
+
+def several(source: Path, names: Sequence[str]) -> str:
+    """Return that a file has several kernels."""
+    return f"{source.name} has {len(names)} kernels: {', '.join(names)}"
+
+
+def kernels_in(source: Path, given: Sequence[str]) -> list[str]:
+    """Return the kernels that a source, or else its headers, declares; of a compiled file, their mangled names."""
+    if source.suffix in BINARIES:
+        return _compiled(source)
+    from ncu_swizzle.cubin import symbols
+
+    texts = [text for _, text in includes.texts([source], includes.folders(given))]
+    own = symbols.declared_kernels(texts[0])
+    return own or list(dict.fromkeys(name for text in texts[1:] for name in symbols.declared_kernels(text)))
 
 
 def _compiled(source: Path) -> list[str]:

@@ -159,11 +159,22 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
     spec = _spec(source, description.entry, specs)
     if spec is None:
-        entry = description.entry or kernel_spec.only_kernel(source, description.options)
-        spec = KernelSpec(entry, source, entry)
+        spec = _described_here(source, description)
     family = kernel_spec.family(_overridden(spec, description))
     compiled_twice = description.before or description.after
     return _before_and_after(family, description) if compiled_twice else family
+
+
+def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
+    """Return the spec of the file's only kernel, or of the named one; the command line is to describe it."""
+    if description.entry:
+        return KernelSpec(description.entry, source, description.entry)
+    names = kernel_spec.kernels_in(source, description.options)
+    if len(names) > 1 and not (description.grid and description.block):
+        first = _overridden(KernelSpec(names[0], source, names[0]), description)
+        raise kernel_spec.lacking(first, f"{kernel_spec.several(source, names)}; no launch is described", names[0])
+    entry = kernel_spec.only_kernel(source, description.options)
+    return KernelSpec(entry, source, entry)
 
 
 def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:

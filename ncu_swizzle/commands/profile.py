@@ -77,6 +77,7 @@ def profile(
                                 arange, iota%K, a number, a .npy file, or out
          h=int32[256]:zeros:out an output that starts as zeros, not NaN
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
+         p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
     if request.engine == AUTO:
         from ncu_swizzle.ncu import gpu

@@ -24,7 +24,8 @@ def hint(error: LaunchLacking, typed: Sequence[str]) -> str:
         return shlex.join([PROGRAM, *_without(typed, {"--arg"})])
     if not options.startswith("--"):
         return options
-    command = with_options(typed, shlex.split(options))
+    named = ["--kernel", error.kernel] if error.kernel else []
+    command = with_options(typed, [*named, *shlex.split(options)])
     if not entry or not isinstance(error.spec, KernelSpec):
         return command
     init = shlex.join([PROGRAM, "init", str(error.spec.source), "--kernel", error.spec.entry or error.spec.name])

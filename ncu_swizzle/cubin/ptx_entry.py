@@ -16,7 +16,7 @@ AXES = "xyz"
 
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*(?:\(([^)]*)\))?")
 _BODY_END = re.compile(r"^\s*\}\s*$", re.MULTILINE)
-_EXTERN_SHARED = re.compile(r"\.extern\s+\.shared\b[^;]*?([\w$.]+)\s*\[\s*\]\s*;")
+_EXTERN_SHARED = re.compile(r"\.extern\s+\.shared\b[^;\n]{0,200}?([\w$.]+)\s*\[\s*\]\s*;")
 _PARAMETER = re.compile(
     r"\.param\b[^,]*?\.(?P<kind>[a-z])(?P<bits>\d+)\s+(?P<marks>(?:\.\w+\s+(?:\d+\s+)?)*)(?P<name>[\w$]+)\s*(?P<array>\[)?"
 )

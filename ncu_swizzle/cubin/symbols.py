@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -42,10 +43,8 @@ def find(cubin: Cubin, wanted: str) -> str:
                 f"{cubin.name} has {len(matching)} kernels called {wanted}: {names}",
                 f'give the full name of one: --kernel "{qualified(named[matching[0]])}"',
             )
-    raise UnknownKernel(
-        f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}",
-        f'--kernel "{qualified(next(iter(named.values())))}"',
-    )
+    near = difflib.get_close_matches(wanted, list(map(qualified, named.values())), n=1, cutoff=0)[0]
+    raise UnknownKernel(f"{cubin.name} has no kernel {wanted}; it has {_listed(named.values())}", f'--kernel "{near}"')
 
 
 def only_kernel(cubin: Cubin) -> str:

@@ -9,15 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ncu_swizzle.profiles.model import Profile
-from tests.support import fake_ncu, writers
+from tests.support import fake_ncu, typed_hints, writers
 from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE
 from tests.support.process import environment
 from tests.support.recordings import Recorded
 from tests.support.reports import join, save_run
+from tests.support.sources import LAUNCHABLE
 
 
 @pytest.fixture
@@ -85,3 +87,24 @@ def odd(tmp_path: Path, recorded_file: Callable[[str], Path]) -> Path:
         shutil.copy(file, folder / file.name.replace("kernel2", os.fsdecode(b"k\xff")))
     shutil.copy(EXAMPLE / "my.cu", folder / os.fsdecode(b"m\xff.cu"))
     return folder
+
+
+@pytest.fixture
+def launchable(work: Path) -> Path:
+    """Return a folder with sources whose launch nothing describes."""
+    for name, text in LAUNCHABLE.items():
+        (work / name).write_text(text)
+    return work
+
+
+@pytest.fixture
+def hint_folder(work: Path, recorded: Recorded, recorded_file: Callable[[str], Path]) -> Path:
+    """Return a folder with what the commands of `typed_hints` name."""
+    for name, text in typed_hints.SOURCES.items():
+        (work / name).write_text(text)
+    np.save(work / "a.npy", np.zeros(1024, np.float32))
+    recorded("transpose-xor").save(work / "w.json")
+    shutil.copy(recorded_file("transpose-xor"), work / "k.ncu-rep")
+    (work / "app").write_text("#!/bin/sh\n")
+    (work / "app").chmod(0o755)
+    return work

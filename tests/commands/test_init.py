@@ -13,48 +13,7 @@ import pytest
 
 from tests.support.marks import NEEDS_ALL
 from tests.support.process import command
-from tests.support.sources import NAMED, TURN_AND_BEYOND
-
-PARTICLES = """
-#include <cuda_fp16.h>
-struct Box { float low[3]; float high[3]; };
-namespace sim {
-template <int N> __global__ void __launch_bounds__(128) step(const float4* __restrict__ from, float4* to, Box box,
-                                                             __half scale, unsigned char flags, size_t count) {
-    __shared__ float4 tile[N];
-    tile[threadIdx.x] = from[blockIdx.x * blockDim.x + threadIdx.x];
-    __syncthreads();
-    float4 p = tile[N - 1 - threadIdx.x];
-    if (p.x > box.low[0] && flags) p.x *= __half2float(scale) * count;
-    to[blockIdx.x * blockDim.x + threadIdx.x] = p;
-}
-template __global__ void step<128>(const float4*, float4*, Box, __half, unsigned char, size_t);
-}
-"""
-VOLUME = """
-extern __shared__ int planes[];
-extern "C" __global__ void volume(const unsigned short* voxels, int* counts, int width, int height, bool on) {
-    int at = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    planes[at] = voxels[at + blockIdx.y * width];
-    __syncthreads();
-    if (on) atomicAdd(&counts[at], planes[at ^ 1]);
-}
-"""
-SOURCES = {
-    "flat.cu": "__global__ void flat(float* a, float* b, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
-    " __shared__ float s[256]; s[threadIdx.x] = a[i]; __syncthreads(); if (i < n) b[i] = s[255 - threadIdx.x]; }",
-    "particles.cu": PARTICLES,
-    "volume.cu": VOLUME,
-    "turn.cu": TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")],
-    "nothing.cu": "__global__ void nothing() { __shared__ int s[64]; s[threadIdx.x] = 1; }",
-}
-
-
-@pytest.fixture
-def sources(work: Path) -> Path:
-    for name, text in SOURCES.items():
-        (work / name).write_text(text)
-    return work
+from tests.support.sources import LAUNCHABLE, NAMED
 
 
 def proposed(stderr: str) -> list[str]:
@@ -64,26 +23,26 @@ def proposed(stderr: str) -> list[str]:
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", LAUNCHABLE)
 @pytest.mark.parametrize("typed", [("profile", "--engine", "emulated"), ("lint",)])
-def test_a_source_alone_gives_a_command_that_works(name: str, typed: tuple[str, ...], sources: Path) -> None:
-    refused = command(typed[0], name, *typed[1:], folder=sources)
+def test_a_source_alone_gives_a_command_that_works(name: str, typed: tuple[str, ...], launchable: Path) -> None:
+    refused = command(typed[0], name, *typed[1:], folder=launchable)
     assert refused.returncode == 2
     assert "has no grid and no block" in refused.stderr
     words = proposed(refused.stderr)
     assert words[:2] == [typed[0], name]
-    done = command(*words, folder=sources)
+    done = command(*words, folder=launchable)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert "unknown" not in done.stdout
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("name", SOURCES)
-def test_an_entry_is_written_and_works_at_once(name: str, sources: Path) -> None:
-    (sources / "ncu-swizzle.toml").write_text('[check]\nbaseline = "none.json"  # kept\n')
-    written = command("init", name, folder=sources)
+@pytest.mark.parametrize("name", LAUNCHABLE)
+def test_an_entry_is_written_and_works_at_once(name: str, launchable: Path) -> None:
+    (launchable / "ncu-swizzle.toml").write_text('[check]\nbaseline = "none.json"  # kept\n')
+    written = command("init", name, folder=launchable)
     assert written.returncode == 0, written.stderr
-    text = (sources / "ncu-swizzle.toml").read_text()
+    text = (launchable / "ncu-swizzle.toml").read_text()
     assert text.startswith('[check]\nbaseline = "none.json"  # kept\n')
     (entry,) = tomllib.loads(text)["kernel"].values()
     assert entry["source"] == name
@@ -92,35 +51,37 @@ def test_an_entry_is_written_and_works_at_once(name: str, sources: Path) -> None
             assert line.endswith("# guessed")
     following = re.search(r"then: ncu-swizzle (.*)", written.stdout)
     assert following
-    assert command(*shlex.split(following[1]), folder=sources).returncode in (0, 1)
-    profiled = command("profile", name, "--engine", "emulated", folder=sources)
+    assert command(*shlex.split(following[1]), folder=launchable).returncode in (0, 1)
+    profiled = command("profile", name, "--engine", "emulated", folder=launchable)
     assert profiled.returncode == 0, profiled.stderr
-    again = command("init", name, folder=sources)
+    again = command("init", name, folder=launchable)
     assert again.returncode == 2
     assert "already describes" in again.stderr
-    assert (sources / "ncu-swizzle.toml").read_text() == text
+    assert (launchable / "ncu-swizzle.toml").read_text() == text
 
 
 @NEEDS_ALL
-def test_what_is_typed_is_taken_over_and_the_rest_proposed(sources: Path) -> None:
+def test_what_is_typed_is_taken_over_and_the_rest_proposed(launchable: Path) -> None:
     sized = command(
-        "profile", "turn.cu", "--grid", "n//32", "--problem", "n=64", "--engine", "emulated", folder=sources
+        "profile", "turn.cu", "--grid", "n//32", "--problem", "n=64", "--engine", "emulated", folder=launchable
     )
     words = proposed(sized.stderr)
     assert "turn has no block" in sized.stderr
     assert words.count("--problem") == 1
     assert {"n//32", "n=64", "x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"} <= set(words)
-    assert command(*words, folder=sources).returncode == 0
+    assert command(*words, folder=launchable).returncode == 0
     launched = ("profile", "turn.cu", "--grid", "1", "--block", "32,32", "--engine", "emulated")
-    some = command(*launched, "--arg", "x=float32[32,32]:ones", folder=sources)
+    some = command(*launched, "--arg", "x=float32[32,32]:ones", folder=launchable)
     words = proposed(some.stderr)
     assert "x=float32[32,32]:ones" in words
     assert "y=float32[32,32]:out" in words
-    assert command(*words, folder=sources).returncode == 0
-    none = command("profile", "nothing.cu", "--grid=1", "--block=32", "--arg", "5", "--arg=6", folder=sources)
+    assert command(*words, folder=launchable).returncode == 0
+    none = command("profile", "nothing.cu", "--grid=1", "--block=32", "--arg", "5", "--arg=6", folder=launchable)
     assert proposed(none.stderr) == ["profile", "nothing.cu", "--grid=1", "--block=32"]
-    assert command("init", "turn.cu", "--block", "32,32", "--shared", "64", "-D", "X=1", folder=sources).returncode == 0
-    (entry,) = tomllib.loads((sources / "ncu-swizzle.toml").read_text())["kernel"].values()
+    assert (
+        command("init", "turn.cu", "--block", "32,32", "--shared", "64", "-D", "X=1", folder=launchable).returncode == 0
+    )
+    (entry,) = tomllib.loads((launchable / "ncu-swizzle.toml").read_text())["kernel"].values()
     assert (entry["block"], entry["shared"], entry["nvcc"]) == ("32,32", "64", ["-DX=1"])
 
 
@@ -140,17 +101,17 @@ def test_every_kernel_of_a_file_gets_an_entry_of_its_own(work: Path) -> None:
 
 
 @NEEDS_ALL
-def test_a_file_that_is_not_toml_is_left_alone(sources: Path) -> None:
-    (sources / "ncu-swizzle.toml").write_text("kernel = { }\n")  # a table that cannot be extended
-    done = command("init", "flat.cu", folder=sources)
+def test_a_file_that_is_not_toml_is_left_alone(launchable: Path) -> None:
+    (launchable / "ncu-swizzle.toml").write_text("kernel = { }\n")  # a table that cannot be extended
+    done = command("init", "flat.cu", folder=launchable)
     assert done.returncode == 2, done.stdout
-    assert (sources / "ncu-swizzle.toml").read_text() == "kernel = { }\n"
+    assert (launchable / "ncu-swizzle.toml").read_text() == "kernel = { }\n"
     elsewhere = re.search(r"--config \S+", done.stderr)
     assert elsewhere
-    assert command("init", "flat.cu", *elsewhere[0].split(), folder=sources).returncode == 0
-    refused = command("init", "none.cu", folder=sources)
+    assert command("init", "flat.cu", *elsewhere[0].split(), folder=launchable).returncode == 0
+    refused = command("init", "none.cu", folder=launchable)
     assert (refused.returncode, "does not exist" in refused.stderr) == (2, True)
-    assert command("init", "flat.cu", "--config", "none", folder=sources).returncode == 2
+    assert command("init", "flat.cu", "--config", "none", folder=launchable).returncode == 2
 
 
 STRIDED = """

@@ -17,7 +17,7 @@ ALTERNATIVES = 40  # spellings of one hint
 
 # What makes a hint something to type: an option, a command, a command line's placeholder.
 TYPED = re.compile(
-    r"(?<![\w-])--?[A-Za-z][\w-]*|\b(ncu-swizzle|nvcc|python3?|pip|apt-get|ulimit|readlink|ls|nvidia-smi) [\w'{./-]"
+    r"(?<![\w-])--?[A-Za-z{][\w-]*|\b(ncu-swizzle|nvcc|python3?|pip|apt-get|ulimit|readlink|ls|nvidia-smi) [\w'{./-]"
     r"|\b(git|compute-sanitizer|nvprune) [\w-]"
 )
 

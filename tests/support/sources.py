@@ -58,3 +58,53 @@ extern "C" __global__ void multiply(const half* a, float* c) {
     wmma::store_matrix_sync(c + 256 * (threadIdx.x / 32), sum, 16, wmma::mem_row_major);
 }
 """
+PLANE_AND_RANKED = """
+#include <cooperative_groups.h>
+#include <cuda_bf16.h>
+extern __shared__ char raw[];
+struct Config { const float* weights; int rows; };
+extern "C" __global__ void __launch_bounds__(512) plane(const __nv_bfloat16* __restrict__ in, float2 *out, Config c,
+                                                        long long stride, double scale, uint3 corner) {
+  raw[threadIdx.y * 32 + threadIdx.x] = 1;
+  __syncthreads();
+  out[blockIdx.y * stride] = make_float2(__bfloat162float(in[0]) * scale + c.rows + corner.x, raw[31 - threadIdx.x]);
+}
+__global__ void ranked(int** table) {
+  auto block = cooperative_groups::this_thread_block();
+  table[0][block.thread_rank()] = block.size();
+}
+"""
+
+PARTICLES = """
+#include <cuda_fp16.h>
+struct Box { float low[3]; float high[3]; };
+namespace sim {
+template <int N> __global__ void __launch_bounds__(128) step(const float4* __restrict__ from, float4* to, Box box,
+                                                             __half scale, unsigned char flags, size_t count) {
+    __shared__ float4 tile[N];
+    tile[threadIdx.x] = from[blockIdx.x * blockDim.x + threadIdx.x];
+    __syncthreads();
+    float4 p = tile[N - 1 - threadIdx.x];
+    if (p.x > box.low[0] && flags) p.x *= __half2float(scale) * count;
+    to[blockIdx.x * blockDim.x + threadIdx.x] = p;
+}
+template __global__ void step<128>(const float4*, float4*, Box, __half, unsigned char, size_t);
+}
+"""
+VOLUME = """
+extern __shared__ int planes[];
+extern "C" __global__ void volume(const unsigned short* voxels, int* counts, int width, int height, bool on) {
+    int at = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    planes[at] = voxels[at + blockIdx.y * width];
+    __syncthreads();
+    if (on) atomicAdd(&counts[at], planes[at ^ 1]);
+}
+"""
+LAUNCHABLE = {
+    "flat.cu": "__global__ void flat(float* a, float* b, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+    " __shared__ float s[256]; s[threadIdx.x] = a[i]; __syncthreads(); if (i < n) b[i] = s[255 - threadIdx.x]; }",
+    "particles.cu": PARTICLES,
+    "volume.cu": VOLUME,
+    "turn.cu": TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")],
+    "nothing.cu": "__global__ void nothing() { __shared__ int s[64]; s[threadIdx.x] = 1; }",
+}
