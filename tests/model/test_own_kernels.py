@@ -10,7 +10,6 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle.errors import UsageError
-from tests.support import tiles
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, ROOT
 from tests.support.process import Command
@@ -20,11 +19,7 @@ ODD = ("odd.cu", "-D", "PITCH=24", *LAUNCHES["odd.cu"], "--config", "none")
 PYTHON = {"grid": "1", "block": "128", "args": ["float32[2048]:random", "float32[2048]:out"]}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    tiles.write(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("own_tiles")
 
 
 @NEEDS_ALL
@@ -100,10 +95,10 @@ def test_a_project_s_kernels_and_their_variants(command: Command) -> None:
 
 
 @NEEDS_ALL
-def test_a_cubin_alone_is_enough(folder: Path, command: Command) -> None:
+def test_a_cubin_alone_is_enough(own_tiles: Path, command: Command) -> None:
     run = ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
-    (folder / "alone").mkdir()
-    (folder / "alone" / "k.cubin").write_bytes((folder / "run" / run.profile.report).read_bytes())
+    (own_tiles / "alone").mkdir()
+    (own_tiles / "alone" / "k.cubin").write_bytes((own_tiles / "run" / run.profile.report).read_bytes())
     said = command("suggest", "alone/k.cubin", *LAUNCHES["wide.cu"])
     assert said.returncode == 0, said.stderr
     assert "Use Swizzle<3,0,4> on elements of 16 bytes" in said.stdout
@@ -111,15 +106,15 @@ def test_a_cubin_alone_is_enough(folder: Path, command: Command) -> None:
 
 
 @NEEDS_ALL
-def test_an_emulated_run_holds_its_addresses(folder: Path, command: Command) -> None:
+def test_an_emulated_run_holds_its_addresses(own_tiles: Path, command: Command) -> None:
     ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
-    for file in folder.glob("*.cu"):
+    for file in own_tiles.glob("*.cu"):
         file.unlink()
     for saved in ("run", "run/wide_rows.json"):
         assert "Use Swizzle<3,0,4> on elements of 16 bytes" in command("suggest", saved).stdout
         assert "8.00*" in command("predict", saved).stdout
         assert "448 excessive" in " ".join(command("banks", saved).stdout.split())
-    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    page = (own_tiles / "run" / "report.html").read_text(encoding="utf-8")
     assert "suggested: (32,16):(16,1) with Swizzle&lt;3,0,4&gt; on elements of 16 bytes" in page
 
 
