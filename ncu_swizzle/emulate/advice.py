@@ -24,10 +24,16 @@ class Advice:
     text: str
 
 
-def advise(tiles: Sequence[ObservedTile], constraints: Constraints = Constraints()) -> tuple[Advice, ...]:
-    """Return advice for each tile with conflicts."""
+def advise(
+    tiles: Sequence[ObservedTile], constraints: Constraints = Constraints(), untried: int = 0
+) -> tuple[Advice, ...]:
+    """Return advice for each tile with conflicts; `untried` accesses have unknown addresses."""
+    accesses = f"{untried} access{'es' if untried > 1 else ''} with unknown addresses"
+    caveat = f" ({accesses} could not be tried)" if untried else ""
     return tuple(
-        Advice(tile.first, tile.end, tile.offsets, _text(tile, constraints)) for tile in tiles if tile.excessive
+        Advice(tile.first, tile.end, tile.offsets, _text(tile, constraints) + caveat)
+        for tile in tiles
+        if tile.excessive
     )
 
 

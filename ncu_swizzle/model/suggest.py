@@ -53,6 +53,7 @@ class SuggestAnswer:
     unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
     today: str = ""  # the mapping that the catalogue kernel uses now
     notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
+    untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
     without: tuple[tuple[str, Candidate], ...] = ()
 
     @property
@@ -98,8 +99,10 @@ def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer
         few = () if tile.complete else ("Judged by the most frequent requests only.",)
         title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
         notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
-        found = SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes)
-        yield _answer(found, limits, suggest_by_trial)
+        suggestion = tile.suggestion(limits)
+        untried = tiles_seen.untried(profile)
+        result = SuggestAnswer(title, tile.accesses, suggestion, notes=notes, untried=untried)
+        yield _answer(result, limits, suggest_by_trial)
 
 
 def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
@@ -163,7 +166,8 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         none = "no XOR or padding makes all of these accesses conflict-free."
         console.print(line(f"{what}: {none}", style="bold"))
     else:
-        console.print(line(f"Use {code.spelled(suggestion.best.mapping)}.", style="bold"))
+        known = ", as far as the addresses are known" if answer.untried else ""
+        console.print(line(f"Use {code.spelled(suggestion.best.mapping)}{known}.", style="bold"))
     if answer.today:
         console.print(line(f"The kernel currently uses {answer.today}."))
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
@@ -171,6 +175,9 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         console.print(line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
     for note in (*suggestion.notes, *answer.notes):
         console.print(line(note, style="dim"))
+    if answer.untried:
+        names = ", ".join(answer.untried)
+        console.print(line(f"Not tried on {names}: unknown addresses.", style="bold"))
     if suggestion.unjudged:
         names = ", ".join(suggestion.unjudged)
         console.print(line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
@@ -234,6 +241,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "closest": _candidate(suggestion.closest),
         "notes": [*suggestion.notes, *answer.notes],
         "unjudged": list(suggestion.unjudged),
+        "untried": list(answer.untried),
         "complete": suggestion.complete,
         "without": {name: str(best.mapping.transform) for name, best in answer.without},
         "code": code_of(answer),

@@ -65,7 +65,7 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
-        return Suggestion(first, (first,), first, ("Every access is already conflict-free.",))
+        return Suggestion(first, (first,), first, ("Every one of these accesses is already conflict-free.",))
     swizzles, tried = _swizzles(judge)
     notes = [f"{tried} Swizzle<B,M,S> tried, {len(swizzles) or 'none'} clean."]
     matrices: list[Candidate] = []

@@ -146,9 +146,23 @@ def test_python_functions_take_own_kernels() -> None:
 
 
 @NEEDS_ALL
+def test_accesses_at_unknown_addresses_are_named_wherever_a_mapping_is(command: Command) -> None:
+    own = ("gather.cu", *LAUNCHES["gather.cu"])
+    said = command("suggest", *own).stdout
+    assert "as far as the addresses are known." in " ".join(said.split())
+    assert "Not tried on LDS at gather.cu:6: unknown addresses." in said
+    assert "data loaded from global memory" in " ".join(said.split())
+    assert "1 access with unknown addresses could not be tried" in command("lint", *own).stdout
+    predicted = command("predict", *own).stdout
+    assert [line.split()[-4:-1] for line in predicted.splitlines() if "gather.cu:6" in line] == [
+        ["1", "unknown", "unknown"]
+    ]
+
+
+@NEEDS_ALL
 def test_kernels_without_conflicts_or_without_shared_memory_say_so(command: Command) -> None:
     clean = command("suggest", "clean.cu", *LAUNCHES["clean.cu"])
-    assert "Every access is already conflict-free." in clean.stdout
+    assert "Every one of these accesses is already conflict-free." in clean.stdout
     for name in ("suggest", "banks"):
         unshared = command(name, "unshared.cu", *LAUNCHES["unshared.cu"])
         assert unshared.returncode == 2
