@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.model import own_kernels, own_predictions
 from ncu_swizzle.model.own_kernels import KernelQuery
@@ -53,6 +54,7 @@ class SuggestAnswer:
     unit: int | None = None  # elements per unit of a catalogue kernel's layout policy
     today: str = ""  # the mapping that the catalogue kernel uses now
     notes: tuple[str, ...] = ()  # what the counts are of, and what is unknown
+    untried: tuple[str, ...] = ()  # accesses of the kernel whose addresses are unknown
     without: tuple[tuple[str, Candidate], ...] = ()
 
     @property
@@ -92,14 +94,32 @@ def _of_layout(query: SuggestQuery) -> SuggestAnswer:
 
 
 def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
-    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any."""
+    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any.
+
+    Tiles with one answer, such as the stages of a pipeline, are answered once.
+    """
     limits = tiles_seen.constraints(profile, query.constraints)
+    groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
     for tile in own_kernels.conflicting(profile):
-        few = () if tile.complete else ("Judged by the most frequent requests only.",)
-        title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
-        notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
-        found = SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes)
-        yield _answer(found, limits, suggest_by_trial)
+        answer = _of_tile(tile, profile, limits)
+        groups.setdefault(_gist(answer), []).append((tile, answer))
+    for (_, answer), *others in groups.values():
+        same = tuple(f"The same holds for {other.span}." for other, _ in others)
+        yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
+
+
+def _of_tile(tile: ObservedTile, profile: Profile, limits: Constraints) -> SuggestAnswer:
+    few = () if tile.complete else ("Judged by the most frequent requests only.",)
+    title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
+    notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
+    untried = tiles_seen.untried(profile)
+    return SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes, untried=untried)
+
+
+def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
+    """Return what makes an answer differ from that of another tile."""
+    names = tuple((access.name, access.op) for access in answer.accesses)
+    return names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
 
 
 def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
@@ -163,7 +183,8 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         none = "no XOR or padding makes all of these accesses conflict-free."
         console.print(line(f"{what}: {none}", style="bold"))
     else:
-        console.print(line(f"Use {code.spelled(suggestion.best.mapping)}.", style="bold"))
+        known = ", as far as the addresses are known" if answer.untried else ""
+        console.print(line(f"Use {code.spelled(suggestion.best.mapping)}{known}.", style="bold"))
     if answer.today:
         console.print(line(f"The kernel currently uses {answer.today}."))
     console.print(_candidates(suggestion.clean or (suggestion.closest,)))
@@ -171,6 +192,9 @@ def _show(answer: SuggestAnswer, console: Console) -> None:
         console.print(line(f"{len(suggestion.clean) - SHOWN} more are clean; --json lists them.", style="dim"))
     for note in (*suggestion.notes, *answer.notes):
         console.print(line(note, style="dim"))
+    if answer.untried:
+        names = ", ".join(answer.untried)
+        console.print(line(f"Not tried on {names}: unknown addresses.", style="bold"))
     if suggestion.unjudged:
         names = ", ".join(suggestion.unjudged)
         console.print(line(f"Not evaluated: {names}. No rule gives these wavefronts.", style="bold"))
@@ -234,6 +258,7 @@ def to_data(answer: SuggestAnswer) -> dict[str, object]:
         "closest": _candidate(suggestion.closest),
         "notes": [*suggestion.notes, *answer.notes],
         "unjudged": list(suggestion.unjudged),
+        "untried": list(answer.untried),
         "complete": suggestion.complete,
         "without": {name: str(best.mapping.transform) for name, best in answer.without},
         "code": code_of(answer),

@@ -30,7 +30,16 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
     """Return a mapping for each tile with conflicts, tried on its requests."""
-    return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile))
+    unknown = len(untried(profile))
+    return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile), unknown)
+
+
+def untried(profile: Profile) -> tuple[str, ...]:
+    """Return the accesses whose addresses are unknown, such as ``LDS at tile.cu:12``: no mapping is tried on them."""
+    lines = dict(_labels(profile))
+    missed = [access for access in profile.shared() if access.wavefronts is None and access.executed != 0]
+    named = (f"{access.access} at {lines.get(access.pc, f'{access.pc:#x}')}" for access in missed)
+    return tuple(dict.fromkeys(named))
 
 
 def constraints(profile: Profile, given: Constraints = Constraints()) -> Constraints:
@@ -57,6 +66,6 @@ def _tiles(saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets) -
 
 @lru_cache(KEPT)
 def _advice(
-    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, limits: Constraints
+    saved: tuple[SavedRequests, ...], labels: Labels, leading: Offsets, limits: Constraints, unknown: int
 ) -> tuple[Advice, ...]:
-    return advise(_tiles(saved, labels, leading), limits)
+    return advise(_tiles(saved, labels, leading), limits, unknown)

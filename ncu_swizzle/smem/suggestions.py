@@ -65,7 +65,7 @@ def suggest(plain: Mapping, accesses: Sequence[Access], constraints: Constraints
 def _search(judge: Judge) -> Suggestion:
     first = judge.candidate(judge.plain)
     if first.clean and judge.allowed(first):
-        return Suggestion(first, (first,), first, ("Every access is already conflict-free.",))
+        return Suggestion(first, (first,), first, ("Every one of these accesses is already conflict-free.",))
     hopeless = [reason for access in judge.accesses if (reason := crowded(access, judge.plain, judge.granule))]
     xors, complete, notes = _xors(judge, not hopeless)
     paddings, note = _paddings(judge)

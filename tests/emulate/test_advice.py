@@ -100,3 +100,12 @@ def test_rows_of_a_tile_whose_addresses_an_api_computes_are_padded() -> None:
     assert "Swizzle<" not in unsure.text
     scattered = requests("ld.shared.b32", np.resize([0, 4, 128, 132], 32) + np.zeros((2, 1), np.int64))
     assert all("multiple of 16 bytes" in advice.text for advice in advise(observed_tiles({0: scattered}, leading={0})))
+
+
+def test_the_stages_of_a_pipeline_are_advised_together() -> None:
+    stages = [requests("ld.shared.b32", 4096 * stage + LANES * 128 + 4 * LANES[:, None]) for stage in range(4)]
+    elsewhere = requests("ld.shared.b32", (1 << 16) + LANES * 128 + 4 * LANES[:, None])
+    together, apart = advised(*stages, elsewhere)
+    assert (together.first, together.end, together.offsets) == (0, 4 * 4096, (0, 16, 32, 48))
+    assert "shared memory from 0x0 to 0x3fff, 4 tiles, ld.shared.b32: Swizzle<5,0,5>" in together.text
+    assert apart.first == 1 << 16

@@ -6,12 +6,15 @@ import os
 import shlex
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support import fake_ncu, process
+from ncu_swizzle import cli
+from tests.support import fake_ncu, process, tiles
+from tests.support.process import Command, Done
 from tests.support.reports import join
 from tests.support.several import LAUNCHED
 from tests.support.stand_in import Shell
@@ -45,5 +48,20 @@ def shell(tmp_path: Path, work: Path, several: Path) -> Shell:
     def run(line: str, scenario: str = "program", **more: str) -> subprocess.CompletedProcess[str]:
         how = {"PATH": path, "FAKE_NCU": scenario, "FAKE_NCU_REPORT": str(several), **more}
         return process.run(*shlex.split(line), folder=work, env=process.environment(**how))
+
+    return run
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Return a function that runs a command line in a folder of own kernels, in this process."""
+    tiles.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["ncu-swizzle", *arguments])
+        status = cli.main()
+        return Done(status, *capsys.readouterr())
 
     return run

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 import ncu_swizzle
-from ncu_swizzle import cli
 from ncu_swizzle.errors import UsageError
-from tests.support import tiles
 from tests.support.marks import NEEDS_ALL
-from tests.support.process import Command, Done
+from tests.support.process import Command
 from tests.support.tiles import LAUNCHES
 
 EMULATED = ("--engine", "emulated", "--config", "none")
 ODD = ("odd.cu", *LAUNCHES["odd.cu"], *EMULATED)
 BOTH = ("--before", "-DPITCH=24", "--after", "-DPITCH=25")
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Return a function that runs a command line in a folder of own kernels, in this process."""
-    tiles.write(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ncu-swizzle", *arguments])
-        status = cli.main()
-        return Done(status, *capsys.readouterr())
-
-    return run
 
 
 @NEEDS_ALL

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import cli
+from tests.support import tiles
 from tests.support.process import Command, Done
 
 
@@ -23,3 +24,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         return Done(status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def own_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, which holds kernels unlike the catalogue's."""
+    tiles.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

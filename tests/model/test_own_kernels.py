@@ -10,7 +10,6 @@ import pytest
 
 import ncu_swizzle
 from ncu_swizzle.errors import UsageError
-from tests.support import tiles
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import DATA, ROOT
 from tests.support.process import Command
@@ -20,11 +19,7 @@ ODD = ("odd.cu", "-D", "PITCH=24", *LAUNCHES["odd.cu"], "--config", "none")
 PYTHON = {"grid": "1", "block": "128", "args": ["float32[2048]:random", "float32[2048]:out"]}
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    tiles.write(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("own_tiles")
 
 
 @NEEDS_ALL
@@ -100,10 +95,10 @@ def test_a_project_s_kernels_and_their_variants(command: Command) -> None:
 
 
 @NEEDS_ALL
-def test_a_cubin_alone_is_enough(folder: Path, command: Command) -> None:
+def test_a_cubin_alone_is_enough(own_tiles: Path, command: Command) -> None:
     run = ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
-    (folder / "alone").mkdir()
-    (folder / "alone" / "k.cubin").write_bytes((folder / "run" / run.profile.report).read_bytes())
+    (own_tiles / "alone").mkdir()
+    (own_tiles / "alone" / "k.cubin").write_bytes((own_tiles / "run" / run.profile.report).read_bytes())
     said = command("suggest", "alone/k.cubin", *LAUNCHES["wide.cu"])
     assert said.returncode == 0, said.stderr
     assert "Use Swizzle<3,0,4> on elements of 16 bytes" in said.stdout
@@ -111,15 +106,15 @@ def test_a_cubin_alone_is_enough(folder: Path, command: Command) -> None:
 
 
 @NEEDS_ALL
-def test_an_emulated_run_holds_its_addresses(folder: Path, command: Command) -> None:
+def test_an_emulated_run_holds_its_addresses(own_tiles: Path, command: Command) -> None:
     ncu_swizzle.profile("wide.cu", engine="emulated", config="none", export="run", **PYTHON)
-    for file in folder.glob("*.cu"):
+    for file in own_tiles.glob("*.cu"):
         file.unlink()
     for saved in ("run", "run/wide_rows.json"):
         assert "Use Swizzle<3,0,4> on elements of 16 bytes" in command("suggest", saved).stdout
         assert "8.00*" in command("predict", saved).stdout
         assert "448 excessive" in " ".join(command("banks", saved).stdout.split())
-    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
+    page = (own_tiles / "run" / "report.html").read_text(encoding="utf-8")
     assert "suggested: (32,16):(16,1) with Swizzle&lt;3,0,4&gt; on elements of 16 bytes" in page
 
 
@@ -151,9 +146,23 @@ def test_python_functions_take_own_kernels() -> None:
 
 
 @NEEDS_ALL
+def test_accesses_at_unknown_addresses_are_named_wherever_a_mapping_is(command: Command) -> None:
+    own = ("gather.cu", *LAUNCHES["gather.cu"])
+    said = command("suggest", *own).stdout
+    assert "as far as the addresses are known." in " ".join(said.split())
+    assert "Not tried on LDS at gather.cu:6: unknown addresses." in said
+    assert "data loaded from global memory" in " ".join(said.split())
+    assert "1 access with unknown addresses could not be tried" in command("lint", *own).stdout
+    predicted = command("predict", *own).stdout
+    assert [line.split()[-4:-1] for line in predicted.splitlines() if "gather.cu:6" in line] == [
+        ["1", "unknown", "unknown"]
+    ]
+
+
+@NEEDS_ALL
 def test_kernels_without_conflicts_or_without_shared_memory_say_so(command: Command) -> None:
     clean = command("suggest", "clean.cu", *LAUNCHES["clean.cu"])
-    assert "Every access is already conflict-free." in clean.stdout
+    assert "Every one of these accesses is already conflict-free." in clean.stdout
     for name in ("suggest", "banks"):
         unshared = command(name, "unshared.cu", *LAUNCHES["unshared.cu"])
         assert unshared.returncode == 2

@@ -57,6 +57,15 @@ extern "C" __global__ void clean(const float *x, float *y) {
     y[threadIdx.x] = s[31 - threadIdx.x];
 }
 """,
+    # The columns of a tile, and reads of it at addresses that are loaded from global memory.
+    "gather.cu": """
+extern "C" __global__ void gather(const int *x, float *y) {
+    __shared__ float tile[32][32];
+    for (int r = 0; r < 32; ++r) tile[threadIdx.x][r] = r;
+    __syncthreads();
+    y[threadIdx.x] = tile[x[threadIdx.x] & 31][threadIdx.x];
+}
+""",
     "unshared.cu": """
 extern "C" __global__ void unshared(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }
 """,
@@ -77,6 +86,7 @@ LAUNCHES = {
     "wide.cu": launch("float32[2048]:random", "float32[2048]:out", block="128"),
     "odd.cu": (*launch("float32[768]:random", "float32[768]:out"), "--shared", "4096"),
     "clean.cu": launch("float32[32]:random", "float32[32]:out"),
+    "gather.cu": launch("int32[32]:random", "float32[32]:out"),
     "unshared.cu": launch("float32[32]:random", "float32[32]:out"),
 }
 
