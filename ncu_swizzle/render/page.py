@@ -17,7 +17,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import banks, card, document
+from ncu_swizzle.render.view import banks, card, document, text
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.texts import on_page
 from ncu_swizzle.tiles import lookup
@@ -79,8 +79,8 @@ def declared_tiles(profile: Profile) -> Sequence[Tile]:
 def prepare(sources: Mapping[str, str]) -> None:
     """Do the slow parts early: colour these sources (path → text) and compile the templates."""
     colours = Colours()
-    for path, text in sources.items():
-        colours(text, path)
+    for path, source in sources.items():
+        colours(source, path)
     for name in environment().list_templates(extensions=["html"]):
         environment().get_template(name)
 
@@ -97,5 +97,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.filters["grouped"] = text.count
     templates.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return templates

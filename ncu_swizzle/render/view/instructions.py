@@ -78,6 +78,6 @@ def _instruction(instruction: Instruction, start: int, most_excess: int) -> Inst
         excessive=text.count(instruction.excessive),
         degree="" if instruction.wavefronts == 0 else text.degree(instruction.degree),
         samples=text.count(sum(instruction.samples.values())),
-        stall=f"{top} {100 * stalled[top] / sum(instruction.samples.values()):.0f} %" if top else "",
+        stall=f"{top} {text.percent(100 * stalled[top] / sum(instruction.samples.values()))}" if top else "",
         heat=text.shade(instruction.excessive, most_excess),
     )
