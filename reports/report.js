@@ -54,16 +54,33 @@
 
   function reveal(element) {
     for (let part = element.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    const section = element.closest("section");
+    if (section?.matches(".shut")) toggle(section);
     const box = element.closest("tbody")?.previousElementSibling?.querySelector(".gap input");
     if (box) box.checked = true;
   }
 
+  // A click on a section's heading hides the section, or shows it again.
+  function toggle(section) {
+    const shut = section.classList.toggle("shut");
+    section.querySelector("h2 > button").setAttribute("aria-expanded", String(!shut));
+  }
+
+  function makeCollapsible(section) {
+    const heading = section.querySelector(":scope > h2");
+    if (!heading) return;
+    const press = make("button", "", { type: "button", "aria-expanded": "true" });
+    press.append(...heading.childNodes);
+    press.addEventListener("click", () => toggle(section));
+    heading.append(press);
+  }
+
   // --------------------------------------------------------------------------------------- hot lines
 
-  const HOT = '.source td[style*="--hot"], .source td[style*="--warm:1"]';
   const hotLines = () => {
-    const excess = all('.source td[style*="--hot"]');
-    return [...new Set((excess.length ? excess : all(HOT)).map((cell) => cell.closest("tr")))];
+    const excess = all(".source td.hot");
+    const cells = excess.length ? excess : all('.source td[style*="--warm:1"]');
+    return [...new Set(cells.map((cell) => cell.closest("tr")))];
   };
   let hot = -1;
 
@@ -80,9 +97,9 @@
 
   // -------------------------------------------------------------------------------------------- sort
 
-  // A cell's number; a factor (× or ÷) as its ratio. Null for anything else, such as "unknown".
+  // A cell's number, in its unit; a factor (× or ÷) as its ratio. Null for anything else, such as "unknown".
   function number(text) {
-    const plain = text.trim().replaceAll(",", "").replaceAll("−", "-").replace(/^\+/, "");
+    const plain = text.trim().replaceAll(",", "").replaceAll("−", "-").replace(/^(\+|at least )/, "");
     if (plain === "same") return 0;
     if (/^0x[0-9a-f]+$/i.test(plain)) return parseInt(plain, 16);
     const value = parseFloat(plain.replace(/^[×÷]\s*/, ""));
@@ -143,8 +160,14 @@
     });
   }
 
+  // The search of the section in view; elsewhere that of the raw metrics, the last on the page.
   function find() {
-    const field = all(".search input").at(-1);
+    const fields = all(".search input");
+    const inView = (field) => {
+      const { top, bottom } = (field.closest("section") ?? field).getBoundingClientRect();
+      return top < innerHeight / 2 && bottom > innerHeight / 4;
+    };
+    const field = fields.find(inView) ?? fields.at(-1);
     if (!field) return;
     reveal(field);
     field.focus();
@@ -290,6 +313,7 @@
   tools.append(foldButton, button("Search", "/", find), themeButton);
   document.querySelector("header").append(tools);
   all("table.sortable").forEach(makeSortable);
+  all("section:not(#data)").forEach(makeCollapsible);
   all("[data-search]").forEach(makeSearchable);
   all(".panel[data-labels]").forEach(makeUnfoldable);
   for (const panel of all(".panel:first-of-type")) {

@@ -135,7 +135,7 @@ def _not_measured(result: ReportResult) -> Iterator[str]:
     names = [name for name, value in result.metrics.items() if isinstance(value, float) and math.isnan(value)]
     if names:
         listed = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-        yield f"ncu wrote NaN for {listed}."
+        yield f"{sanity.NOT_MEASURED}{listed}."
 
 
 def _machine(metrics: Mapping[str, Metric], origin: Origin, result: ReportResult) -> MachineInfo:

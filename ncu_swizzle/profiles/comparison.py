@@ -1,6 +1,7 @@
 """Several profiles side by side: their tables, and a verdict in one sentence.
 
-The first profile is the one before, the second the one after; any others are shown alongside.
+The first profile is the one before; of the others, the verdict is about the best, and tables show the change to the
+second.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pandas as pd
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.profiles.model import Profile
-from ncu_swizzle.profiles.remarks import Named, speedup, verdict, warnings_of
+from ncu_swizzle.profiles.remarks import Named, asides_of, best, headline, speedup, verdict, warnings_of
 
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
@@ -77,6 +78,25 @@ class Comparison:
     def speedup(self) -> float | None:
         """Duration before over duration after; None if either is unknown or there is no second profile."""
         return speedup(self.profiles)
+
+    @property
+    def judged(self) -> tuple[int, ...]:
+        """The indices of the profiles that the verdict is about: the first, and the best of the others."""
+        return (0,) if len(self.profiles) == 1 else (0, best(self.profiles))
+
+    @property
+    def headline(self) -> str:
+        """The verdict without its counts and times."""
+        return headline(self._named)
+
+    @property
+    def asides(self) -> tuple[str, ...]:
+        """The warnings that cast no doubt on the tables."""
+        return tuple(asides_of(self._named))
+
+    @property
+    def _named(self) -> Named:
+        return list(zip(self.labels, self.profiles, strict=True))
 
 
 def compare(

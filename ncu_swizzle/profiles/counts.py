@@ -99,17 +99,24 @@ class Instruction(Ratios):
 
 @dataclass(frozen=True)
 class Total(Ratios):
-    """The sums over several instructions, such as all of one access kind or one source line."""
+    """The sums over several instructions, such as all of one access kind or one source line.
+
+    If the wavefronts of some accesses are unknown, `counted` has the sums over the others: the least that it can be.
+    """
 
     executed: int | None
     wavefronts: int | None
     ideal: int | None
     samples: int = 0
+    counted: Total | None = None
 
 
 def added(parts: Iterable[Instruction]) -> Total:
     instructions = list(parts)
+    known = [i for i in instructions if not i.access or i.wavefronts is not None]
+    partly = len(known) < len(instructions) and any(i.access for i in known) and not any(i.implausible for i in known)
     return Total(
+        counted=added(known) if partly else None,
         executed=_sum(i.executed for i in instructions),
         wavefronts=_sum(i.wavefronts for i in instructions if i.access or i.wavefronts is not None),
         ideal=_sum(None if i.implausible else i.ideal for i in instructions if i.access or i.ideal is not None),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ncu_swizzle.profiles.counts import NEVER as GUARD
 from ncu_swizzle.profiles.counts import Instruction
@@ -47,36 +47,50 @@ NAMES = (*_FIRST, *(name for name, _ in _CLASSES if name not in _FIRST), OTHER)
 
 @dataclass(frozen=True)
 class Mix:
-    """Warp instructions executed, by full opcode; `known` says whether there are execution counts."""
+    """Warp instructions executed, by full opcode; `known` says whether there are execution counts.
+
+    `uncounted` has the instructions, by opcode, of which the emulator does not know how often they ran: the counts of
+    those opcodes are what the others add up to, hence lower bounds.
+    """
 
     opcodes: Counter[str]
     known: bool
+    uncounted: Counter[str] = field(default_factory=Counter)
 
     @property
     def classes(self) -> Counter[tuple[str, str]]:
         """The counts by class; tensor-core, shared-memory and TMA opcodes also by their first word."""
-        counts: Counter[tuple[str, str]] = Counter()
-        for opcode, executed in self.opcodes.items():
-            counts[key(opcode)] += executed
-        return counts
+        return _by_class(self.opcodes)
+
+    @property
+    def uncounted_classes(self) -> Counter[tuple[str, str]]:
+        """The classes with uncounted instructions, and how many they have."""
+        return _by_class(self.uncounted)
 
     def total(self) -> int:
         """Return all warp instructions executed."""
         return self.opcodes.total()
 
 
-def count(profile: Profile) -> Mix:
-    """Return a profile's instruction mix; an opcode that is in the code but never ran counts 0.
+def _by_class(opcodes: Counter[str]) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for opcode, number in opcodes.items():
+        counts[key(opcode)] += number
+    return counts
 
-    If the emulator does not know how often some instruction ran, no count is known.
-    """
+
+def count(profile: Profile) -> Mix:
+    """Return a profile's instruction mix; an opcode that is in the code but never ran counts 0."""
     opcodes: Counter[str] = Counter()
+    uncounted: Counter[str] = Counter()
     counted = False
     for instruction in profile.instructions:
-        opcodes[guarded_opcode(instruction)] += instruction.executed or 0
+        opcode = guarded_opcode(instruction)
+        opcodes[opcode] += instruction.executed or 0
         counted = counted or instruction.executed is not None
-    complete = profile.engine != EMULATED or all(i.executed is not None for i in profile.instructions)
-    return Mix(opcodes, counted) if complete else Mix(Counter(), known=False)
+        if profile.engine == EMULATED and instruction.executed is None:  # ncu leaves out what never ran
+            uncounted[opcode] += 1
+    return Mix(opcodes, True, uncounted) if counted else Mix(Counter(), known=False)
 
 
 def guarded_opcode(instruction: Instruction) -> str:

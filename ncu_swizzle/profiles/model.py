@@ -123,6 +123,11 @@ class Profile:
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
 
+    @property
+    def library(self) -> bool:
+        """Whether it is a catalogued kernel without a source: a library's, shown for reference."""
+        return bool(self.kernel.family) and not self.sources
+
     def number(self, name: str) -> float | None:
         """Return a metric's value; None if the report lacks it or it is not a finite number."""
         metric = self.metrics.get(name)

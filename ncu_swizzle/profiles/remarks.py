@@ -11,6 +11,7 @@ from ncu_swizzle.texts import in_words
 
 Named = Sequence[tuple[str, Profile]]
 UNCHECKED = "output not checked, as an emulated run follows addresses and not data"
+MICROSECONDS = 1e5  # ns: shorter durations are shown in microseconds
 
 
 def speedup(profiles: Sequence[Profile]) -> float | None:
@@ -20,23 +21,69 @@ def speedup(profiles: Sequence[Profile]) -> float | None:
     return profiles[0].duration_ns / profiles[1].duration_ns
 
 
+def best(profiles: Sequence[Profile]) -> int:
+    """Return the index of the profile to hold against the first: the fastest, else the one with the least excess.
+
+    Launches of another problem and library kernels do not compete. If nothing does, it is the second profile.
+    """
+    first = profiles[0]
+    rivals = [n for n, p in enumerate(profiles) if n and not p.library and p.problem == first.problem]
+    times = [(profiles[n].duration_ns, n) for n in rivals]
+    excess = [(profiles[n].total.excessive, n) for n in rivals]
+    for costs in (times, excess):
+        known = [(cost, n) for cost, n in costs if cost is not None]
+        if known and len(known) == len(rivals):
+            return min(known)[1]
+    return min(1, len(profiles) - 1)
+
+
 def verdict(named: Named) -> str:
-    """Return what happened to the excessive wavefronts and the time, in one sentence."""
+    """Return what happened to the excessive wavefronts and the time, from the first profile to the best."""
     if len(named) == 1:
         return f"{_waste(*named[0])}."
-    (before_label, before), (after_label, after) = named[:2]
+    (label, before), (rival, after) = named[0], named[best([profile for _, profile in named])]
     was, now = before.total.excessive, after.total.excessive
-    if was is None or now is None:
-        return f"{before_label} and {after_label} cannot be judged: {_unknown(before, after)}."
-    if was == now == 0:
-        pace = _pace(before, after)
-        neither = f"Neither {before_label} nor {after_label} has excessive wavefronts"
-        return f"{neither}; {after_label} {pace}." if pace else f"{neither}."
-    change = f"{after_label} {_change(was, now, before_label)}"
+    change = f"{rival} {_change(was, now, label)}" if was is not None and now is not None else ""
     if before.total.degree and after.total.degree:
         change += f" (degree {before.total.degree:.2f} → {after.total.degree:.2f})"
-    parts = [change, _pace(before, after)]
-    return " and ".join(part for part in parts if part) + "."
+    pace = _pace(before, after)
+    return _sentence(named, change, f"{pace}: {_times(before, after)}" if pace else "")
+
+
+def headline(named: Named) -> str:
+    """Return the verdict without the counts and times, for a page that shows them in a picture next to it."""
+    label, before = named[0]
+    if len(named) == 1:
+        total = before.total
+        needs = f"{label} takes {total.degree or 0:.2f}x as many shared-memory wavefronts as needed"
+        return f"{needs if total.excessive and total.degree else _waste(label, before)}."
+    rival, after = named[best([profile for _, profile in named])]
+    was, now = before.total.excessive, after.total.excessive
+    change = f"{rival} {_change_in_words(was, now, label)}" if was is not None and now is not None else ""
+    return _sentence(named, change, _pace(before, after))
+
+
+def _sentence(named: Named, change: str, pace: str) -> str:
+    """Join the clauses on the excess and on the pace of the best profile."""
+    number = best([profile for _, profile in named])
+    (label, before), (rival, after) = named[0], named[number]
+    prefix = "" if number == 1 else f"Best of {len(named)}: "
+    if not change:
+        return f"{label} and {rival} cannot be judged: {_unknown(before, after)}."
+    if before.total.excessive == after.total.excessive == 0:
+        neither = f"Neither {label} nor {rival} has excessive wavefronts"
+        return f"{prefix}{neither}; {rival} {pace}." if pace else f"{prefix}{neither}."
+    return f"{prefix}{' and '.join(part for part in (change, pace) if part)}."
+
+
+def _change_in_words(was: int, now: int, before: str) -> str:
+    if not now:
+        return f"removes all excessive wavefronts of {before}"
+    if was == now:
+        return f"has as many excessive wavefronts as {before}"
+    if was > now:
+        return f"removes {100 * (was - now) / was:.1f} % of the excessive wavefronts of {before}"
+    return f"has more excessive wavefronts than {before}"
 
 
 def _change(was: int, now: int, before: str) -> str:
@@ -66,13 +113,20 @@ def _unknown(*profiles: Profile) -> str:
 
 
 def _pace(before: Profile, after: Profile) -> str:
+    """Return how fast the second is, and where that is recorded if the counts are not; empty if a time is unknown."""
     ratio = speedup((before, after))
-    if not ratio or not before.duration_ns or not after.duration_ns:
+    if not ratio:
         return ""
     change = f"{ratio:.2f} times as fast" if ratio >= 1 else f"{1 / ratio:.2f} times slower"
-    times = f"{before.duration_ns / 1e6:.3f} → {after.duration_ns / 1e6:.3f} ms"
     source = " and ".join(dict.fromkeys(profile.beside for profile in (before, after) if profile.beside))
-    return f"was {change}, {source}: {times}" if source else f"is {change}: {times}"
+    return f"was {change}, {source}" if source else f"is {change}"
+
+
+def _times(before: Profile, after: Profile) -> str:
+    times = [profile.duration_ns or 0.0 for profile in (before, after)]
+    if max(times) < MICROSECONDS:
+        return f"{times[0] / 1e3:.2f} → {times[1] / 1e3:.2f} µs"
+    return f"{times[0] / 1e6:.3f} → {times[1] / 1e6:.3f} ms"
 
 
 # What has to agree for the times of two profiles, and mostly their counts, to be comparable.
@@ -106,6 +160,11 @@ def warnings_of(named: Named) -> list[str]:
             )
         warnings += [f"{label}: {doubt}." for doubt in sanity.doubts(profile)]
     return warnings
+
+
+def asides_of(named: Named) -> list[str]:
+    """Return those warnings that cast no doubt on the figures shown."""
+    return [f"{label}: {aside}." for label, profile in named for aside in sanity.asides(profile)]
 
 
 def _because(profile: Profile) -> str:

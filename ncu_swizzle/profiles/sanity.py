@@ -17,6 +17,8 @@ from ncu_swizzle.profiles.counts import UNKNOWN, Instruction
 from ncu_swizzle.profiles.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Profile
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
+NOT_MEASURED = "ncu wrote NaN for "  # the start of a note
+LEAST_PERCENT = -0.05  # of a peak: less rounds to 0
 MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
 MOST = 1 << 62  # a larger count is a negative one read as unsigned
 SHARE = ".pct_of_peak_"
@@ -38,8 +40,24 @@ def _negative(profile: Profile) -> Iterator[str]:
 
 def doubts(profile: Profile) -> list[str]:
     """Return every doubt about a profile, worded to follow its label: "kernel2: …"."""
-    notes = [finding.message.rstrip(".") for finding in profile.findings if finding.rule == NOTE]
-    return [*notes, *_measured(profile), *_uncollected(profile), *filter(None, [_texts(profile), _lines(profile)])]
+    return [*_notes(profile), *_measured(profile), *asides(profile)]
+
+
+def asides(profile: Profile) -> list[str]:
+    """Return those doubts that no figure of the report depends on: what else was not measured, or has no text."""
+    others = [_texts(profile), _lines(profile)]
+    return [*_notes(profile, minor=True), *_uncollected(profile), *filter(None, others)]
+
+
+def _notes(profile: Profile, minor: bool = False) -> Iterator[str]:
+    """Yield the notes in the report: about metrics that no figure needs (`minor`), or all others."""
+    figures = (*LAUNCH_COUNTS, DURATION)
+    for finding in profile.findings:
+        if finding.rule == NOTE:
+            message = finding.message.rstrip(".")
+            named = message.removeprefix(NOT_MEASURED).replace(",", " ").split()
+            if minor == (message.startswith(NOT_MEASURED) and not any(name in figures for name in named)):
+                yield message
 
 
 def _uncollected(profile: Profile) -> Iterator[str]:
@@ -110,7 +128,7 @@ def _contradiction(instruction: Instruction) -> str:
 def _implausible_shares(profile: Profile) -> Iterator[str]:
     for name in profile.metrics:
         share = profile.number(name) if SHARE in name else None
-        if share is not None and not 0 <= share <= MOST_PERCENT:
+        if share is not None and not LEAST_PERCENT <= share <= MOST_PERCENT:
             yield f"{name} is {share:,.1f} %: its replay passes are inconsistent"
 
 
@@ -125,7 +143,6 @@ def _texts(profile: Profile) -> str:
 
 def _lines(profile: Profile) -> str:
     """Say that no source line is known, except for library kernels, which never have any."""
-    library = bool(profile.kernel.family) and not profile.sources
-    if library or not profile.instructions or any(instruction.stack for instruction in profile.instructions):
+    if profile.library or not profile.instructions or any(instruction.stack for instruction in profile.instructions):
         return ""
     return "no instruction has a source line: compile with -lineinfo"

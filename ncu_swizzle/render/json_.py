@@ -69,10 +69,19 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _mix(comparison: Comparison) -> list[dict[str, Any]]:
-    return [
-        {"label": label, "class": kind, "opcode": word or None, "executed": executed}
+    mixes = {
+        label: instruction_mix.count(profile)
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
-        for (kind, word), executed in sorted(instruction_mix.count(profile).classes.items())
+    }
+    return [
+        {
+            "label": label,
+            "class": key[0],
+            "opcode": key[1] or None,
+            "executed": None if mix.uncounted_classes[key] else executed,  # a lower bound is not a count
+        }
+        for label, mix in mixes.items()
+        for key, executed in sorted(mix.classes.items())
     ]
 
 

@@ -44,7 +44,7 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
         for r in page.rows[:MOST_ROWS]
     ]  # fmt: skip
     pace = ["speedup"] if page.compares else []
-    parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "ms", *pace], rows, words=4))
+    parts.append(_table(["launch", "kernel", "grid", "block", "excessive", "degree", "duration", *pace], rows, words=4))
     if len(page.rows) > MOST_ROWS:
         parts.append(f"{len(page.rows) - MOST_ROWS} more in the HTML report.\n")
     for part in page.parts:
@@ -86,7 +86,7 @@ def _head(report: Report) -> list[str]:
         [figure.title, in_markdown(figure.before), in_markdown(figure.after), figure.note] for figure in report.figures
     ]
     if report.compares:
-        before, after = (in_markdown(label) for label in report.labels[:2])
+        before, after = (in_markdown(label) for label in report.judged)
         parts.append(_table(["", before, after, ""], rows))
     else:
         parts.append(

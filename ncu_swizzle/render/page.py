@@ -17,7 +17,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.profiles.comparison import Comparison
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.colours import Colours
-from ncu_swizzle.render.view import banks, card, document, observed
+from ncu_swizzle.render.view import banks, card, document, observed, text
 from ncu_swizzle.render.view.banks import Board
 from ncu_swizzle.render.view.bit_picture import BitPicture
 from ncu_swizzle.smem.bankmap import BankMap
@@ -105,8 +105,8 @@ def declared_tiles(profile: Profile) -> Sequence[Tile]:
 def prepare(sources: Mapping[str, str]) -> None:
     """Do the slow parts early: colour these sources (path → text) and compile the templates."""
     colours = Colours()
-    for path, text in sources.items():
-        colours(text, path)
+    for path, source in sources.items():
+        colours(source, path)
     for name in environment().list_templates(extensions=["html"]):
         environment().get_template(name)
 
@@ -123,5 +123,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.filters["grouped"] = text.count
     templates.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return templates

@@ -73,7 +73,7 @@ def _show_comparison(comparison: Comparison, console: Console) -> None:
         console.print()
         console.print(line((card.title, "bold"), f": {card.message}"))
     console.print()
-    console.print(line(comparison.verdict, style="bold"))
+    console.print(line(everything.verdict, style="bold"))
 
 
 def _first(comparison: Comparison) -> Comparison:
@@ -85,10 +85,10 @@ def _first(comparison: Comparison) -> Comparison:
 
 def _overview(comparison: Comparison) -> Table:
     table = plain_table(f"{len(comparison.labels)} profiles", "profile")
-    for title in ("excessive", "degree", "ms", "speed", "shared pipe"):
+    for title in ("excessive", "degree", "duration", "speed", "shared pipe"):
         table.add_column(title, justify="right")
     for row in overview.rows(comparison):
-        table.add_row(row.label, row.excessive, row.degree, row.duration.removesuffix(" ms"), row.pace, row.pipe)
+        table.add_row(row.label, row.excessive, row.degree, row.duration, row.pace, row.pipe)
     return table
 
 
@@ -126,7 +126,7 @@ def kernel_list(comparisons: Sequence[Comparison]) -> Table:
     paired = any(len(comparison.profiles) > 1 for comparison in comparisons)
     noun = "pairs and launches" if paired else "launches"
     table = plain_table(f"{len(rows)} {noun}", "#", "kernel", "grid", *([] if paired else ["block"]))
-    for title in ("ms", "excessive", "degree", *(["speedup"] if paired else [])):
+    for title in ("duration", "excessive", "degree", *(["speedup"] if paired else [])):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         name = line(row.name, (f" {row.note}", "dim")) if row.note else line(row.name)

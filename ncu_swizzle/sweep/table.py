@@ -148,20 +148,25 @@ def title(sweep: Sweep) -> str:
 
 def where(sweep: Sweep) -> str:
     """Return where the values come from, in a sentence."""
-    engines = {
-        "ncu": "Measured",
-        "recorded": "Recorded, not measured now",
-        "emulated": "Computed, not measured; outputs not checked",
-    }
     profiles = [outcome.profile for outcome in sweep.done if outcome.profile]
+    origins = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": _computed(profiles)}
     machines = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})
     span = days[:1] if len(days) < 2 else [f"{days[0]} to {days[-1]}"]
-    origin = ": ".join(
-        [engines.get(sweep.engine, sweep.engine), *(["; ".join([*machines, *span])] if profiles else [])]
-    )
+    said = not profiles or any(profile.beside for profile in profiles)  # by `_computed`
+    origin = origins.get(sweep.engine, sweep.engine)
+    origin += "" if said else f": {'; '.join([*machines, *span])}"
     fixed = {name: size for name, size in sweep.plan.problems[0].items() if name not in sweep.plan.varied}
     return f"{origin}.{f' At all points: {in_words(fixed)}.' if fixed else ''}"
+
+
+def _computed(profiles: Sequence[Profile]) -> str:
+    """Say what was computed; where there is a recording, the times were not."""
+    timed = [profile.beside for profile in profiles if profile.beside]
+    if not timed:
+        return "Computed, not measured; outputs not checked"
+    points = "" if len(timed) == len(profiles) else f" of {len(timed):,} of {len(profiles):,} points"
+    return f"Wavefronts computed, not measured, and outputs not checked; times{points} {'; '.join(sorted(set(timed)))}"
 
 
 def _ncu(profile: Profile) -> str:

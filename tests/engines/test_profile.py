@@ -25,6 +25,7 @@ from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import DURATION, EXECUTED, IDEAL, STALLED, WAVEFRONTS, MachineInfo, Profile
 from ncu_swizzle.render import markdown
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render.view import mix
 from tests.support.recordings import Recorded
 
 COMPUTED = (WAVEFRONTS, IDEAL, EXECUTED)
@@ -133,10 +134,24 @@ def test_other_code_than_was_recorded_gets_no_stalls_by_instruction(recorded: Re
     assert any("compiled with CUDA 12.8" in note for note in with_recording(older, recorded("transpose-xor")).notes)
 
 
-def test_the_mix_is_unknown_where_some_count_is(recorded: Recorded) -> None:
+def test_the_mix_is_a_lower_bound_where_some_count_is_unknown(recorded: Recorded) -> None:
     whole = emulated(recorded("kernel2"))
     assert instruction_mix.count(whole) == instruction_mix.count(recorded("kernel2"))
-    assert not instruction_mix.count(without(whole, "STS", executed=None)).known
+    part = without(whole, "STS", executed=None)
+    counted = instruction_mix.count(part)
+    assert counted.known
+    assert dict(counted.uncounted) == {"STS": 1}
+    built = mix.section(compare([whole, part]))
+    assert built is not None
+    rows = {row.name: row for row in built.rows}
+    executed = whole.accesses["STS"].executed
+    assert rows["STS"].shares[0].text == f"{executed:,}"
+    assert rows["STS"].shares[1].text.startswith("at least ")
+    assert rows["STS"].change == ""
+    assert rows["LDSM"].change == "same"
+    assert rows["LDSM"].shares[1].text == f"{whole.accesses['LDSM'].executed:,}"
+    assert built.gaps == (f"1 of {len(part.instructions):,} instructions of kernel2 #2",)
+    assert "STS" not in built.sentence
 
 
 # ---------------------------------------------------------------------------------------------- gates

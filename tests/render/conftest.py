@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.profiles import many_launches
+from ncu_swizzle.profiles import many_launches, sanity
 from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.render import page as report
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
@@ -36,6 +36,33 @@ def profiles(recorded: Callable[[str], Profile]) -> list[Profile]:
 def page_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("report") / "report.html"
     file.write_text(report.render(compare(profiles)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def four_file(profiles: list[Profile], recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose sources have the columns of four profiles."""
+    before, after, _ = profiles
+    file = tmp_path_factory.mktemp("report") / "four.html"
+    file.write_text(report.render(compare([before, after, recorded("kernel3"), before])), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def foreign_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a library's kernel whose report also has values that no figure needs."""
+    profile = recorded("reference-gemm")
+    note = Finding(sanity.NOTE, "warning", sanity.TITLE, f"{sanity.NOT_MEASURED}pcie__read_bytes.sum.")
+    below_zero = {"dram__bytes.sum.pct_of_peak_sustained_elapsed": Metric(-0.01, "%")}
+    foreign = replace(
+        profile,
+        engine="ncu",
+        kernel=KernelId(profile.kernel.function, profile.kernel.function),
+        metrics={**profile.metrics, **below_zero},
+        findings=(*profile.findings, note),
+    )
+    file = tmp_path_factory.mktemp("report") / "foreign.html"
+    file.write_text(report.render(compare([foreign])), encoding="utf-8")
     return file
 
 

@@ -89,4 +89,4 @@ def test_what_a_basic_set_has_is_shown(recorded: Recorded) -> None:
     basic = without(recorded("transpose-plain"), WAVEFRONTS, IDEAL, EXECUTED, STALLED, "l1tex__")
     basic = dataclasses.replace(basic, instructions=())
     row = kernels.rows(laid_out([basic, basic]).comparisons)[0]
-    assert (row.duration, row.excessive, row.degree) == ("0.080", "unknown", "-")
+    assert (row.duration, row.excessive, row.degree) == ("80.00 µs", "unknown", "-")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles.model import Finding
 from ncu_swizzle.render.view.source import Panel, SourceLine
@@ -110,7 +112,8 @@ def test_the_worst_file_comes_first_and_the_worst_line_is_linked(recorded: Recor
     line = all_lines(built.panels[0])[built.worst.number - 1]
     assert "ldmatrix" in "".join(token.text for token in line.tokens)
     assert line.counts[0] is not None
-    assert line.counts[0].excess_heat == "1"
+    bar = [float(width.removesuffix("%")) for width in (line.counts[0].ideal_width, line.counts[0].excess_width)]
+    assert sum(bar) == pytest.approx(100, abs=0.01)
 
 
 def test_an_excess_is_counted_once_per_file_however_deep_its_calls(recorded: Recorded) -> None:

@@ -49,7 +49,8 @@ def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:
     assert [(jump.number, jump.why) for jump in panel.worst] == [(5, "7 excessive")]
     lines = {line.number: line for block in panel.blocks for line in block.lines if line.counts}
     assert lines[5].counts[0] is not None
-    assert lines[5].counts[0].wavefronts == "unknown"
+    assert lines[5].counts[0].wavefronts == "at least 8"
+    assert lines[5].counts[0].brief == "≥ 7"
     assert lines[3].counts[0] is not None
     assert lines[3].counts[0].wavefronts == "1"
 

@@ -100,6 +100,13 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
+    def violations(self) -> list[str]:
+        """Return what axe-core finds wrong with the page: each rule, and the first element that breaks it."""
+        axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+        self.driver.execute_script(Path(axe.__path__[0], "axe.min.js").read_text(encoding="utf-8"))
+        found = self.driver.execute_async_script("axe.run().then(arguments[0])")
+        return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found["violations"]]
+
     def alerted(self) -> bool:
         try:
             self.driver.switch_to.alert.dismiss()

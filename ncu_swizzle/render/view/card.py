@@ -45,7 +45,7 @@ def card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> N
     labels = comparison.labels if comparison else tuple(f"[{n}] {p.kernel.name}" for n, p in enumerate(profiles))
     rows = [_row(label, profile) for label, profile in zip(labels, profiles, strict=True)]
     return NotebookCard(
-        title=" → ".join(labels[:2]) if comparison else f"{len(profiles)} profiles",
+        title=" → ".join(labels[number] for number in comparison.judged) if comparison else f"{len(profiles)} profiles",
         verdict=comparison.verdict if comparison else "",
         warnings=comparison.warnings if comparison else (),
         rows=tuple(rows[:MOST_ROWS]),

@@ -66,9 +66,9 @@ class File:
 
     @property
     def badness(self) -> tuple[int, int, float]:
-        """The sort key of files: excess blamed on the file, excess inlined through it, share of samples."""
+        """The sort key of files: the most that a profile blames on the file, inlines through it, and samples there."""
         sampled = max(c.share(c.samples) or 0.0 for c in self.counts)
-        return sum(c.sites.total() for c in self.counts), sum(c.excessive for c in self.counts), sampled
+        return max(c.sites.total() for c in self.counts), max(c.excessive for c in self.counts), sampled
 
     @property
     def matters(self) -> bool:

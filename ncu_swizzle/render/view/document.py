@@ -39,10 +39,16 @@ class Report:
 
     title: str
     labels: tuple[str, ...]
+    judged: tuple[str, ...]  # the labels of the profiles that the verdict is about
     verdict: str
+    headline: str
+    state: str
+    setting: str
+    glance: overview.Glance
     computed: tuple[str, ...]
     recorded: tuple[str, ...]
     warnings: tuple[str, ...]
+    asides: tuple[str, ...]  # those of the warnings that cast no doubt on the figures
     conditions: str
     figures: tuple[summary.KeyFigure, ...]
     overview: tuple[overview.OverviewRow, ...]
@@ -75,6 +81,16 @@ class Report:
         return len(self.labels) > 1
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """The labels of the profiles that the verdict is not about."""
+        return tuple(label for label in self.labels if label not in self.judged)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """The warnings to read before the figures."""
+        return tuple(warning for warning in self.warnings if warning not in self.asides)
+
+    @property
     def worst(self) -> source.Jump | None:
         """The worst source line overall, if any line has counts."""
         return next((jump for panel in self.panels for jump in panel.worst), None)
@@ -83,14 +99,21 @@ class Report:
 def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefix: str = "") -> Report:
     """Return the view data of a comparison; `highlight` splits a source into lines of tokens."""
     facts = summary.facts(comparison)
+    judged = tuple(comparison.labels[number] for number in comparison.judged)
     panels, minor_files = source.panels(comparison, highlight, prefix)
     return Report(
-        title=" → ".join(comparison.labels[:2]),
+        title=" → ".join(judged),
         labels=comparison.labels,
+        judged=judged,
         verdict=comparison.verdict,
+        headline=comparison.headline,
+        state=summary.state(comparison),
+        setting=summary.setting(comparison),
+        glance=overview.glance(comparison),
         computed=summary.computed(comparison),
         recorded=summary.recorded(comparison),
         warnings=comparison.warnings,
+        asides=comparison.asides,
         conditions=summary.conditions(facts),
         figures=summary.figures(comparison),
         overview=overview.rows(comparison),
@@ -176,4 +199,4 @@ def build_page(
 
 
 def _summary(row: kernels.KernelRow) -> str:
-    return f"launch {row.number}, grid {row.grid}, block {row.block}, {row.duration} ms, {row.excessive} excessive"
+    return f"launch {row.number}, grid {row.grid}, block {row.block}, {row.duration}, {row.excessive} excessive"

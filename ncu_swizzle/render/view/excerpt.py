@@ -75,7 +75,7 @@ def _worst_first(file: File, known: int) -> list[int]:
         for number, total in counts.lines.items():
             if not 1 <= number <= known:
                 excess, samples = weights.get(number, (0, 0))
-                weights[number] = (excess + (total.excessive or 0), samples + total.samples)
+                weights[number] = (max(excess, total.excessive or 0), max(samples, total.samples))
     return sorted(weights, key=lambda number: (*(-weight for weight in weights[number]), number))
 
 

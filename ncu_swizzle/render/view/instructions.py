@@ -83,7 +83,7 @@ def _instruction(instruction: Instruction, start: int, most_excess: int) -> Inst
         excessive=text.count(instruction.excessive),
         degree="" if instruction.wavefronts == 0 else text.degree(instruction.degree),
         samples=text.count(samples),
-        stall=f"{top} {100 * stalled[top] / samples:.0f} %" if top else "",
+        stall=f"{top} {text.percent(100 * stalled[top] / samples)}" if top else "",
         heat=text.shade(instruction.excessive, most_excess),
         few=sampling.few(samples),
     )

@@ -40,8 +40,9 @@ def rows(comparisons: Sequence[Comparison], detailed: Sequence[int] = ()) -> tup
     """Return one row per comparison, in order; `detailed` are the indices of those shown in full."""
     most_excess = max((many_launches.excessive(comparison) or 0 for comparison in comparisons), default=0)
     longest = max((p.duration_ns or 0.0 for comparison in comparisons for p in comparison.profiles), default=0.0)
+    unit = text.time_unit(p.duration_ns for comparison in comparisons for p in comparison.profiles)
     return tuple(
-        _row(comparison, anchor(index) if index in detailed else "", most_excess, longest)
+        _row(comparison, anchor(index) if index in detailed else "", most_excess, (longest, unit))
         for index, comparison in enumerate(comparisons)
     )
 
@@ -61,16 +62,17 @@ def short_dimensions(sizes: Sequence[int]) -> str:
     return "x".join(map(str, shown))
 
 
-def _row(comparison: Comparison, target: str, most_excess: int, longest: float) -> KernelRow:
+def _row(comparison: Comparison, target: str, most_excess: int, scale: tuple[float, text.TimeUnit]) -> KernelRow:
     profiles = comparison.profiles[:2]
     last = profiles[-1]
+    longest, unit = scale
     return KernelRow(
         number=_both([str(p.launch.index) for p in profiles]),
         name=comparison.title or comparison.labels[-1],
         function=last.kernel.function,
         grid=_both([short_dimensions(p.grid) for p in profiles]),
         block=_both([short_dimensions(p.block) for p in profiles]),
-        duration=_both([text.milliseconds(p.duration_ns) for p in profiles], always=True),
+        duration=_both([text.duration(p.duration_ns, unit) for p in profiles], always=True),
         excessive=_both([_excess(p) for p in profiles], always=True),
         degree=_both([_degree(p) for p in profiles], always=True),
         pace=f"{comparison.speedup:.2f}×" if comparison.speedup else "",

@@ -48,9 +48,10 @@ class OpcodeRow:
 
 @dataclass(frozen=True)
 class MixSection:
-    """The mix by class and by opcode, and the launch's SM resources."""
+    """The mix by class and by opcode, and the launch's SM resources; `gaps` says which counts are lower bounds."""
 
     sentence: str
+    gaps: tuple[str, ...]
     rows: tuple[MixRow, ...]
     total: MixRow
     opcodes: tuple[OpcodeRow, ...]
@@ -69,30 +70,61 @@ def section(comparison: Comparison) -> MixSection | None:
     ran = [key for key in keys if any(counts[key] for counts in classes)]
     longest = max((counts[key] for counts in classes for key in ran), default=0)
     widest = max((abs(_delta(classes, key) or 0) for key in ran), default=0)
-    totals = [mix.total() if mix.known else None for mix in mixes]
+    totals = [_counted(mix.total(), mix.known, mix.uncounted.total()) for mix in mixes]
     return MixSection(
         sentence=_sentence(comparison, classes, mixes),
+        gaps=_gaps(comparison, mixes),
         rows=tuple(_row(key, classes, mixes, longest, widest) for key in ran),
         total=MixRow(
-            "All", "warp instructions", tuple(Share(text.count(total), "0%") for total in totals),
-            _change(totals), text.delta(None, 0),
+            "All", "warp instructions", tuple(Share(total.text, "0%") for total in totals),
+            _change([total.exact for total in totals]), text.delta(None, 0),
         ),
         opcodes=_opcodes(mixes),
         resources=tuple(row for row in metric_rows(comparison) if row.title in RESOURCES),
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Executions:
+    """A number of executions: what is known of it, and the number itself if nothing of it is unknown."""
+
+    least: int | None
+    exact: int | None
+
+    @property
+    def text(self) -> str:
+        return text.counted(self.exact, self.least)
+
+
+def _counted(number: int, known: bool, uncounted: int) -> _Executions:
+    least = number if known else None
+    return _Executions(least, None if uncounted else least)
+
+
+def _gaps(comparison: Comparison, mixes: Sequence[Mix]) -> tuple[str, ...]:
+    """Say for each profile how many instructions the emulator could not count."""
+    return tuple(
+        f"{mix.uncounted.total():,} of {len(profile.instructions):,} instructions of {label}"
+        for label, profile, mix in zip(comparison.labels, comparison.profiles, mixes, strict=True)
+        if mix.uncounted
+    )
+
+
 def _row(
     key: tuple[str, str], classes: Sequence[Counter[tuple[str, str]]], mixes: Sequence[Mix], longest: int, widest: int
 ) -> MixRow:
     kind, word = key
-    counts = [counted[key] if mix.known else None for counted, mix in zip(classes, mixes, strict=True)]
+    counts = [
+        _counted(counted[key], mix.known, mix.uncounted_classes[key])
+        for counted, mix in zip(classes, mixes, strict=True)
+    ]
+    changed = [count.exact for count in counts]
     return MixRow(
         name=word or kind,
         meaning=" ".join(part for part in (kind, TRANSFERS.get(word, "")) if part) if word else _examples(key, mixes),
-        shares=tuple(Share(text.count(count), text.width(count, longest)) for count in counts),
-        change=_change(counts),
-        delta=text.delta(_delta(classes, key), widest),
+        shares=tuple(Share(count.text, text.width(count.least, longest)) for count in counts),
+        change=_change(changed),
+        delta=text.delta(_delta(classes, key) if None not in changed[:2] else None, widest),
     )
 
 
@@ -101,8 +133,8 @@ def _delta(classes: Sequence[Counter[tuple[str, str]]], key: tuple[str, str]) ->
 
 
 def _change(counts: Sequence[int | None]) -> str:
-    """Return the signed difference of the first two counts."""
-    return text.difference(counts[0], counts[1]) if len(counts) > 1 else ""
+    """Return the signed difference of the first two counts; empty if one of them is unknown, as it says itself."""
+    return text.difference(counts[0], counts[1]) if None not in counts[:2] and len(counts) > 1 else ""
 
 
 def _examples(key: tuple[str, str], mixes: Sequence[Mix]) -> str:
@@ -127,12 +159,9 @@ def _opcodes(mixes: Sequence[Mix]) -> tuple[OpcodeRow, ...]:
 
     rows = []
     for name in sorted(names, key=order):
-        counts = [mix.opcodes[name] if mix.known else None for mix in mixes]
-        rows.append(
-            OpcodeRow(
-                name, instruction_mix.classify(name), tuple(text.count(count) for count in counts), _change(counts)
-            )
-        )
+        counts = [_counted(mix.opcodes[name], mix.known, mix.uncounted[name]) for mix in mixes]
+        shown = tuple(count.text for count in counts)
+        rows.append(OpcodeRow(name, instruction_mix.classify(name), shown, _change([count.exact for count in counts])))
     return tuple(rows)
 
 
@@ -141,11 +170,14 @@ def _sentence(comparison: Comparison, classes: Sequence[Counter[tuple[str, str]]
     if len(mixes) < 2 or not all(mix.known for mix in mixes[:2]):
         return ""
     before, after = comparison.labels[:2]
-    keys = [key for key in {**classes[0], **classes[1]} if classes[0][key] or classes[1][key]]
+    unsure = mixes[0].uncounted_classes | mixes[1].uncounted_classes
+    keys = [key for key in {**classes[0], **classes[1]} if (classes[0][key] or classes[1][key]) and not unsure[key]]
     fixed = sorted(word for kind, word in keys if kind in FIXED and not _delta(classes, (kind, word)))
     moved = sorted((key for key in keys if _delta(classes, key)), key=lambda key: -abs(_delta(classes, key) or 0))
-    was, now = mixes[0].total(), mixes[1].total()
+    was, now = (mix.total() for mix in mixes[:2])
     parts = [f"{before} and {after} execute the same number of {text.listed(fixed)}"] if fixed else []
+    if unsure:
+        return f"{parts[0]}." if parts else ""
     if was == now and not moved:
         parts.append("and of everything else" if fixed else f"{before} and {after} execute the same instructions")
         return " ".join(parts) + "."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.profiles.comparison import Comparison
+from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.render.view import sampling, text
 from ncu_swizzle.render.view.counts import MOST_COLUMNS, File, FileCounts
 from ncu_swizzle.render.view.counts import files as count_files
@@ -25,18 +25,28 @@ MOST_ROWS = 20_000  # lines of all files
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """One profile's counts of a line, formatted; the heats are shades from 0 to 1, or empty.
+    """One profile's counts of a line, formatted, and its heat bar.
 
     `few` if the profile has too few samples for the line's share to count.
+    `brief` is the excess in a few digits. The bar's widths are relative to the file's worst line, and so is
+    `sample_heat`, a shade from 0 to 1; they are empty if there is nothing to show.
     """
 
+    brief: str
     wavefronts: str
     excessive: str
     degree: str
     samples: str
-    excess_heat: str
+    ideal_width: str
+    excess_width: str
     sample_heat: str
     few: bool
+
+    @property
+    def style(self) -> str:
+        """The bar and the shade as CSS variables."""
+        variables = (("--i", self.ideal_width), ("--x", self.excess_width), ("--warm", self.sample_heat))
+        return ";".join(f"{name}:{value}" for name, value in variables if value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +158,14 @@ def _lines(file: File, excerpt: Excerpt) -> tuple[SourceLine, ...]:
     """Return every line of the excerpt, then lines with counts beyond its end."""
     tokens = excerpt.lines
     counted = {number for counts in file.counts for number in counts.lines}
-    most_excess = max((t.excessive or 0 for c in file.counts for t in c.lines.values()), default=0)
-    most_samples = max((c.share(t.samples) or 0 for c in file.counts for t in c.lines.values()), default=0)
+    totals = [(c, total) for c in file.counts for total in c.lines.values()]
+    widest = max((_known(total).wavefronts or 0 for _, total in totals), default=0)
+    most_samples = max((c.share(total.samples) or 0 for c, total in totals), default=0)
 
     def cells(number: int) -> tuple[LineCounts | None, ...]:
         if number not in counted:
             return ()
-        return tuple(_cells(c, number, most_excess, most_samples) for c in file.counts[:MOST_COLUMNS])
+        return tuple(_cells(c, number, widest, most_samples) for c in file.counts[:MOST_COLUMNS])
 
     if file.pairs:
         return tuple(_row(file, number, line, cells(number)) for number, line in enumerate(tokens, start=1))
@@ -192,41 +203,70 @@ def _matters(counts: FileCounts, number: int) -> bool:
     return counts.accesses(number) or (counts.share(total.samples) or 0.0) >= MINOR_LINE
 
 
-def _cells(counts: FileCounts, number: int, most_excess: int, most_samples: float) -> LineCounts | None:
+def _known(total: Total) -> Total:
+    """Return the sums over the accesses that could be counted."""
+    return total.counted or total
+
+
+def _cells(counts: FileCounts, number: int, widest: int, most_samples: float) -> LineCounts | None:
     total = counts.lines.get(number)
     if total is None:
         return None
-    accesses = counts.accesses(number)
+    known = _known(total)
     share = counts.share(total.samples)
+    shown = counts.accesses(number)
+    at_least = "≥ " if total.excessive is None and known.excessive else ""
     return LineCounts(
-        wavefronts=text.count(total.wavefronts) if accesses else "",
-        excessive=text.count(total.excessive) if accesses else "",
+        brief=at_least + text.short(known.excessive if at_least else total.excessive) if shown else "",
+        wavefronts=text.counted(total.wavefronts, known.wavefronts) if shown else "",
+        excessive=text.counted(total.excessive, known.excessive) if shown else "",
         degree=text.degree(total.degree) if total.wavefronts and total.ideal != 0 else "",
-        samples=text.percent(share),
-        excess_heat=text.shade(total.excessive, most_excess),
+        samples=text.percent(share) if counts.all_samples else "",
+        ideal_width=text.width(min(known.ideal or 0, known.wavefronts or 0), widest) if known.wavefronts else "",
+        excess_width=text.width(known.excessive, widest) if known.excessive else "",
         sample_heat=text.shade(share, most_samples),
         few=sampling.few(counts.all_samples),
     )
 
 
 def _worst(key: str, file: File) -> tuple[Jump, ...]:
-    """Return links to the lines blamed for most excess; if none is, to those with most inlined excess or samples."""
-    sites = sum((counts.sites for counts in file.counts), Counter[int]())
-    passing: Counter[int] = Counter()
-    sampled: dict[int, tuple[float, int]] = {}  # a line's largest share of a profile's samples, and their number
+    """Return links to the worst lines in any one profile: by blamed excess, else by inlined excess, else by samples."""
+    labelled = len(file.counts) > 1
+    blamed, passing, sampled = _Worst(), _Worst(), _Worst()
     for counts in file.counts:
+        for number, excess in counts.sites.items():
+            blamed.see(number, excess, counts.label)
         for number, total in counts.lines.items():
-            passing[number] += total.excessive or 0
-            share = counts.share(counts.own[number]) or 0.0
-            sampled[number] = max(sampled.get(number, (0.0, 0)), (share, counts.all_samples))
-    ranked: Mapping[int, float] = sites or +passing or {number: share for number, (share, _) in sampled.items()}
-    order = sorted(ranked, key=lambda number: (-ranked[number], number))[:WORST_LINES]
-    excess = sites | passing  # what is inlined into a line is unknown if one count is, but not what it is blamed for
-    return tuple(Jump(f"{key}-{number}", number, _why(number, excess, sampled), file.shown(number)) for number in order)
+            passing.see(number, _known(total).excessive or 0, counts.label)
+            sampled.see(number, counts.share(counts.own[number]) or 0.0, counts.label, counts.all_samples)
+    ranked = next(worst for worst in (blamed, passing, sampled) if worst.values or worst is sampled)
+    return tuple(
+        Jump(f"{key}-{number}", number, ranked.values[number].why(labelled), file.shown(number))
+        for number in sorted(ranked.values, key=lambda number: (-ranked.values[number].value, number))[:WORST_LINES]
+    )
 
 
-def _why(number: int, excess: Counter[int], sampled: Mapping[int, tuple[float, int]]) -> str:
-    if excess[number]:
-        return f"{text.count(excess[number])} excessive"
-    share, samples = sampled[number]
-    return f"{share:.1f} % of {text.count(samples)} samples"
+@dataclass(frozen=True)
+class _Peak:
+    """A line's largest excess or, if there are `samples`, its largest share of them, and the profile that has it."""
+
+    value: float
+    label: str
+    samples: int = 0
+
+    def why(self, labelled: bool) -> str:
+        if self.samples:
+            whose = f" of {self.label}" if labelled else ""
+            return f"{text.percent(self.value)} of {text.count(self.samples)} samples{whose}"
+        return f"{text.count(self.value)} excessive" + (f" in {self.label}" if labelled else "")
+
+
+class _Worst:
+    """The peak of each line over the profiles."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, _Peak] = {}
+
+    def see(self, number: int, value: float, label: str, samples: int = 0) -> None:
+        if value > (self.values[number].value if number in self.values else 0):
+            self.values[number] = _Peak(value, label, samples)

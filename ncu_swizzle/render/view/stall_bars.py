@@ -42,6 +42,7 @@ class StallBars:
 
     bars: tuple[StallBar, ...]
     reasons: tuple[str, ...]
+    unit: str  # of the parts' times
     left_out: int  # profiles beyond those that are drawn
 
 
@@ -60,6 +61,7 @@ def bars(comparison: Comparison) -> StallBars | None:
     return StallBars(
         bars=tuple(_bar(label, profile, duration, reasons, longest) for label, profile, duration in shown),
         reasons=reasons,
+        unit=text.time_unit([longest]).name,
         left_out=len(timed) - len(shown),
     )
 
@@ -91,10 +93,11 @@ def _bar(label: str, profile: Profile, duration: float, reasons: tuple[str, ...]
         if time > 0
     )
     samples = f"{sum(profile.stalls.values()):,} samples"
-    return StallBar(label, text.duration(duration), samples, tuple(segments))
+    return StallBar(label, text.duration(duration, text.time_unit([longest])), samples, tuple(segments))
 
 
 def _segment(colour: int, reason: str, time: float, longest: float) -> Segment:
-    shown, share = text.milliseconds(time), 100 * time / longest
+    unit, share = text.time_unit([longest]), 100 * time / longest
+    shown = unit.show(time)
     label = f"{shown} {reason}" if share >= NAMED else shown if share >= NUMBERED else ""
-    return Segment(colour, text.width(time, longest), label, f"{reason}: {shown} ms")
+    return Segment(colour, text.width(time, longest), label, f"{reason}: {shown} {unit.name}")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ncu_swizzle.profiles.comparison import SHARED_PIPE, Comparison
-from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.engine import EMULATED, RECORDED
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.remarks import speedup
 from ncu_swizzle.render.view import text
 from ncu_swizzle.texts import in_words
 
@@ -50,8 +51,8 @@ class LaunchSummary:
 
 
 def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
-    """Return the figures to read first: wavefronts and, if they were measured, times."""
-    pair = comparison.profiles[:2]
+    """Return the figures to read first, of the first profile and the best: wavefronts and, if measured, times."""
+    pair = tuple(comparison.profiles[number] for number in comparison.judged)
     counted = (
         _figure(pair, "Excessive wavefronts", lambda p: text.count(p.total.excessive), "0: no bank conflicts"),
         _figure(pair, "Degree", lambda p: text.degree(p.total.degree), "wavefronts, actual over ideal"),
@@ -64,12 +65,12 @@ def figures(comparison: Comparison) -> tuple[KeyFigure, ...]:
         )
     return (
         *counted,
-        _pace(comparison),
+        _pace(pair),
         _figure(
             pair,
             "Shared pipe",
             lambda p: text.percent(p.number(SHARED_PIPE)),
-            ", ".join(filter(None, ("utilization, share of peak", _borrowed(comparison)))),
+            ", ".join(filter(None, ("utilization, share of peak", _borrowed(pair)))),
         ),
     )
 
@@ -79,18 +80,41 @@ def _figure(pair: tuple[Profile, ...], title: str, show: Callable[[Profile], str
     return KeyFigure(title, before[0] if before else "", after, note)
 
 
-def _pace(comparison: Comparison) -> KeyFigure:
-    times = [text.duration(profile.duration_ns) for profile in comparison.profiles[:2]]
+def _pace(pair: tuple[Profile, ...]) -> KeyFigure:
+    unit = text.time_unit(profile.duration_ns for profile in pair)
+    times = [text.duration(profile.duration_ns, unit) for profile in pair]
     if len(times) == 1:
-        return KeyFigure("Duration", "", times[0], _borrowed(comparison))
-    ratio = text.finite(comparison.speedup)
+        return KeyFigure("Duration", "", times[0], _borrowed(pair))
+    ratio = text.finite(speedup(pair))
     speed = text.UNKNOWN if ratio is None else f"{ratio:.2f}×"
-    return KeyFigure("Speedup", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(comparison)))))
+    return KeyFigure("Speedup", "", speed, ", ".join(filter(None, (" → ".join(times), _borrowed(pair)))))
 
 
-def _borrowed(comparison: Comparison) -> str:
+def _borrowed(profiles: tuple[Profile, ...]) -> str:
     """Return "recorded" if the figure was recorded and the wavefronts computed."""
-    return "recorded" if any(profile.beside for profile in comparison.profiles[:2]) else ""
+    return "recorded" if any(profile.beside for profile in profiles) else ""
+
+
+def state(comparison: Comparison) -> str:
+    """Return in a few words whether the figures were measured, recorded, computed, or some of each."""
+    engines = {profile.engine for profile in comparison.profiles}
+    beside = any(profile.beside for profile in comparison.profiles)
+    if EMULATED in engines:
+        return "Wavefronts computed, times recorded" if beside else "Computed, not measured"
+    if RECORDED not in engines:
+        return "Measured"
+    return "Recorded, not measured now" if engines == {RECORDED} else "Some recorded, not measured now"
+
+
+def setting(comparison: Comparison) -> str:
+    """Return on one short line what all profiles share: the GPU, the problem, and the day."""
+    gets: tuple[Callable[[Profile], str], ...] = (
+        lambda p: p.machine.gpu or _gpu(p),
+        lambda p: in_words(p.problem),
+        lambda p: _when(p)[:10],
+    )
+    values = [{get(profile) for profile in comparison.profiles if get(profile)} for get in gets]
+    return " · ".join(next(iter(each)) for each in values if len(each) == 1)
 
 
 def recorded(comparison: Comparison) -> tuple[str, ...]:

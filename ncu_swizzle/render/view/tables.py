@@ -10,7 +10,7 @@ from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import text
 
 COUNTER = "Hardware conflict counter, "  # the start of these metrics' titles in `comparison.METRICS`
-DECIMALS = {"ms": 3, "%": 1, "GHz": 2}
+DECIMALS = {"%": 1, "GHz": 2}
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,13 @@ def metrics(comparison: Comparison) -> tuple[MetricRow, ...]:
 
 
 def _metric(title: str, unit: str, values: list[object]) -> MetricRow:
-    decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
     compare = text.points if unit == "%" else text.change
     change = compare(values[0], values[1]) if len(values) > 1 else ""
+    if unit == text.MS.name:
+        spans = [None if (ms := text.finite(value)) is None else ms * text.MS.nanoseconds for value in values]
+        scale = text.time_unit(spans)
+        return MetricRow(title, scale.name, tuple(scale.show(span) for span in spans), change)
+    decimals = 2 if title.startswith("Degree") else DECIMALS.get(unit, 0)
     return MetricRow(title, unit, tuple(text.fixed(value, decimals) for value in values), change)
 
 
@@ -101,20 +105,27 @@ def accesses(comparison: Comparison) -> tuple[AccessKind, ...]:
 
 
 def _access_rows(rows: list[tuple[str, Total, Total]]) -> tuple[AccessRow, ...]:
-    longest = max((total.wavefronts or 0 for _, total, _ in rows), default=0)
-    return tuple(
-        AccessRow(
-            label=label,
-            executed=text.count(total.executed),
-            actual=text.count(total.wavefronts),
-            ideal=text.count(total.ideal),
-            excessive=text.count(total.excessive),
-            degree=text.degree(total.degree),
-            share=_share(total, everything),
-            ideal_width=text.width(min(total.ideal or 0, total.wavefronts or 0), longest),
-            excess_width=text.width(total.excessive, longest),
-        )
-        for label, total, everything in rows
+    longest = max((_known(total).wavefronts or 0 for _, total, _ in rows), default=0)
+    return tuple(_access_row(label, total, everything, longest) for label, total, everything in rows)
+
+
+def _known(total: Total) -> Total:
+    """Return the sums over the accesses that could be counted."""
+    return total.counted or total
+
+
+def _access_row(label: str, total: Total, everything: Total, longest: int) -> AccessRow:
+    known = _known(total)
+    return AccessRow(
+        label=label,
+        executed=text.counted(total.executed, known.executed),
+        actual=text.counted(total.wavefronts, known.wavefronts),
+        ideal=text.counted(total.ideal, known.ideal),
+        excessive=text.counted(total.excessive, known.excessive),
+        degree=text.degree(total.degree),
+        share=_share(total, everything),
+        ideal_width=text.width(min(known.ideal or 0, known.wavefronts or 0), longest),
+        excess_width=text.width(known.excessive, longest),
     )
 
 

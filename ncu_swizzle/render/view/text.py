@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+
+from ncu_swizzle.profiles.remarks import MICROSECONDS
 
 UNKNOWN = "unknown"
 MINUS = "\N{MINUS SIGN}"
@@ -25,6 +27,24 @@ def count(value: object) -> str:
     return UNKNOWN if number is None else f"{number:,.0f}".replace("-", MINUS)
 
 
+def counted(value: object, least: object = None) -> str:
+    """Return a count; if it is unknown but not less than some count, "at least" that."""
+    if finite(value) is None and finite(least):
+        return f"at least {count(least)}"
+    return count(value)
+
+
+def short(value: object) -> str:
+    """Return a count in three or four digits: 12, 4.2 k, 469.8 M."""
+    number = finite(value)
+    if number is None:
+        return UNKNOWN
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= 0.99995 * size:
+            return f"{number / size:.1f} {letter}".replace("-", MINUS)
+    return count(number)
+
+
 def fixed(value: object, decimals: int) -> str:
     """Return a number with so many decimals, or three significant digits if it is too small for them."""
     number = finite(value)
@@ -39,15 +59,33 @@ def degree(value: object) -> str:
     return fixed(value, 2)
 
 
-def milliseconds(nanoseconds: object) -> str:
-    """Return a duration in milliseconds, without its unit."""
-    number = finite(nanoseconds)
-    return UNKNOWN if number is None else fixed(number * 1e-6, 3)
+@dataclass(frozen=True)
+class TimeUnit:
+    """A unit of time for all durations of a table, so that their decimals align."""
+
+    name: str
+    nanoseconds: float
+    decimals: int
+
+    def show(self, nanoseconds: object) -> str:
+        """Return a duration without its unit."""
+        number = finite(nanoseconds)
+        return UNKNOWN if number is None else f"{number / self.nanoseconds:,.{self.decimals}f}".replace("-", MINUS)
 
 
-def duration(nanoseconds: object) -> str:
-    """Return a duration in milliseconds, with its unit."""
-    return UNKNOWN if finite(nanoseconds) is None else f"{milliseconds(nanoseconds)} ms"
+MS, US = TimeUnit("ms", 1e6, 3), TimeUnit("µs", 1e3, 2)
+
+
+def time_unit(durations: Iterable[object]) -> TimeUnit:
+    """Return the unit for durations in ns: microseconds if the longest is shorter than 0.1 ms."""
+    longest = max((number for value in durations if (number := finite(value)) is not None), default=0.0)
+    return US if 0 < longest < MICROSECONDS else MS
+
+
+def duration(nanoseconds: object, unit: TimeUnit | None = None) -> str:
+    """Return a duration with its unit, by default the one that suits it."""
+    unit = unit or time_unit([nanoseconds])
+    return UNKNOWN if finite(nanoseconds) is None else f"{unit.show(nanoseconds)} {unit.name}"
 
 
 def dimensions(sizes: Sequence[int]) -> str:
@@ -56,9 +94,9 @@ def dimensions(sizes: Sequence[int]) -> str:
 
 
 def percent(value: object) -> str:
-    """Return a percentage with one decimal."""
+    """Return a percentage with one decimal; what rounds to zero has no sign."""
     number = finite(value)
-    return UNKNOWN if number is None else f"{number:.1f} %"
+    return UNKNOWN if number is None else f"{round(number, 1) + 0.0:,.1f} %".replace("-", MINUS)
 
 
 def points(before: object, after: object) -> str:
@@ -86,7 +124,8 @@ def _factor(ratio: float) -> str:
         return f"× {ratio:,.2f}"
     if 0 < ratio <= 0.5:
         return f"÷ {1 / ratio:,.2f}"
-    return f"{100 * (ratio - 1):+.3g} %".replace("-", MINUS)
+    percents = 100 * (ratio - 1)
+    return f"{percents:+{'.1f' if abs(percents) >= 0.05 else '.1g'}} %".replace("-", MINUS)
 
 
 @dataclass(frozen=True)
