@@ -10,7 +10,7 @@ from ncu_swizzle.smem.bankmap import BANKS
 
 MOST_STEPS = 8
 BAR_WIDTH, BAR_GAP = 14, 3
-BAR_LEFT, BAR_TOP, BAR_ROOM = 30, 18, 64  # pixels; the room is the height of the tallest bar
+BAR_LEFT, BAR_TOP, BAR_ROOM = 26, 18, 64  # pixels; the room is the height of the tallest bar
 LABEL_EVERY = 4
 
 
