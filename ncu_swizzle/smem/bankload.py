@@ -1,4 +1,4 @@
-"""What one request asks of each bank, phase by phase. Plain data, no rendering."""
+"""What one request needs from each bank, phase by phase. Plain data, no rendering."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ncu_swizzle.smem.operations import ATOMIC
 
 @dataclass(frozen=True)
 class PhaseLoad:
-    """One phase of a request: its active lanes, the map's cells that they access, and the words wanted of each bank.
+    """One phase of a request: its active lanes, the map's cells that they access, and the words needed from each bank.
 
     Of atomics, every lane counts; of other instructions, each word once.
     """
@@ -30,7 +30,7 @@ class PhaseLoad:
 
     @property
     def busiest(self) -> int:
-        """The words wanted of the busiest bank."""
+        """The words needed from the busiest bank."""
         return max(self.words, default=0)
 
 

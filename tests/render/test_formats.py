@@ -103,7 +103,7 @@ def test_an_unknown_count_is_empty_in_csv(recorded: Recorded, count: str) -> Non
 
 def test_the_example_holds_what_was_recorded(recorded: Recorded) -> None:
     html = (ROOT / "docs" / "attention-report.html").read_text(encoding="utf-8")
-    held = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html)
+    held = re.findall(r'<script type="application/gzip"[^>]*>(.*?)</script>', html)
     names = ("kernel1", "kernel2", "kernel3", "reference-attention")
 
     def numbers(profile: Profile) -> Profile:  # another version of NVIDIA's reader may write an instruction otherwise

@@ -129,7 +129,7 @@ def test_hostile_text_stays_text_wherever_it_comes_from(recorded: Recorded) -> N
     page = rendered(hostile, recorded("kernel2"))
     assert "img" not in page.tags
     assert page.tags["script"] == 3  # two profiles and the page's own
-    assert Profile.from_json(page.scripts[0]) == hostile
+    assert Profile.from_json(unpacked(page.scripts[0])) == hostile
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert page.text.count(HOSTILE) > 500
 

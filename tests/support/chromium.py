@@ -32,6 +32,7 @@ class Browser:
     """One page at a time, and what became known of it since it was opened."""
 
     ENTER = Keys.ENTER
+    RIGHT, LEFT, TAB = Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.TAB
 
     def __init__(self, driver: webdriver.Chrome) -> None:
         self.driver = driver
@@ -91,6 +92,14 @@ class Browser:
     def scripting(self, allowed: bool) -> None:
         """Switch the page's own scripts on or off; ours go on working."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+
+    def violations_within(self, selector: str) -> list[str]:
+        """Return what axe-core finds wrong within an element: each rule, and the first element that breaks it."""
+        axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
+        self.driver.execute_script(Path(axe.__path__[0], "axe.min.js").read_text(encoding="utf-8"))
+        self.driver.set_script_timeout(120)
+        found = self.driver.execute_async_script("axe.run(arguments[0]).then(arguments[1])", selector)
+        return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found["violations"]]
 
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]

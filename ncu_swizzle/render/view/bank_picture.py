@@ -12,7 +12,7 @@ from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts
 MOST_ROWS = 64
 MOST_COLUMNS = 64
 CELL_HEIGHT = 19
-LEFT, TOP = 30, 20  # margins for row and column numbers
+LEFT, TOP = 26, 20  # margins for row and column numbers
 WIDE, NARROW = 34, 17  # cell widths with up to FEW columns, and with more: two maps of 32 lie side by side
 FEW = 16
 BASELINE = 14  # of a cell's label

@@ -10,7 +10,7 @@ from ncu_swizzle.smem.bankmap import BANKS
 
 MOST_STEPS = 8
 BAR_WIDTH, BAR_GAP = 14, 3
-BAR_LEFT, BAR_TOP, BAR_ROOM = 30, 18, 64  # pixels; the room is the height of the tallest bar
+BAR_LEFT, BAR_TOP, BAR_ROOM = 26, 18, 64  # pixels; the room is the height of the tallest bar
 LABEL_EVERY = 4
 
 
@@ -64,9 +64,8 @@ class Frame:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a phase wants of one bank: `first` is the word that fits in one wavefront, `more` those that do not."""
+    """What a phase needs from one bank: `first` is the word that fits in one wavefront, `more` those that do not."""
 
-    x: int
     colour: int
     first: str  # SVG paths
     more: str
@@ -83,7 +82,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Load:
-    """The words that one phase wants of each bank, as bars."""
+    """The words that one phase needs from each bank, as bars."""
 
     width: int
     height: int
@@ -171,7 +170,7 @@ def _bar(bank: int, words: int, banks: int, unit: float, baseline: int) -> Bar:
     x = _left(bank)
     more = _box(x, baseline - words * unit, (words - 1) * unit) if words > 1 else ""
     title = f"bank {bank}: {words} word{'s' if words > 1 else ''}"
-    return Bar(x, bank * BANKS // banks, _box(x, baseline - unit, unit), more, title)
+    return Bar(bank * BANKS // banks, _box(x, baseline - unit, unit), more, title)
 
 
 def _box(x: int, top: float, height: float) -> str:

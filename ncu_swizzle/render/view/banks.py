@@ -110,7 +110,7 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
         tile, access = each[key[0]], _access(each, key)
         maps.append(bankmap.build(tile.mapping, access))
         titles.append(f"{label}: {maps[-1].title}")
-        names.append(f"{tile.name}, {access.name} ({access.op})")
+        names.append(f"{tile.name}, {access.name}" + (f" ({access.op})" if access.op not in access.name else ""))
     return BankSection("; ".join(dict.fromkeys(names)), board(maps, titles), tuple(notes))
 
 
