@@ -51,13 +51,17 @@ def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
         cubin = cubin_of(spec, toolchain)
         return guess_in(cubin, symbols.find(cubin, spec.entry), spec, toolchain)
     except NcuSwizzleError:
-        return launch_guess.guess(signature_in_source(source_text(spec), spec.entry or spec.name))
+        return launch_guess.guess(signature_in_source(source_text(spec), spec.entry or spec.name), _sizes(spec))
 
 
 def guess_in(cubin: Cubin, symbol: str, spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:
     """Return a plausible launch of one kernel of a cubin."""
     disassembled = partial(toolchain.disassemble, cubin.data, cubin.name)
-    return launch_guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled))
+    return launch_guess.guess(signature_of(cubin, symbol, source_text(spec), disassembled), _sizes(spec))
+
+
+def _sizes(spec: KernelSpec) -> dict[str, int]:
+    return {parameter.name: parameter.default for parameter in spec.problem}
 
 
 def source_text(spec: KernelSpec) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.build import signature
@@ -53,17 +53,18 @@ class LaunchGuess:
         return shlex.join(words)
 
 
-def guess(kernel: KernelSignature) -> LaunchGuess:
-    """Return a plausible launch of a kernel."""
+def guess(kernel: KernelSignature, sizes: Mapping[str, int] | None = None) -> LaunchGuess:
+    """Return a plausible launch of a kernel; `sizes` are the problem's as far as they are given."""
     matrix = kernel.grid_axes > 1 or kernel.block_axes > 1 or sum(map(_is_size, kernel.parameters)) > 1
     problem = {"n": SQUARE if matrix else LINEAR}
+    small = "n" in (sizes or {})  # then a block may cover more than all of it
     shape = "n,n" if matrix else "n"
     block = _block(kernel)
     texts = arguments(kernel.parameters, shape, "n")
     return LaunchGuess(
         function=kernel.function,
         problem=problem,
-        grid=_grid(kernel, block),
+        grid=",".join([_blocks(tile, small) for tile in _tiles(kernel, block)]),
         block=",".join(map(str, block)),
         shared=max(USUAL_SHARED - kernel.static_shared, 1024) if kernel.dynamic_shared else 0,
         args=tuple(text for text, _ in texts),
@@ -94,13 +95,15 @@ def _block(kernel: KernelSignature) -> tuple[int, ...]:
     return (WARP, rows) if kernel.block_axes == 2 else (WARP, math.gcd(rows, 4), max(rows // 4, 1))
 
 
-def _grid(kernel: KernelSignature, block: Sequence[int]) -> str:
+def _tiles(kernel: KernelSignature, block: Sequence[int]) -> list[int]:
+    """Return how many elements a block covers along each axis of the grid."""
     if kernel.grid_axes > 1:
-        tile = TILE if len(block) == 1 else block[0]
-        return f"n//{tile},n//{tile}"
-    if kernel.block_axes > 1:
-        return f"n//{block[0]}"
-    return f"n//{block[0] * EACH}"
+        return [TILE if len(block) == 1 else block[0]] * 2
+    return [block[0] if kernel.block_axes > 1 else block[0] * EACH]
+
+
+def _blocks(tile: int, small: bool) -> str:
+    return f"(n+{tile - 1})//{tile}" if small else f"n//{tile}"
 
 
 def _is_size(parameter: SignatureParameter) -> bool:
@@ -150,7 +153,7 @@ def _buffer(name: str, pointee: str, shape: str, output: bool) -> tuple[str, str
         inner = signature.pointee_of(pointee) is not None
         dtype, length = ("uint64", 1) if inner else ("float32", 1) if not pointee else ("uint8", 16)
         doubt = f"shape and type guessed{f': {pointee}' if pointee else ''}"
-    whole = dtype[0] in "iub"
+    whole = dtype[0] in "iu" or dtype == "bool"
     fill = ("zeros:out" if whole else "out") if output else ("iota%256" if whole else "random")
     extent = shape if length == 1 else f"{shape},{length}"
     contents = "" if output or not whole else "; contents too, which matter if addresses depend on them"

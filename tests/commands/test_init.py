@@ -70,6 +70,10 @@ def test_what_is_typed_is_taken_over_and_the_rest_proposed(launchable: Path) -> 
     assert words.count("--problem") == 1
     assert {"n//32", "n=64", "x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"} <= set(words)
     assert command(*words, folder=launchable).returncode == 0
+    for size in ("n=300", "n=3000"):
+        odd = command("lint", "flat.cu", "--problem", size, folder=launchable)
+        done = command(*proposed(odd.stderr), folder=launchable)
+        assert done.returncode in (0, 1), done.stderr
     launched = ("profile", "turn.cu", "--grid", "1", "--block", "32,32", "--engine", "emulated")
     some = command(*launched, "--arg", "x=float32[32,32]:ones", folder=launchable)
     words = proposed(some.stderr)
