@@ -20,11 +20,12 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles import violations
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles.model import Finding, Profile
 from tests.engines.test_stress import KERNELS, NEEDS_RECORDING
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.recorded_code import recorded_code
+from tests.support.reports import EMPTY
 
 Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
 SHIFT = """
@@ -170,3 +171,9 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
     assert "write of 4 bytes through a null pointer (address 0x0)" in messages(struct.pack("<Q", 0))[0]
     assert messages(struct.pack("<Q", 0x1234_5678_0000)) == [], "what lies there is not known"
     assert "of parameter 1 (400 bytes)" in messages(np.ones(100, np.float32))[0]
+
+
+@pytest.mark.parametrize("title", ["", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"])
+def test_a_title_that_is_no_line_is_none(title: str) -> None:
+    forged = Finding(violations.RULE, "warning", title, "outside")
+    assert list(violations.violations(replace(EMPTY, findings=(forged,)))) == [("outside", None)]
