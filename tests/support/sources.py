@@ -58,3 +58,15 @@ extern "C" __global__ void multiply(const half* a, float* c) {
     wmma::store_matrix_sync(c + 256 * (threadIdx.x / 32), sum, 16, wmma::mem_row_major);
 }
 """
+
+SHIFT = """
+__device__ float table[64];
+extern "C" __global__ void shift(const float* x, float* y, const int* at, int n, int by) {
+    __shared__ float s[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    s[threadIdx.x] = i < n ? x[i] + table[threadIdx.x] : 0.0f;
+    __syncthreads();
+    if (i < n) y[i + by] = s[63 - threadIdx.x];
+    if (i < n) atomicAdd(&y[at[i]], 1.0f);
+}
+"""
