@@ -37,7 +37,8 @@ def lint(
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
-    Kernels are compiled and emulated, one launch each, without a GPU.
+    Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
+    buffers fail, too.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings

@@ -31,7 +31,7 @@ from ncu_swizzle.smem.banks import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
-ULPS = (0, -1, 1)  # of approximate instructions: what is claimed holds for all of them
+ULPS = (-1, 1)  # of approximate instructions: what is claimed holds for these, too
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 
 
@@ -57,8 +57,8 @@ class _Map:
         near = (np.abs(at - self.ends[before]) < NEAR) | (np.abs(self.starts[after] - at) < NEAR)
         window = np.isin(at >> 32, (SHARED_WINDOW, LOCAL_WINDOW))
         null = (at >= 0) & (at < NULL_PAGE)
-        found: Bools = ~inside & ((near & ~window) | null)
-        return found
+        certain: Bools = ~inside & ((near & ~window) | null)
+        return certain
 
     def nearest(self, at: int, width: int) -> Buffer | None:
         """Return the buffer that an access outside of all misses by the least; None for a null pointer."""
@@ -68,11 +68,11 @@ class _Map:
 
 
 class Probes:
-    """The steps that check the global accesses of a program, and what they found, by instruction."""
+    """The steps that check the global accesses of a program, and what is outside, by instruction."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.map = _Map.of(buffers)
-        self.found: dict[int, OutOfBounds] = {}
+        self.outside: dict[int, OutOfBounds] = {}
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that checks an instruction's accesses; None if it makes none to global memory."""
@@ -82,8 +82,8 @@ class Probes:
 
     def add(self, outside: OutOfBounds) -> None:
         """Record an instruction's accesses: the first one, and how many there are."""
-        first = self.found.get(outside.offset)
-        self.found[outside.offset] = replace(first, times=first.times + outside.times) if first else outside
+        first = self.outside.get(outside.offset)
+        self.outside[outside.offset] = replace(first, times=first.times + outside.times) if first else outside
 
 
 class _Probe:
@@ -150,13 +150,13 @@ def global_accesses(
     blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
     clock = Clock(setting.clock.timeout_s)
     try:
-        found, approximated = _run(code, replace(setting, clock=clock), buffers, blocks, 0)
-        if found and approximated:
-            others = [_run(code, replace(setting, clock=clock), buffers, blocks, ulps)[0] for ulps in ULPS[1:]]
-            found = {offset: outside for offset, outside in found.items() if all(offset in other for other in others)}
+        outside, approximated = _run(code, replace(setting, clock=clock), buffers, blocks, 0)
+        if outside and approximated:
+            others = [_run(code, replace(setting, clock=clock), buffers, blocks, ulps)[0] for ulps in ULPS]
+            outside = {offset: access for offset, access in outside.items() if all(offset in other for other in others)}
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
-    return GlobalAccesses(tuple(found[offset] for offset in sorted(found)), len(blocks))
+    return GlobalAccesses(tuple(outside[offset] for offset in sorted(outside)), len(blocks))
 
 
 def _corners(grid: Index) -> list[Index]:
@@ -185,4 +185,4 @@ def _run(
         chosen = blocks[first : first + size]
         batch = run_batch(setting, chosen, np.full(len(chosen), ulps, np.int64))
         approximated |= batch.machine.approximated
-    return probes.found, approximated
+    return probes.outside, approximated

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.profiles.model import Finding, Profile
+from ncu_swizzle.validate import MOST_DIGITS
 
 RULE = "ncu-swizzle.bounds"
 
@@ -26,10 +27,11 @@ def finding(violation: Violation) -> Finding:
 
 def violations(profile: Profile) -> Iterator[Violation]:
     """Yield a profile's violations."""
-    for found in profile.findings:
-        if found.rule == RULE:
-            file, _, line = found.title.rpartition(":")
-            yield Violation(found.message, (file, int(line)) if file and line.isdecimal() else None)
+    for told in profile.findings:
+        if told.rule == RULE:
+            file, _, line = told.title.rpartition(":")
+            located = file and line.isascii() and line.isdigit() and len(line) <= MOST_DIGITS
+            yield Violation(told.message, (file, int(line)) if located else None)
 
 
 def warnings_about(label: str, profile: Profile) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ncu_swizzle.ncurep import container, reader
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
 from tests.support.places import RECORDED_STRESS
-from tests.support.sources import TURN_AND_BEYOND
+from tests.support.sources import SHIFT, TURN_AND_BEYOND
 
 
 @pytest.fixture
@@ -34,6 +34,12 @@ def binary(work: Path) -> Path:
     nvcc = str(Toolchain().find("nvcc"))
     subprocess.run([nvcc, "--cubin", "-arch=sm_90", "-lineinfo", "own.cu", "-o", str(out)], check=True, cwd=work)
     return out
+
+
+@pytest.fixture
+def shift(work: Path) -> Path:
+    (work / "shift.cu").write_text(SHIFT, encoding="utf-8")
+    return work
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import struct
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,26 +17,14 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.engines import emulated_launch
-from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles import violations
-from ncu_swizzle.profiles.model import Profile
-from tests.engines.test_stress import KERNELS, NEEDS_RECORDING
+from ncu_swizzle.profiles.model import Finding, Profile
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
 from tests.support.recorded_code import recorded_code
+from tests.support.reports import EMPTY
+from tests.support.stress import KERNELS, NEEDS_RECORDING, Recordings
 
-Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
-SHIFT = """
-__device__ float table[64];
-extern "C" __global__ void shift(const float* x, float* y, const int* at, int n, int by) {
-    __shared__ float s[64];
-    int i = blockIdx.x * 64 + threadIdx.x;
-    s[threadIdx.x] = i < n ? x[i] + table[threadIdx.x] : 0.0f;
-    __syncthreads();
-    if (i < n) y[i + by] = s[63 - threadIdx.x];
-    if (i < n) atomicAdd(&y[at[i]], 1.0f);
-}
-"""
 LAUNCH = ("--grid", "4", "--block", "64", "--arg", "x=float32[200]:random", "--arg", "y=float32[200]:out")
 
 
@@ -81,12 +68,6 @@ def test_kernels_that_are_right_cause_no_alarm(name: str, recordings: Recordings
 )
 def test_a_buffer_that_is_too_small_is_noticed(name: str, recordings: Recordings) -> None:
     assert emulated(recordings, name, less=1)
-
-
-@pytest.fixture
-def shift(work: Path) -> Path:
-    (work / "shift.cu").write_text(SHIFT, encoding="utf-8")
-    return work
 
 
 def run(command: str, *by: str, at: str = "arange") -> subprocess.CompletedProcess[str]:
@@ -170,3 +151,9 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
     assert "write of 4 bytes through a null pointer (address 0x0)" in messages(struct.pack("<Q", 0))[0]
     assert messages(struct.pack("<Q", 0x1234_5678_0000)) == [], "what lies there is not known"
     assert "of parameter 1 (400 bytes)" in messages(np.ones(100, np.float32))[0]
+
+
+@pytest.mark.parametrize("title", ["", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"])
+def test_a_title_that_is_no_line_is_none(title: str) -> None:
+    forged = Finding(violations.RULE, "warning", title, "outside")
+    assert list(violations.violations(replace(EMPTY, findings=(forged,)))) == [("outside", None)]

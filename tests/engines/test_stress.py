@@ -14,7 +14,7 @@ import pytest
 
 from ncu_swizzle.build import compiled
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
-from ncu_swizzle.catalog import collection, fills
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
@@ -27,14 +27,11 @@ from ncu_swizzle.profiles.model import Profile
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDED_STRESS, STRESS
 from tests.support.recorded_code import recorded_code
+from tests.support.stress import KERNELS, NEEDS_RECORDING
 
 pytestmark = pytest.mark.xdist_group("stress")  # the recording is read once
-KERNELS = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
 # How often the loops of the first go round is the hardware's; no rule is known for zeros that cp.async fills in.
 UNKNOWN = {"atomics-spin", "cp-async-sizes"}
-NEEDS_RECORDING = pytest.mark.skipif(
-    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 tests/data/stress/record.py on a GPU"
-)
 
 
 def test_there_are_enough_of_them_and_each_has_a_reference() -> None:

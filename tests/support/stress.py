@@ -1,0 +1,18 @@
+"""The stress kernels of tests/data/stress, and what an H100 recorded of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.ncurep.results import ReportResult
+from ncu_swizzle.profiles.model import Profile
+from tests.support.places import RECORDED_STRESS, STRESS
+
+KERNELS = {kernel.name: (family, kernel) for family, kernel in collection.load(STRESS)}
+NEEDS_RECORDING = pytest.mark.skipif(
+    not RECORDED_STRESS.is_file(), reason="not recorded yet: python3 tests/data/stress/record.py on a GPU"
+)
+Recordings = dict[str, tuple[Profile, ReportResult, dict[str, Any]]]
