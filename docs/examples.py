@@ -1,6 +1,8 @@
-"""Bring the examples of docs/model.md up to date: ``python docs/examples.py``; ``--check`` only says what differs.
+"""Bring the examples of the documentation up to date: ``python docs/examples.py``; ``--check`` only says what differs.
 
-An example is a fenced block of kind ``console`` whose lines after ``$ `` are run; what they print follows them.
+An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
+then its exit code if it fails. Those of docs/your-kernels.md are run one after another in a copy of
+examples/first-hour, without a GPU.
 """
 
 from __future__ import annotations
@@ -8,43 +10,61 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / "docs" / "model.md"
-BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
+PAGES = {"docs/model.md": "", "docs/your-kernels.md": "examples/first-hour"}  # and the folder that its commands run in
+BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
 
-def run(command: str) -> str:
-    """Return what an ``ncu-swizzle`` command prints on 80 columns; "…" after a pipe to head."""
-    command, _, head = command.partition(" | head -")
+def run(command: str, folder: Path) -> str:
+    """Return what an ``ncu-swizzle`` command prints on 80 columns, the first lines if it is piped to head."""
+    command, _, head = command.replace("\\\n", " ").partition(" | head -")
     program, *arguments = shlex.split(command)
     assert program == "ncu-swizzle", command
-    done = subprocess.run(
-        [sys.executable, "-m", "ncu_swizzle", *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT)},
-    )
-    lines = [line.rstrip() for line in done.stdout.splitlines()]
-    return "\n".join(lines[: int(head)] if head else lines) + "\n"
+    environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "ncu_swizzle", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    lines = [line.rstrip().replace(f"{folder}/", "") for line in (done.stdout + done.stderr).splitlines()]
+    shown = lines[: int(head)] if head else lines
+    return "\n".join([*shown, *([f"exit code {done.returncode}"] if done.returncode else [])]) + "\n"
 
 
-def refreshed(text: str) -> str:
+def refreshed(text: str, folder: Path) -> str:
     """Return the text with every example's output as it is now."""
-    return BLOCK.sub(lambda found: f"```console\n$ {found['command']}\n{run(found['command'])}```", text)
+    return BLOCK.sub(lambda found: f"```console\n$ {found['command']}\n{run(found['command'], folder)}```", text)
+
+
+@contextmanager
+def working_folder(example: str) -> Iterator[Path]:
+    """Yield a copy of the example's folder; without an example, the checkout."""
+    if not example:
+        yield ROOT
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch).resolve() / Path(example).name
+        shutil.copytree(ROOT / example, folder, ignore=shutil.ignore_patterns("swizzle-out"))
+        yield folder
 
 
 def main() -> int:
-    text = FILE.read_text(encoding="utf-8")
-    new = refreshed(text)
-    if "--check" in sys.argv:
-        return int(new != text)
-    FILE.write_text(new, encoding="utf-8")
-    return 0
+    differs = 0
+    for page, example in PAGES.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        with working_folder(example) as folder:
+            new = refreshed(text, folder)
+        if "--check" not in sys.argv:
+            (ROOT / page).write_text(new, encoding="utf-8")
+        elif new != text:
+            differs = 1
+            print(f"{page} is out of date: python docs/examples.py", file=sys.stderr)
+    return differs
 
 
 if __name__ == "__main__":

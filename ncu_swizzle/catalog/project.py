@@ -22,7 +22,7 @@ from ncu_swizzle.files import read_toml
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
 KEYS = ("check", "catalog", "kernel")
 NONE = "none"
-HELP = "docs/ci.md describes [check]; docs/your-kernels.md describes catalog and [kernel.NAME]"
+HELP = "docs/ci.md describes [check]; docs/describing-kernels.md describes catalog and [kernel.NAME]"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def banks(
         str,
         typer.Argument(help="A layout, a kernel, a .cu, or: xor, sudoku, phases, m16n8k8, m16n8k16.", metavar="WHAT"),
     ],
-    how: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    how: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
     own: PairOptions,
     sources: CatalogOptions,
     elem: options.ElementOption = None,

@@ -17,7 +17,7 @@ def predict(
     what: Annotated[
         str, typer.Argument(metavar="WHAT", help="A kernel, a .cu, a layout, a CSV file, or an expression.")
     ],
-    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
     own: PairOptions,
     sources: CatalogOptions,
     op: Annotated[str | None, typer.Option(metavar="OP", help="For an expression or a CSV: ld.shared.b32 …")] = None,

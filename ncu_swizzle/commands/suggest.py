@@ -23,7 +23,7 @@ class CodeLanguage(StrEnum):
 @grouped
 def suggest(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A layout, a kernel, or a .cu, cubin or PTX file.")],
-    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s")],
+    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
     own: PairOptions,
     sources: CatalogOptions,
     write: Annotated[list[str], typer.Option(metavar="ACCESS", help="How the tile is written; repeatable.")] = [],  # noqa: B006

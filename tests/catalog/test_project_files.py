@@ -134,7 +134,7 @@ def test_a_user_s_family_has_options_files_and_our_helpers(tmp_path: Path) -> No
 
 
 def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "your-kernels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "describing-kernels.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
     (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support import process
 from tests.support.articles import PLAIN_001, SWIZZLED_001
+from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 from tests.support.process import Command
 
@@ -113,13 +114,13 @@ def test_predict_patterns(command: Command, tmp_path: Path) -> None:
     assert json.loads(file.stdout)["accesses"][0]["wavefronts"] == 32
 
 
-def test_the_examples_of_the_documentation_are_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fork(argv: list[str], env: dict[str, str], check: bool, **_: bool) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize(
+    "page", ["docs/model.md", pytest.param("docs/your-kernels.md", marks=[pytest.mark.slow, NEEDS_ALL])]
+)
+def test_the_examples_of_the_documentation_are_what_is_printed(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork(argv: list[str], env: dict[str, str], cwd: Path, **_: bool) -> subprocess.CompletedProcess[str]:
         assert argv[1] == "-m"
-        assert check
-        done = process.run(*argv[3:], env=env)
-        done.check_returncode()
-        return done
+        return process.run(*argv[3:], folder=cwd, env=env)
 
     spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "examples.py")
     assert spec
@@ -127,8 +128,9 @@ def test_the_examples_of_the_documentation_are_what_is_printed(monkeypatch: pyte
     examples = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(examples)
     monkeypatch.setattr(examples, "subprocess", SimpleNamespace(run=fork))
+    monkeypatch.setattr(examples, "PAGES", {page: examples.PAGES[page]})
     monkeypatch.setattr(sys, "argv", ["examples.py", "--check"])
-    assert examples.main() == 0, "python docs/examples.py brings docs/model.md up to date"
+    assert examples.main() == 0, "python docs/examples.py brings the pages up to date"
 
 
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
