@@ -27,31 +27,48 @@ class Advice:
 def advise(
     tiles: Sequence[ObservedTile], constraints: Constraints = Constraints(), untried: int = 0
 ) -> tuple[Advice, ...]:
-    """Return advice for each tile with conflicts; `untried` accesses have unknown addresses."""
+    """Return advice for each tile with conflicts; adjacent ones with the same advice, such as stages, get it together.
+
+    `untried` accesses have unknown addresses.
+    """
     accesses = f"{untried} access{'es' if untried > 1 else ''} with unknown addresses"
     caveat = f" ({accesses} could not be tried)" if untried else ""
-    return tuple(
-        Advice(tile.first, tile.end, tile.offsets, _text(tile, constraints) + caveat)
-        for tile in tiles
-        if tile.excessive
-    )
+    runs: list[list[ObservedTile]] = []
+    sentences: list[str] = []
+    for tile in tiles:
+        if not tile.excessive:
+            continue
+        sentence = _sentence(tile, constraints) + caveat
+        if runs and sentences[-1] == sentence and runs[-1][-1].end == tile.first:
+            runs[-1].append(tile)
+        else:
+            runs.append([tile])
+            sentences.append(sentence)
+    return tuple(_together(run, sentence) for run, sentence in zip(runs, sentences, strict=True))
 
 
-def _text(tile: ObservedTile, constraints: Constraints) -> str:
-    operations = dict.fromkeys(access.op for access in tile.accesses)
-    span = f"{tile.span}, {', '.join(operations)}"
+def _together(run: Sequence[ObservedTile], sentence: str) -> Advice:
+    first, end = run[0].first, run[-1].end
+    each = f", {len(run)} tiles" if len(run) > 1 else ""
+    offsets = tuple(offset for tile in run for offset in tile.offsets)
+    return Advice(first, end, offsets, f"shared memory from {first:#x} to {end - 1:#x}{each}, {sentence}")
+
+
+def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
+    """Return the operations of a tile and what was found by trying mappings on them."""
+    operations = ", ".join(dict.fromkeys(access.op for access in tile.accesses))
     try:
         suggestion = tile.suggestion(constraints)
     except UsageError as error:
-        return f"{span}: no mapping can be suggested: {error}"
+        return f"{operations}: no mapping can be suggested: {error}"
     if suggestion.best is None:
         closest = suggestion.closest
         left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
         nearest = "" if closest is suggestion.plain else f"; {spelled(closest.mapping)} comes closest: it {left}"
         options = "mode of TMA's" if constraints.tma else "swizzle or padding"
-        return f"{span}: no {options} makes all of these accesses conflict-free{nearest}"
+        return f"{operations}: no {options} makes all of these accesses conflict-free{nearest}"
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
-    return f"{span}: {spelled(suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+    return f"{operations}: {spelled(suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
 
 
 def _promise(best: Candidate) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.emulate.observed import ObservedTile
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.model import own_kernels, own_predictions
 from ncu_swizzle.model.own_kernels import KernelQuery
@@ -93,16 +94,32 @@ def _of_layout(query: SuggestQuery) -> SuggestAnswer:
 
 
 def _of_profile(query: SuggestQuery, profile: Profile) -> Iterator[SuggestAnswer]:
-    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any."""
+    """Yield an answer for each emulated tile with conflicts, tried on its requests; for all tiles if none has any.
+
+    Tiles with one answer, such as the stages of a pipeline, are answered once.
+    """
     limits = tiles_seen.constraints(profile, query.constraints)
+    groups: dict[tuple[object, ...], list[tuple[ObservedTile, SuggestAnswer]]] = {}
     for tile in own_kernels.conflicting(profile):
-        few = () if tile.complete else ("Judged by the most frequent requests only.",)
-        title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
-        notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
-        suggestion = tile.suggestion(limits)
-        untried = tiles_seen.untried(profile)
-        result = SuggestAnswer(title, tile.accesses, suggestion, notes=notes, untried=untried)
-        yield _answer(result, limits, suggest_by_trial)
+        answer = _of_tile(tile, profile, limits)
+        groups.setdefault(_gist(answer), []).append((tile, answer))
+    for (_, answer), *others in groups.values():
+        same = tuple(f"The same holds for {other.span}." for other, _ in others)
+        yield _answer(replace(answer, notes=(*same, *answer.notes)), limits, suggest_by_trial)
+
+
+def _of_tile(tile: ObservedTile, profile: Profile, limits: Constraints) -> SuggestAnswer:
+    few = () if tile.complete else ("Judged by the most frequent requests only.",)
+    title = f"{profile.kernel.name}, {tile.span}: {code.titled(tile.plain)}"
+    notes = (own_predictions.PARTIAL, *few, *own_kernels.unknown(profile))
+    untried = tiles_seen.untried(profile)
+    return SuggestAnswer(title, tile.accesses, tile.suggestion(limits), notes=notes, untried=untried)
+
+
+def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
+    """Return what makes an answer differ from that of another tile."""
+    names = tuple((access.name, access.op) for access in answer.accesses)
+    return names, answer.chosen.mapping.transform, answer.suggestion.plain.mapping.layout
 
 
 def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:

@@ -89,3 +89,12 @@ def test_what_is_verified_is_all_requests_not_the_sample() -> None:
 
 def test_tiles_without_conflicts_need_no_advice() -> None:
     assert advised(requests("ld.shared.b32", LANES * 4)) == ()
+
+
+def test_the_stages_of_a_pipeline_are_advised_together() -> None:
+    stages = [requests("ld.shared.b32", 4096 * stage + LANES * 128 + 4 * LANES[:, None]) for stage in range(4)]
+    elsewhere = requests("ld.shared.b32", (1 << 16) + LANES * 128 + 4 * LANES[:, None])
+    together, apart = advised(*stages, elsewhere)
+    assert (together.first, together.end, together.offsets) == (0, 4 * 4096, (0, 16, 32, 48))
+    assert "shared memory from 0x0 to 0x3fff, 4 tiles, ld.shared.b32: Swizzle<5,0,5>" in together.text
+    assert apart.first == 1 << 16
