@@ -72,10 +72,20 @@ def _sentence(tile: ObservedTile, constraints: Constraints) -> str:
         closest = suggestion.closest
         left = f"leaves {closest.excessive:,} of {tile.excessive:,} excessive wavefronts in the blocks that ran"
         nearest = "" if closest is suggestion.plain else f"; {_mapped(tile, closest.mapping)} comes closest: it {left}"
-        options = "mode of TMA's" if constraints.tma else "longer row" if tile.leading else "swizzle or padding"
-        return f"{operations}: no {options} makes all of these accesses conflict-free{nearest}"
+        return f"{operations}: no {_options(tile, constraints)} makes all of these accesses conflict-free{nearest}"
     judged = "" if tile.complete else " (judged by the most frequent requests only)"
     return f"{operations}: {_mapped(tile, suggestion.best.mapping)} {_promise(suggestion.best)}{judged}"
+
+
+def _options(tile: ObservedTile, constraints: Constraints) -> str:
+    """Return what was tried."""
+    if constraints.tma:
+        return "mode of TMA's"
+    if tile.leading:
+        return "longer row"
+    widest = max(access.operation.width_bytes for access in tile.accesses)
+    whole = f" that keeps {widest}-byte accesses whole" if widest > tile.plain.element_bytes else ""
+    return f"swizzle or padding{whole}"
 
 
 def _mapped(tile: ObservedTile, mapping: Mapping) -> str:

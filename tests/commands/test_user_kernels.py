@@ -95,7 +95,7 @@ def test_nothing_is_measured_here_and_nothing_is_left(work: Path) -> None:
         (("profile", "my.cu", *TYPED, "--arg", "q=float32[z]:out"), 2, "argument q"),
         (("profile", "none.cu", *TYPED), 2, "none.cu does not exist"),
         (("profile", "kernel2", "--grid", "1"), 2, "--grid describes a .cu file"),
-        (("compare", "my.cu"), 2, "my.cu is a source"),
+        (("compare", "my.cu"), 2, "transpose has no grid"),
         (("run", "my.cu", *TYPED), 3, "PyCUDA cannot be imported"),
         (("list", "--catalog", "."), 2, "is not a catalogue"),
         (("profile", "kernel2", "--config", "none.toml"), 2, "none.toml does not exist"),
