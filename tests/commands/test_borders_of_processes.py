@@ -149,12 +149,16 @@ def test_lines_of_a_compiler_are_quoted_harmlessly(tmp_path: Path) -> None:
     script(tmp_path / "bin" / "nvdisasm", "")
     (tmp_path / "x.cu").write_text("__global__ void f(float *x) {}\n", encoding="utf-8")
     described = ("--kernel", "f", "--grid", "1", "--block", "32", "--arg", "x=float32[32]:out")
-    done = run("lint", "x.cu", "--nvcc", str(nvcc), *described, folder=tmp_path, env=environment())
-    assert "link" in done.stdout
+    linted = run("lint", "x.cu", "--nvcc", str(nvcc), *described, folder=tmp_path, env=environment())
+    assert "link" in linted.stdout
+    assert "link" not in linted.stderr, "it is printed once"
+    profiled = ("profile", "x.cu", "--engine", "emulated", "--nvcc", str(nvcc), *described)
+    done = run(*profiled, folder=tmp_path, env=environment())
     assert "link" in done.stderr
-    check_terminal(done.stdout)
-    check_terminal(done.stderr)
-    assert forged(done.stderr) == []
+    for printed in (linted, done):
+        check_terminal(printed.stdout)
+        check_terminal(printed.stderr)
+        assert forged(printed.stderr) == []
 
 
 def test_a_project_file_is_quoted_harmlessly(tmp_path: Path) -> None:
