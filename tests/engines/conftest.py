@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.emulate import run as emulator
+from ncu_swizzle.emulate.code import Code
+from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.ncurep import container, reader
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
@@ -51,3 +54,17 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prof
     assert hashlib.sha256(report.read_bytes()).hexdigest() == facts["report"]["sha256"]
     results = zip(facts["kernels"].items(), reader.read(report), container.inspect(report).results, strict=True)
     return {name: (profile, result, known) for (name, known), profile, result in results}
+
+
+@pytest.fixture
+def emulations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the name of each kernel that is really emulated."""
+    names: list[str] = []
+    real = emulator.emulate
+
+    def counted(code: Code, launch: Launch, **how: object) -> Counts:
+        names.append(code.name)
+        return real(code, launch, **how)
+
+    monkeypatch.setattr(emulator, "emulate", counted)
+    return names

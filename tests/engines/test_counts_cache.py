@@ -19,8 +19,7 @@ from ncu_swizzle import cache, paths, profile_binary
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.emulate import run as emulator
-from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.emulate.counts import Counts
 from ncu_swizzle.engines import counts_cache, emulation, packing
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import TimeLimit
@@ -63,20 +62,6 @@ def entries() -> list[Path]:
     folder = cache.folder()
     assert folder is not None
     return sorted((folder / "emulations").glob("*"))
-
-
-@pytest.fixture
-def emulations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the name of each kernel that is really emulated."""
-    names: list[str] = []
-    real = emulator.emulate
-
-    def counted(code: emulator.Code, launch: Launch, **how: object) -> Counts:
-        names.append(code.name)
-        return real(code, launch, **how)
-
-    monkeypatch.setattr(emulator, "emulate", counted)
-    return names
 
 
 # ---------------------------------------------------------------------------------------------- bytes and back
