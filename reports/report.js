@@ -156,7 +156,7 @@
         row.hidden = !words.every((word) => text.includes(word));
       }
       const left = rows.filter((row) => !row.hidden).length;
-      status.textContent = words.length ? `${left} of ${rows.length}` : "";
+      status.textContent = words.length ? `${grouped(left)} of ${grouped(rows.length)}` : "";
     });
   }
 
@@ -242,7 +242,7 @@
     const value = (row, name) => row[columns.indexOf(name)];
     const start = Math.min(...profile(key).instructions.rows.map((row) => value(row, "pc")));
     const table = make("table");
-    table.append(make("caption", `${label}: ${rows.length} instructions`));
+    table.append(make("caption", `${label}: ${grouped(rows.length)} instructions`));
     const head = table.createTHead().insertRow();
     for (const [title, kind] of [["Offset", "num"], ["SASS", "text"], ["Executed", "num"], ["Wavefronts", "num"],
       ["Ideal", "num"], ["Samples", "num"]]) head.append(make("th", title, { scope: "col", class: kind }));

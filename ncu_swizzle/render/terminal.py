@@ -100,7 +100,8 @@ def _mix(section: mix.MixSection, comparison: Comparison) -> Table:
     if compared:
         table.add_column("change", justify="right")
     for row in (*section.rows, section.total):
-        table.add_row(row.name, *(share.text for share in row.shares), *([row.change] if compared else []))
+        counts = (share.text.replace(text.AT_LEAST, "≥ ") for share in row.shares)  # 80 columns are few
+        table.add_row(row.name, *counts, *([row.change] if compared else []))
     return table
 
 

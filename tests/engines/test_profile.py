@@ -151,7 +151,7 @@ def test_the_mix_is_a_lower_bound_where_some_count_is_unknown(recorded: Recorded
     assert rows["LDSM"].change == "same"
     assert rows["LDSM"].shares[1].text == f"{whole.accesses['LDSM'].executed:,}"
     assert built.gaps == (f"1 of {len(part.instructions):,} instructions of kernel2 #2",)
-    assert "STS" not in built.sentence
+    assert "same number of HMMA, LDGSTS, LDS and LDSM." in built.sentence
 
 
 # ---------------------------------------------------------------------------------------------- gates

@@ -119,3 +119,32 @@ def test_a_profile_without_samples_has_unknown_stalls(recorded: Recorded) -> Non
     stalls = compare([recorded("kernel1"), dataclasses.replace(full, metrics=metrics)]).stalls
     assert stalls["kernel2"].isna().all()
     assert stalls["kernel1"].sum() == pytest.approx(100)
+
+
+def test_among_many_the_verdict_is_about_the_fastest_that_competes(recorded: Recorded) -> None:
+    first, second, third = (recorded(name) for name in ("kernel1", "kernel2", "kernel3"))
+    library = recorded("reference-attention")
+    several = compare([first, second, third, library])
+    assert several.judged == (0, 2), "the library's kernel is faster still, and does not compete"
+    assert several.verdict.startswith("Best of 4: kernel3 removes all 1,886,388,224 excessive wavefronts of kernel1")
+    assert compare([first, second, library]).judged == (0, 1)
+    other = dataclasses.replace(third, problem={**third.problem, "seq": 64})
+    assert compare([first, second, other]).judged == (0, 1), "another problem"
+    timeless = [dataclasses.replace(p, metrics={k: v for k, v in p.metrics.items() if k != DURATION})
+                for p in (first, first, second)]  # fmt: skip
+    assert compare(timeless).judged == (0, 2), "without times, the least excess"
+
+
+def test_the_headline_leaves_the_counts_to_the_picture(recorded: Recorded) -> None:
+    headline = compare([recorded("gemm-plain"), recorded("gemm-half-swizzled")]).headline
+    assert headline.startswith(
+        "gemm-half-swizzled removes 57.1 % of the excessive wavefronts of gemm-plain and is 1.68"
+    )
+    assert compare([recorded("kernel1")]).headline == (
+        "kernel1 takes 6.59x as many shared-memory wavefronts as needed."
+    )
+
+
+def test_times_below_a_tenth_of_a_millisecond_are_in_microseconds(recorded: Recorded) -> None:
+    verdict = compare([recorded("transpose-plain"), recorded("transpose-xor")]).verdict
+    assert verdict.endswith(": 80.00 → 44.26 µs.")

@@ -17,7 +17,7 @@ from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles import run_folder, sanity
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.frames import of_comparison, of_profile
-from ncu_swizzle.profiles.model import DURATION, STALLED, WAVEFRONTS, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, STALLED, WAVEFRONTS, Finding, Metric, Profile
 from ncu_swizzle.render.csv_ import to_csv
 from tests.support.gate_profiles import measured
 from tests.support.process import command
@@ -140,3 +140,20 @@ def test_facts_with_impossible_numbers_are_damaged() -> None:
     for content in ({"problem": {"n": -1}}, {"problem": {"n": 1 << 64}}, {"errors": {"k": {"y": -0.5}}}):
         assert launch_facts._wrong_facts(content)
     assert not launch_facts._wrong_facts({"problem": {"n": 4096}, "errors": {"k": {"y": 0.0}}})
+
+
+def test_a_share_that_rounds_to_zero_is_no_doubt(recorded: Recorded) -> None:
+    name = "dram__bytes.sum.pct_of_peak_sustained_elapsed"
+    assert sanity.doubts(metric(recorded("kernel2"), name, -0.01)) == []
+    assert sanity.doubts(metric(recorded("kernel2"), name, -1.0)) != []
+
+
+def test_a_note_about_values_that_no_figure_needs_is_an_aside(recorded: Recorded) -> None:
+    def noted(name: str) -> Profile:
+        note = Finding(sanity.NOTE, "warning", sanity.TITLE, f"{sanity.NOT_MEASURED}{name}.")
+        return dataclasses.replace(recorded("kernel2"), findings=(note,))
+
+    minor, major = compare([noted("pcie__read_bytes.sum")]), compare([noted(DURATION)])
+    assert minor.asides == minor.warnings == ("kernel2: ncu wrote NaN for pcie__read_bytes.sum.",)
+    assert major.asides == ()
+    assert len(major.warnings) == 1

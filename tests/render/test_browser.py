@@ -162,7 +162,7 @@ def test_the_search_leaves_what_was_searched(browser: Browser, page_file: Path, 
     browser.press("shared EXCESSIVE")
     wanted = sorted({n for p in profiles for n in p.metrics if "shared" in n.lower() and "excessive" in n.lower()})
     assert browser.texts("#raw tbody tr:not([hidden]) th") == wanted
-    assert browser.texts("#raw [role=status]") == [f"{len(wanted)} of {len(browser.texts('#raw tbody tr'))}"]
+    assert browser.texts("#raw [role=status]") == [f"{len(wanted):,} of {len(browser.texts('#raw tbody tr')):,}"]
     assert browser.script("document.documentElement.dataset.theme ?? 'auto'") == "auto", "t was text, not a key"
 
 

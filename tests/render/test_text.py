@@ -36,6 +36,15 @@ def test_numbers_read_well() -> None:
     assert text.raw(0.125) == "0.125"
 
 
+def test_counts_are_short_or_lower_bounds_and_times_have_one_unit() -> None:
+    assert [text.short(n) for n in (0, 999, 4200, 999_960, 469_762_048)] == ["0", "999", "4.2 k", "1.0 M", "469.8 M"]
+    assert (text.counted(None, 5), text.counted(None, 0), text.counted(7, 5)) == ("at least 5", "unknown", "7")
+    assert text.percent(-0.01) == "0.0 %"
+    assert text.change(100_000, 100_002) == "+0.002 %"
+    assert (text.duration(80_000), text.duration(1.5e6)) == ("80.00 µs", "1.500 ms")
+    assert text.duration(80_000, text.time_unit([80_000, 2e6, None])) == "0.080 ms"
+
+
 def test_highlighting_keeps_every_character_on_its_line() -> None:
     source = '\n\n/* one\ntwo */ int x = 1;\r\n#define A "s" \\\n  1\nno end'
     lines = Colours()(source, "a.cu").lines

@@ -15,6 +15,7 @@ from ncu_swizzle.render import markdown, page
 from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import source
 from ncu_swizzle.render.view.source import Panel
+from tests.support.pages import shown
 from tests.support.reports import EMPTY
 
 FILE = "k.cu"
@@ -53,6 +54,21 @@ def test_a_line_with_known_excess_among_unknown_counts_is_linked() -> None:
     assert lines[5].counts[0].brief == "≥ 7"
     assert lines[3].counts[0] is not None
     assert lines[3].counts[0].wavefronts == "1"
+
+
+def test_sums_of_what_is_known_are_lower_bounds() -> None:
+    built = shown(MIXED, UNKNOWN)
+    every = next(kind for kind in built.accesses if kind.name == "All")
+    assert [row.excessive for row in every.rows] == ["at least 7", "unknown"]
+    assert [row.actual for row in every.rows] == ["at least 9", "unknown"]
+    assert [row.excessive for row in built.glance.rows] == ["at least 7", "unknown"]
+    assert MIXED.total.excessive is None, "a gate does not judge a lower bound"
+
+
+def test_the_worst_lines_are_those_of_one_profile() -> None:
+    (panel,) = panels(profile_of(access(3, 6), access(5, 8)), profile_of(access(3, 6), access(5, 1)))
+    assert [jump.number for jump in panel.worst] == [5, 3]
+    assert [jump.why for jump in panel.worst] == ["7 excessive in bare #1", "5 excessive in bare #1"]
 
 
 def test_lines_of_unknown_counts_are_shown_as_unknown() -> None:

@@ -86,6 +86,15 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     assert "No point has results." in page.render(nothing)
 
 
+def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
+    sweep = transposes(recorded, failing={})
+    beside = "recorded on a GPU, 2026-01-02"
+    outcomes = [replace(o, profile=replace(o.profile, engine="emulated", beside=beside * (o.point.sizes["n"] == 4096)))
+                for o in sweep.outcomes if o.profile]  # fmt: skip
+    where = view.build(replace(sweep, engine="emulated", outcomes=tuple(outcomes))).where
+    assert where == f"Wavefronts computed, not measured; times of 4 of 20 points {beside}."
+
+
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
     planned = plan.make_plan(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
     outcomes = tuple(PointOutcome(point, recorded(point.kernel)) for point in planned.points)

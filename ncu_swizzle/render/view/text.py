@@ -10,6 +10,7 @@ from numbers import Real
 from ncu_swizzle.profiles.remarks import MICROSECONDS
 
 UNKNOWN = "unknown"
+AT_LEAST = "at least "
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -30,7 +31,7 @@ def count(value: object) -> str:
 def counted(value: object, least: object = None) -> str:
     """Return a count; if it is unknown but not less than some count, "at least" that."""
     if finite(value) is None and finite(least):
-        return f"at least {count(least)}"
+        return f"{AT_LEAST}{count(least)}"
     return count(value)
 
 
