@@ -13,7 +13,7 @@ from ncu_swizzle.render.view import text
 MOST_BARS = 8
 MOST_REASONS = 7  # with a colour of their own
 OTHER = "other reasons"
-NAMED, NUMBERED = 25.0, 12.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
+NAMED, NUMBERED = 25.0, 18.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,6 @@ def _bar(label: str, profile: Profile, duration: float, reasons: tuple[str, ...]
 
 
 def _segment(colour: int, reason: str, time: float, longest: float) -> Segment:
-    shown, share = text.milliseconds(time), 100 * time / longest
+    shown, share = text.duration(time), 100 * time / longest
     label = f"{shown} {reason}" if share >= NAMED else shown if share >= NUMBERED else ""
-    return Segment(colour, text.width(time, longest), label, f"{reason}: {shown} ms")
+    return Segment(colour, text.width(time, longest), label, f"{reason}: {shown}")
