@@ -12,6 +12,8 @@ from ncu_swizzle.profiles import many_launches, sanity
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import Finding, KernelId, Metric, Profile
 from ncu_swizzle.render import page as report
+from ncu_swizzle.render.view import banks, bit_picture
+from ncu_swizzle.smem import access, bankmap, mapping, pictures
 from tests.support.pages import HOSTILE, Page
 from tests.support.recordings import KERNELS, Recorded
 from tests.support.reports import launched
@@ -85,4 +87,32 @@ def many_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory)
     comparisons, notes = many_launches.lay_out(rows, ("old", "new"))
     file = tmp_path_factory.mktemp("report") / "many.html"
     file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def transpose_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with maps of 32 x 32 cells."""
+    file = tmp_path_factory.mktemp("maps") / "transpose.html"
+    pair = [recorded("transpose-plain"), recorded("transpose-xor")]
+    file.write_text(report.render(compare(pair)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `banks --show phases --html` writes."""
+    file = tmp_path_factory.mktemp("maps") / "map.html"
+    tile = mapping.parse("(64,64):(64,1)", 2, "128B")
+    built = bankmap.before_and_after(tile.plain, tile, access.parse("ldmatrix", tile.layout, 2))
+    file.write_text(report.render_board(banks.phases(built)[0], "a map"), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `banks --show bits --html` writes."""
+    file = tmp_path_factory.mktemp("maps") / "bits.html"
+    bits = pictures.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
+    file.write_text(report.render_bits(bit_picture.bit_picture(bits), "bits"), encoding="utf-8")
     return file

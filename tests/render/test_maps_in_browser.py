@@ -7,13 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ncu_swizzle.profiles.comparison import compare
-from ncu_swizzle.render import page as report
-from ncu_swizzle.render.view import banks, bit_picture
-from ncu_swizzle.smem import access, bankmap, mapping, pictures
-from ncu_swizzle.smem.bankmap import BankMap
-from tests.support.recordings import Recorded
-
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
 
@@ -43,38 +36,6 @@ SMALLEST = """(() => Math.min(...[...document.querySelectorAll('svg text, .stack
     const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
     return scale * parseFloat(getComputedStyle(text).fontSize);
   })))()"""
-
-
-def maps(layout: str, element_bytes: int, swizzle: str, name: str) -> tuple[BankMap, ...]:
-    tile = mapping.parse(layout, element_bytes, swizzle)
-    return bankmap.before_and_after(tile.plain, tile, access.parse(name, tile.layout, element_bytes))
-
-
-@pytest.fixture(scope="session")
-def transpose_file(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with maps of 32 x 32 cells."""
-    file = tmp_path_factory.mktemp("maps") / "transpose.html"
-    pair = [recorded("transpose-plain"), recorded("transpose-xor")]
-    file.write_text(report.render(compare(pair)), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="session")
-def map_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `banks --html` writes."""
-    file = tmp_path_factory.mktemp("maps") / "map.html"
-    built = maps("(64,64):(64,1)", 2, "128B", "ldmatrix")
-    file.write_text(report.render_board(banks.phases(built)[0], "a map"), encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="session")
-def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `banks --show bits --html` writes."""
-    file = tmp_path_factory.mktemp("maps") / "bits.html"
-    bits = pictures.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
-    file.write_text(report.render_bits(bit_picture.bit_picture(bits), "bits"), encoding="utf-8")
-    return file
 
 
 def shown_steps(browser: Browser, selector: str) -> list[str]:

@@ -13,7 +13,7 @@ from ncu_swizzle.render.view import text
 MOST_BARS = 8
 MOST_REASONS = 7  # with a colour of their own
 OTHER = "other reasons"
-NAMED, NUMBERED = 25.0, 12.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
+NAMED, NUMBERED = 25.0, 18.0  # percent of the longest bar: wide enough for a number and a name, or a number, on a phone
 
 
 @dataclass(frozen=True)
