@@ -86,3 +86,10 @@ def many_file(profiles: list[Profile], tmp_path_factory: pytest.TempPathFactory)
     file = tmp_path_factory.mktemp("report") / "many.html"
     file.write_text(report.render_all(comparisons, notes, "old → new"), encoding="utf-8")
     return file
+
+
+@pytest.fixture(params=["page_file", "four_file", "foreign_file", "many_file"])
+def any_file(request: pytest.FixtureRequest) -> Path:
+    """Each kind of page in turn."""
+    file: Path = request.getfixturevalue(request.param)
+    return file
