@@ -139,6 +139,7 @@ def test_the_documentation_s_examples_are_right(tmp_path: Path) -> None:
     (spec,) = project_kernels.specs(project.read(EXAMPLE / "ncu-swizzle.toml"))
     source = own(tmp_path, text)
     shutil.copy(EXAMPLE / "reference.py", tmp_path)
+    (tmp_path / "params.bin").write_bytes(bytes(24))
     known, names = user_kernels.chosen(str(source), KernelDescription())
     assert names == ["tile-rowmajor", "tile-swizzled"]
     family = known.find("tile-swizzled")[0]

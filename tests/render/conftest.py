@@ -116,3 +116,10 @@ def bits_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bits = pictures.bits(mapping.parse("(64,64):(64,1)", 2, "128B"))
     file.write_text(report.render_bits(bit_picture.bit_picture(bits), "bits"), encoding="utf-8")
     return file
+
+
+@pytest.fixture(params=["page_file", "four_file", "foreign_file", "many_file"])
+def any_file(request: pytest.FixtureRequest) -> Path:
+    """Each kind of page in turn."""
+    file: Path = request.getfixturevalue(request.param)
+    return file

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("chromium")  # one browser for all
 SCREENS = ((1600, 900), (1280, 800), (390, 844))
-PAGES = ("page_file", "four_file", "foreign_file", "many_file")
 UNFOLD = "document.querySelectorAll('details').forEach(part => part.open = true)"
 # What holds for a table's first rows holds for all, and axe looks at every cell.
 SHORTEN = "for (const t of document.querySelectorAll('table')) [...t.rows].slice(12).forEach(row => row.remove())"
@@ -48,12 +47,6 @@ LEAST_CONTRAST = """(() => {
     return (pair[1] + 0.05) / (pair[0] + 0.05);
   }));
 })()"""
-
-
-@pytest.fixture(params=PAGES)
-def any_file(request: pytest.FixtureRequest) -> Path:
-    file: Path = request.getfixturevalue(request.param)
-    return file
 
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)
