@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.build.launch_guess import LaunchGuess
 from ncu_swizzle.catalog.kernel_spec import KernelSpec
-from ncu_swizzle.texts import in_commas, one_line
+from ncu_swizzle.texts import encodable, in_commas, one_line
 
 GUESSED = "guessed"
 HEADER = '# Made from the signature. "guessed" marks what it does not say: check it.'
@@ -71,7 +70,8 @@ def _table(sizes: dict[str, int]) -> str:
 
 def quoted(text: str) -> str:
     """Return a text as a basic string of TOML, or a literal one if that needs no escapes."""
-    plain = text.isprintable()
-    if plain and "\\" in text and "'" not in text:
+    text = encodable(text)
+    if text.isprintable() and "\\" in text and "'" not in text:
         return f"'{text}'"
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -41,9 +40,9 @@ def init(
         described = describe(file, description, sources.config, toolchain)
         names += described.names
         for function in described.already:
-            print(on_terminal(f"{described.file} already describes {function} of {file.name}"))
+            typer.echo(on_terminal(f"{described.file} already describes {function} of {file.name}"))
         for name in described.names:
-            print(on_terminal(f"{described.file}: [kernel.{name}] added"))
+            typer.echo(on_terminal(f"{described.file}: [kernel.{name}] added"))
     config = ["--config", sources.config] if sources.config else []
     command = shlex.join(["ncu-swizzle", "lint", *names, *config])
-    sys.stdout.write(on_terminal(f"Check what is marked as guessed there, then: {command}\n"))
+    typer.echo(on_terminal(f"Check what is marked as guessed there, then: {command}"))

@@ -22,6 +22,7 @@ LIMIT_S = 120
 # What draws or encodes in a way of its own; everything else goes through a border.
 RAW = {
     r"json\.dumps?\(": {"texts", "bounds/elsewhere", "digest", "sweep/fingerprint", "pytest_plugin", "launch/__main__",
+                        "engines/counts_cache", "engines/packing",
                         "ncurep/disassembly", "ncurep/disassembly_cache", "ncurep/ncu_report_process"},
     r"\bConsole\(": {"commands/console"},
     r"\.to_csv\(index": {"render/csv_"},

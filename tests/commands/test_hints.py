@@ -36,7 +36,6 @@ UNTYPED = (
     "compile the kernel with nvcc 12 or 13",
     "name another path with -o, --html or --json",  # a disk that is full
     "profile it with ncu-swizzle profile",
-    "ncu-swizzle compare shows the profiles; with --html it writes a page",
     "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
     "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
     "install ncu-swizzle again",
@@ -47,6 +46,7 @@ UNTYPED = (
     "--code {', '.join(CODE)}",
     "--access row, column or ldmatrix",
     "ncu-swizzle profile -- ./app --size 4096",  # typed for another error
+    "ncu-swizzle profile -- ./app",  # of a report without kernels; needs a GPU
     "--pad 1: one element after each row",
     "--pad 1",  # of sizes that only Python can pass
     "--copies 1",

@@ -125,6 +125,7 @@ def test_a_fake_compiler_gets_the_options_in_one_word_each(hostile: Path, tmp_pa
     nvcc = program(tmp_path / "bin" / "nvcc", tmp_path / "ran", f'printf "%s\\n" "$@" >> {log}')
     text = f'{KERNEL}nvcc = ["-maxrregcount 64", "-Xptxas", "-v", "-I inc"]\n'
     (hostile / "ncu-swizzle.toml").write_text(text, encoding="utf-8")
+    (hostile / "inc").mkdir(exist_ok=True)
     lint(hostile, "my.cu", "--nvcc", str(nvcc))
     words = log.read_text(encoding="utf-8").splitlines()
     assert {"-maxrregcount=64", "-Xptxas=-v", f"-I{hostile}/inc"} <= set(words)

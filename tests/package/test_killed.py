@@ -75,7 +75,7 @@ def fake_tools(work: Path, slow: str) -> Path:
     cubin.write_bytes(result.cubin)
     version = 'case "$1" in --version) echo "release 13.0, V13.0.88"; exit;; esac'
     compiles = f'while [ "$1" != -o ]; do shift; done; cp {cubin} "$2"'
-    script(work.parent / "bin" / "nvdisasm", WHOLE if slow == "nvdisasm" else "exit 1")
+    script(work.parent / "bin" / "nvdisasm", version, WHOLE if slow == "nvdisasm" else "exit 1")
     return script(work.parent / "bin" / "nvcc", version, WHOLE if slow == "nvcc" else compiles)
 
 

@@ -76,5 +76,5 @@ def test_a_line_and_an_instruction_with_few_samples_are_grey(recorded: Recorded)
     assert cells
     assert all(cell.few for cell in cells)
     (row,) = [row for table in built.instructions for row in table.rows if row.stall]
-    assert (row.stall, row.samples, row.few) == ("short_scoreboard 67 %", "3", True)
+    assert (row.stall, row.samples, row.few) == ("short_scoreboard 66.7 %", "3", True)
     assert "of its 3 samples" in built.panels[0].summary

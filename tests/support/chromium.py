@@ -93,14 +93,6 @@ class Browser:
         """Switch the page's own scripts on or off; ours go on working."""
         self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
-    def violations_within(self, selector: str) -> list[str]:
-        """Return what axe-core finds wrong within an element: each rule, and the first element that breaks it."""
-        axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
-        self.driver.execute_script(Path(axe.__path__[0], "axe.min.js").read_text(encoding="utf-8"))
-        self.driver.set_script_timeout(120)
-        found = self.driver.execute_async_script("axe.run(arguments[0]).then(arguments[1])", selector)
-        return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found["violations"]]
-
     def errors(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
@@ -109,11 +101,12 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
-    def violations(self) -> list[str]:
-        """Return what axe-core finds wrong with the page: each rule, and the first element that breaks it."""
+    def violations(self, selector: str = "") -> list[str]:
+        """Return what axe-core finds wrong with the page, or an element: each rule, and what first breaks it."""
         axe = pytest.importorskip("axe_core_python", reason="needs axe-core-python")
         self.driver.execute_script(Path(axe.__path__[0], "axe.min.js").read_text(encoding="utf-8"))
-        found = self.driver.execute_async_script("axe.run().then(arguments[0])")
+        self.driver.set_script_timeout(300)  # of a busy machine
+        found = self.driver.execute_async_script("axe.run(arguments[0] || document).then(arguments[1])", selector)
         return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found["violations"]]
 
     def alerted(self) -> bool:

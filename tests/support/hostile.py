@@ -19,7 +19,7 @@ import pandas as pd
 from markdown_it import MarkdownIt
 
 from ncu_swizzle.errors import NcuSwizzleError
-from tests.support.pages import Page
+from tests.support.pages import PACKED, Page, unpacked
 
 STARTS = (
     "=cmd|' /C calc'!A0",
@@ -146,7 +146,7 @@ def check_html(text: str) -> None:
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert all(target.startswith("#") for target in (*page.values("href"), *page.values("src")))
     for script in page.scripts[:-1]:
-        json.loads(script)
+        json.loads(unpacked(script) if script.startswith(PACKED) else script)
 
 
 def check_svg(text: str) -> None:

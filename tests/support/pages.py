@@ -14,6 +14,7 @@ from ncu_swizzle.render.colours import Colours
 from ncu_swizzle.render.view import document
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
+PACKED = base64.b64encode(b"\x1f\x8b\x08").decode()  # how gzip in Base64 starts
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 

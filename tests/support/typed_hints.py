@@ -209,7 +209,18 @@ DESCRIBED = (
         ("--config new.toml",),
         {"ncu-swizzle.toml": "kernel = { }\n"},
     ),
-    TypedHint("ncu-swizzle profile {text}", ("compare", "turn.cu"), (LINE,), PROJECT),
+    TypedHint(
+        "ncu-swizzle profile {text}",
+        ("profile", "kernel2", "--engine", "recorded", "--baseline", "turn.cu"),
+        (LINE,),
+        PROJECT,
+    ),
+    TypedHint("--elem {own}", ("predict", "turn", "--pad", "1", "--elem", "2"), ("--elem 4",), PROJECT),
+    TypedHint(
+        "omit --swizzle and --pad, or name a layout",
+        ("predict", "kernel1", "--swizzle", "3,3,3"),
+        ("leave out --swizzle",),
+    ),
     # ------------------------------------------------------------------------------- engines and programs
     TypedHint(
         "--engine recorded shows it", ("profile", "reference-gemm", "--engine", "emulated"), ("--engine recorded",)
@@ -240,11 +251,6 @@ DESCRIBED = (
         "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         ("profile",),
         ("ncu-swizzle profile kernel2", "ncu-swizzle profile -- ./app", "ncu-swizzle list"),
-    ),
-    TypedHint(
-        "--ncu-args '--sampling-interval 0'",
-        ("profile", "kernel2", *OUT, "--ncu-args", "'"),
-        ("--ncu-args '--sampling-interval 0'",),
     ),
     TypedHint(
         "ncu-swizzle report FILE.ncu-rep shows a report you have",

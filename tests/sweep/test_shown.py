@@ -92,7 +92,7 @@ def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
     outcomes = [replace(o, profile=replace(o.profile, engine="emulated", beside=beside * (o.point.sizes["n"] == 4096)))
                 for o in sweep.outcomes if o.profile]  # fmt: skip
     where = view.build(replace(sweep, engine="emulated", outcomes=tuple(outcomes))).where
-    assert where == f"Wavefronts computed, not measured; times of 4 of 20 points {beside}."
+    assert where == f"Wavefronts computed, not measured, and outputs not checked; times of 4 of 20 points {beside}."
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
