@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,19 +123,26 @@ def to_markdown(sweep: Sweep) -> str:
     heads = ["kernel", *varied, "duration", "speedup", "excessive", "degree"]
     marks = [" --- ", *(" ---: " for _ in heads[1:])]
     lines = [f"| {' | '.join(map(in_markdown, heads))} |", f"|{'|'.join(marks)}|"]
-    lines += [f"| {' | '.join(map(in_markdown, cells(row, varied)))} |" for row in rows(sweep)]
+    shown = rows(sweep)
+    unit = time_unit(shown)
+    lines += [f"| {' | '.join(map(in_markdown, cells(row, varied, unit)))} |" for row in shown]
     failures = [f"- {in_markdown(f'{outcome.point}: {outcome.error}')}" for outcome in sweep.failed]
     notes = [f"> {in_markdown(note)}" for note in (where(sweep), *sweep.notes)]
     parts = [f"### {in_markdown(title(sweep))}", "\n".join(lines), "\n".join(failures), "\n>\n".join(notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def cells(row: PointRow, varied: Sequence[str]) -> list[str]:
+def time_unit(shown: Iterable[PointRow]) -> text.TimeUnit:
+    """Return the unit for the durations of a table."""
+    return text.time_unit(row.profile.duration_ns for row in shown if row.profile)
+
+
+def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str]:
     """Return a row as texts: kernel, sizes, duration, speedup, excess, degree; dashes if there are no values."""
     sizes = [f"{row.outcome.point.sizes[name]:,}" for name in varied]
     if not row.profile:
         return [row.kernel, *sizes, row.outcome.state, "-", "-", "-"]
-    duration = text.UNKNOWN if row.ms is None else f"{text.fixed(row.ms, 3)} ms"
+    duration = text.duration(row.profile.duration_ns, unit)
     speed = text.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}×"
     return [row.kernel, *sizes, duration, speed, text.count(row.count("excessive")), text.degree(row.count("degree"))]
 

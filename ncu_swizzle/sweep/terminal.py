@@ -30,9 +30,11 @@ def _table(sweep: Sweep) -> PlainTable:
     shown = plain_table(table.title(sweep), "kernel")
     for name in (*varied, "duration", "speedup", "excessive", "degree"):
         shown.add_column(name, justify="right")
-    for _, group in groupby(table.rows(sweep), key=lambda row: row.outcome.point.problem):
+    rows = table.rows(sweep)
+    unit = table.time_unit(rows)
+    for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
         for row in group:
             style = "red" if row.error or row.count("excessive") else ""
-            shown.add_row(*table.cells(row, varied), style=style)
+            shown.add_row(*table.cells(row, varied, unit), style=style)
         shown.add_section()
     return shown

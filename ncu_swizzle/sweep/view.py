@@ -17,7 +17,7 @@ from ncu_swizzle.sweep.table import PointRow
 from ncu_swizzle.texts import in_words
 
 WIDTH, HEIGHT = 560, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 542, 14, 252  # of the plot
+LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 252  # of the plot
 LABEL_ROOM = 46  # between two labels below the axis
 COLOURS = 8
 
@@ -151,13 +151,14 @@ def build(sweep: Sweep) -> SweepPage:
 
 
 def _lines(rows: Sequence[PointRow], varied: Sequence[str]) -> list[TableLine]:
+    unit = table.time_unit(rows)
     lines = []
     for _, group in groupby(rows, key=lambda row: row.outcome.point.problem):
         for number, row in enumerate(group):
             error = row.outcome.error
             lines.append(
                 TableLine(
-                    cells=tuple(table.cells(row, varied)),
+                    cells=tuple(table.cells(row, varied, unit)),
                     baseline=row.baseline.point.kernel,
                     first=number == 0,
                     bad=bool(row.count("excessive")),

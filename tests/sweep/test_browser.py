@@ -40,12 +40,14 @@ def test_the_table_shows_every_point(browser: Browser, page_file: Path, sweep: S
     shown = browser.script(
         "[...document.querySelectorAll('.points tbody tr')].map(r => [...r.cells].map(c => c.innerText))"
     )
-    for cells, row in zip(shown, table.rows(sweep), strict=True):
+    rows = table.rows(sweep)
+    unit = table.time_unit(rows)
+    for cells, row in zip(shown, rows, strict=True):
         if row.error:
-            assert cells[:2] == table.cells(row, ("n",))[:2]
+            assert cells[:2] == table.cells(row, ("n",), unit)[:2]
             assert cells[2].split("\n") == ["failed: out differs by 0.5 of its size", "try: read it as it was written"]
         else:
-            assert cells == table.cells(row, ("n",))
+            assert cells == table.cells(row, ("n",), unit)
 
 
 def test_every_figure_is_marked_where_it_belongs(browser: Browser, page_file: Path, sweep: Sweep) -> None:
