@@ -22,7 +22,7 @@ from ncu_swizzle.profiles import attribution, tiles_seen
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import Profile
 
-SUGGEST = "ncu-swizzle suggest tries layouts for your tile and prints their code"
+SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
