@@ -21,6 +21,7 @@ SILENT, LOST, MUTE, LEFT, DIFFERS = "READ AS WHOLE", "LOST", "NO MESSAGE", "LEFT
 VIOLATIONS = (CRASH, HANG, CODE, RAW, MARKUP, INVALID, SILENT, LOST, MUTE, LEFT, DIFFERS)
 GATE_CODES = (0, 1, 5)
 CODES = (0, 1, 2, 3, 4, 5)
+ERROR = b"The gate: error"  # of lint, which reports a kernel that cannot be judged like any other, and exits with 2
 
 # C0 and C1 but for line feed and tab, and what reorders text.
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -75,8 +76,9 @@ def _losses(draft: Draft, ran: Ran) -> Iterator[tuple[str, str]]:
         if name != SUMMARY:
             yield LOST, f"{name!a} was changed"
     named = {*draft.outputs, SUMMARY}
+    reported = ran.code in GATE_CODES or ERROR in ran.stdout
     for name, data in ran.written.items():
-        if name in draft.outputs and ran.code not in GATE_CODES and not ran.hung and not _partial(draft, ran):
+        if name in draft.outputs and not reported and not ran.hung and not _partial(draft, ran):
             yield LOST, f"{name!a} was written although the exit code is {ran.code}"
         if Path(name).name.startswith(".") and not ran.hung:
             yield LEFT, f"{name!a}"
