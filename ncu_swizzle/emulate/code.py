@@ -54,13 +54,15 @@ def from_disassembly(
     """Return the kernel of that name from the output of ``nvdisasm -c``.
 
     `symbols` maps the global variables that instructions refer to, by name, to their addresses. Raises UnknownKernel if
-    the text has no such kernel, BadFile if a label is missing.
+    the text has no such kernel, BadFile if it has no instructions or a label is missing.
     """
     sections = _sections(text)
     if name not in sections:
         kernels = ", ".join(sections) or "none"
         raise UnknownKernel(f"no kernel {name!r} in the disassembly", f"its kernels: {kernels}")
     lines, labels = _joined(name, sections)
+    if not lines:
+        raise BadFile(f"the code of {name!r} has no instructions", "compile it again")
     return Code(
         name=name,
         instructions=tuple(_resolved(offset, body, labels, symbols or {}) for offset, body in lines),

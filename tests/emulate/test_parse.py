@@ -160,3 +160,8 @@ def test_what_every_way_passes() -> None:
     assert all(flow.successors(number) for number in region)
     ends = [n for n, i in enumerate(flow.instructions) if i.opcode == "EXIT" and not i.guard]
     assert all(flow.post_dominators[n] == EXIT for n in ends)
+
+
+def test_a_kernel_without_instructions_is_refused() -> None:
+    with pytest.raises(BadFile, match="'empty' has no instructions"):
+        code.from_disassembly('\t.section\t.text.empty,"ax",@progbits\n', "empty")
