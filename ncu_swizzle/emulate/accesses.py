@@ -75,7 +75,7 @@ class Unknown:
 
 
 @dataclass
-class Log:
+class RequestLog:
     """All requests of one run, by instruction index. They are counted when their memory reaches a limit."""
 
     instructions: Sequence[SassInstruction]

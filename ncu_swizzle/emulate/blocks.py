@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.accesses import Log, Unknown
+from ncu_swizzle.emulate.accesses import RequestLog, Unknown
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.coverage import Index, Unclaimed
@@ -80,7 +80,7 @@ def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch
         shared_size=setting.shared_size,
         ulps=np.zeros(len(blocks), np.int64) if ulps is None else ulps,
     )
-    log = Log(setting.program.instructions, setting.shared_size, len(blocks))
+    log = RequestLog(setting.program.instructions, setting.shared_size, len(blocks))
     machine.log = log
     if setting.program.contents:
         machine.keep_contents()

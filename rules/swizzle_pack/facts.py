@@ -83,9 +83,9 @@ class Facts:
     tried: tuple[str, ...] = ()
 
     def number(self, name: str) -> float | None:
-        """Return a metric; None if the report lacks it or its value is implausible."""
+        """Return a metric; None if the report lacks it or its value is implausible, such as a negative one."""
         value = self.metrics.get(name)
-        return value if value is not None and abs(value) < MOST else None  # false for NaN, too
+        return value if value is not None and 0 <= value < MOST else None  # false for NaN, too
 
     def share(self, name: str) -> float | None:
         """Return a percentage of peak as a fraction; None if the report lacks it or its value is implausible."""

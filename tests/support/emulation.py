@@ -25,7 +25,7 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate import code, run
-from ncu_swizzle.emulate.accesses import Log
+from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.limits import Clock
@@ -78,7 +78,7 @@ def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np
     size = source.shared_bytes + launch.shared_dynamic
     none = np.zeros(len(blocks), np.int64)
     machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size, none)
-    machine.log = Log(program.instructions, size, len(blocks))
+    machine.log = RequestLog(program.instructions, size, len(blocks))
     machine.keep_contents()
     machine.stores = []
     Schedule(program, machine, Clock(), HANDLERS).run()

@@ -73,7 +73,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Tick:
+class BankTick:
     """A bank's number below its bar."""
 
     x: int
@@ -91,7 +91,7 @@ class Load:
     peak_y: int
     baseline: int
     bars: tuple[Bar, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[BankTick, ...]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _load(load: PhaseLoad, tallest: int) -> Load:
     unit = BAR_ROOM / max(tallest, 1)
     bars = tuple(_bar(bank, words, banks, unit, baseline) for bank, words in enumerate(load.words) if words)
     ticks = tuple(
-        Tick(_left(bank) + BAR_WIDTH // 2, str(bank)) for bank in range(0, banks, LABEL_EVERY if banks > 8 else 1)
+        BankTick(_left(bank) + BAR_WIDTH // 2, str(bank)) for bank in range(0, banks, LABEL_EVERY if banks > 8 else 1)
     )
     return Load(
         width=width,

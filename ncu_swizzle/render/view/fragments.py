@@ -19,7 +19,7 @@ _HMMA = re.compile(r"\bHMMA\.(1688|16816)\.(?!\S*TF32)")
 
 
 @dataclass(frozen=True)
-class Part:
+class FragmentPart:
     """One lane's elements that lie side by side: its colour is the lane's number."""
 
     x: int
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mark:
+class FragmentLabel:
     """A row or column number."""
 
     x: int
@@ -46,9 +46,9 @@ class FragmentPicture:
     title: str
     width: int
     height: int
-    parts: tuple[Part, ...]
-    rows: tuple[Mark, ...]
-    columns: tuple[Mark, ...]
+    parts: tuple[FragmentPart, ...]
+    rows: tuple[FragmentLabel, ...]
+    columns: tuple[FragmentLabel, ...]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _picture(fragment: Fragment, title: str, letter: str, per_number: int) -> Fr
     pair = LETTER * max(map(len, labels.values())) + 6
     wide = pair // across
     parts = tuple(
-        Part(LEFT + column * wide, TOP + row * CELL_HEIGHT, across * wide, down * CELL_HEIGHT,
+        FragmentPart(LEFT + column * wide, TOP + row * CELL_HEIGHT, across * wide, down * CELL_HEIGHT,
              int(fragment.lane[row, column]), label)
         for (row, column), label in labels.items()
     )  # fmt: skip
@@ -111,15 +111,15 @@ def _picture(fragment: Fragment, title: str, letter: str, per_number: int) -> Fr
         width=LEFT + columns * wide + 2,
         height=TOP + rows * CELL_HEIGHT + 2,
         parts=parts,
-        rows=tuple(Mark(LEFT - 6, TOP + row * CELL_HEIGHT + BASELINE, f"r{row}") for row in range(rows)),
+        rows=tuple(FragmentLabel(LEFT - 6, TOP + row * CELL_HEIGHT + BASELINE, f"r{row}") for row in range(rows)),
         columns=tuple(_heads(columns, wide, across)),
     )
 
 
-def _heads(columns: int, wide: int, across: int) -> Iterator[Mark]:
+def _heads(columns: int, wide: int, across: int) -> Iterator[FragmentLabel]:
     for column in range(0, columns, across):
         name = f"c{column}-{column + across - 1}" if across > 1 else f"c{column}"
-        yield Mark(LEFT + column * wide + across * wide // 2, TOP - 5, name)
+        yield FragmentLabel(LEFT + column * wide + across * wide // 2, TOP - 5, name)
 
 
 def _label(fragment: Fragment, row: int, column: int, size: tuple[int, int], letter: str, per_number: int) -> str:
