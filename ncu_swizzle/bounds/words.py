@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 
 from ncu_swizzle.errors import UsageError
 
-MOST = (
-    1 << 17
-)  # characters, as many as Linux takes in one argument; shlex's time grows with the square of a word's length
+# Characters, as many as Linux takes in one argument. shlex's time grows with the square of a word's length.
+MOST = 1 << 17
 
 
 def split(text: str, what: str, example: str) -> tuple[str, ...]:
@@ -19,3 +19,8 @@ def split(text: str, what: str, example: str) -> tuple[str, ...]:
         return tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"{what} cannot be split: {error}", example) from error
+
+
+def split_all(texts: Iterable[str], what: str, example: str) -> tuple[str, ...]:
+    """Return the words of several texts, one after another; see `split`."""
+    return tuple(word for text in texts for word in split(text, what, example))

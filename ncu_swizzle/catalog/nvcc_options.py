@@ -54,8 +54,7 @@ def options(
 
 def split(texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     """Return options split as a shell would, with ``-I folder`` joined. Raises UsageError."""
-    split_texts = (words.split(text, f"the option {text!r}", "close the quotes") for text in texts)
-    rest = iter([word for option in split_texts for word in option])
+    rest = iter(words.split_all(texts, f"{' '.join(texts)!r}", "close the quotes"))
     separated: list[str] = []
     for word in rest:
         name, equals, value = word.partition("=")

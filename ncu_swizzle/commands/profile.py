@@ -84,8 +84,7 @@ def profile(
 
         gpu.ask_ahead()
     rest = after_dashes(context)
-    split_texts = (words.split(text, "--ncu-args", "--ncu-args '--sampling-interval 0'") for text in ncu_args)
-    extra = tuple(word for option in split_texts for word in option)
+    extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     if kernel:
         _refuse_filters(kernel, filters, pairs)
         measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))

@@ -21,8 +21,6 @@ from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.banks import Bools
 from ncu_swizzle.smem.operations import LINE
 
-__all__ = ["Counts", "InstructionCounts", "Launch", "emulate"]
-
 STACK_AT = 0x28  # in constant bank 0
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory

@@ -7,7 +7,7 @@ notes. There are no times and no stalls.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
-from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
+from ncu_swizzle.engines.binary_launch import BinaryLaunch
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
@@ -120,25 +120,6 @@ def _data(target: Target, counts: Counts) -> Iterator[str]:
     option = fills.known_instead(target.family.arguments) if counts.unknown else ""
     if option:
         yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file."
-
-
-def profile_binary(
-    path: Path,
-    kernel: str,
-    grid: Sequence[int],
-    block: Sequence[int],
-    shared: int,
-    parameters: Sequence[Parameter],
-    settings: EmulationSettings | None = None,
-    on_progress: OnProgress = lambda percent: None,
-) -> Emulated:
-    """Emulate one launch of a kernel in a cubin or PTX file; see `profile_launch`.
-
-    `shared` is the dynamic shared memory in bytes; `parameters` are the kernel's, in order: an array for a pointer,
-    whose contents are then known, a number or bytes for anything else.
-    """
-    launch = BinaryLaunch(grid, block, shared, parameters=parameters)
-    return profile_launch(path, kernel, launch, settings, on_progress)
 
 
 def profile_launch(

@@ -142,7 +142,7 @@ def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str
     sizes = [f"{row.outcome.point.sizes[name]:,}" for name in varied]
     if not row.profile:
         return [row.kernel, *sizes, row.outcome.state, "-", "-", "-"]
-    duration = text.duration(row.profile.duration_ns, unit)
+    duration = text.duration(row.profile.duration_ns or None, unit)
     speed = text.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}×"
     return [row.kernel, *sizes, duration, speed, text.count(row.count("excessive")), text.degree(row.count("degree"))]
 

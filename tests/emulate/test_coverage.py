@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.coverage import Index, Unclaimed
-from ncu_swizzle.emulate.run import Launch, emulate
+from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import kernel, pointers
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(1, 3))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ncu_swizzle.emulate.run import Launch, emulate
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.run import emulate
 from tests.support.emulation import DATA, IN, kernel, outputs, pointers
 
 Ints = NDArray[np.int64]

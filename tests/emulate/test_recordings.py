@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.emulate.run import Counts, emulate
+from ncu_swizzle.emulate.counts import Counts
+from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.profiles.model import Profile
 from tests.support.emulation import recorded_launch
 

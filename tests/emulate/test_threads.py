@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Endless, MemoryFault, Stuck, Unsupported
-from ncu_swizzle.emulate.run import Counts, Launch, emulate
+from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.errors import UsageError
 
 ONE_WARP = Launch((1, 1, 1), (32, 1, 1))

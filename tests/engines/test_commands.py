@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import choice, computed, emulation
+from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
 from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UnknownKernel, UsageError
 from ncu_swizzle.ncu import gpu
@@ -196,9 +197,15 @@ def test_without_a_compiler_the_engine_says_what_to_install(work: Path) -> None:
 # ---------------------------------------------------------------------------------------------- binaries
 
 
+def launched(
+    file: Path, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, parameters: Sequence[Parameter]
+) -> emulation.Emulated:
+    return emulation.profile_launch(file, kernel, BinaryLaunch(grid, block, shared, parameters=parameters))
+
+
 @NEEDS_ALL
 def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
-    made = emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN)
+    made = launched(binary, "turn", (2,), (32, 32), 0, TURN)
     total = made.profile.accesses
     # 32 warps in each of 2 blocks: a store goes down a column of 32 rows, the load along one.
     assert (total["STS"].executed, total["STS"].wavefronts, total["STS"].ideal) == (64, 2048, 64)
@@ -211,8 +218,8 @@ def test_a_cubin_is_emulated_as_it_is(binary: Path) -> None:
 def test_ptx_is_assembled_first(work: Path, binary: Path) -> None:
     nvcc = str(Toolchain().find("nvcc"))
     subprocess.run([nvcc, "--ptx", "-arch=sm_90", "-lineinfo", "own.cu", "-o", "own.ptx"], check=True, cwd=work)
-    made = emulation.profile_binary(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
-    assert counts(made.profile) == counts(emulation.profile_binary(binary, "turn", (2,), (32, 32), 0, TURN).profile)
+    made = launched(work / "own.ptx", "turn", (2,), (32, 32), 0, TURN)
+    assert counts(made.profile) == counts(launched(binary, "turn", (2,), (32, 32), 0, TURN).profile)
 
 
 @NEEDS_ALL
@@ -221,24 +228,24 @@ def test_bad_binaries_and_launches_are_refused(work: Path, binary: Path) -> None
     (work / "cut.cubin").write_bytes(content[: len(content) // 2])
     (work / "text.cubin").write_text("no code")
     with pytest.raises(DamagedFile, match="is damaged"):
-        emulation.profile_binary(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "cut.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(BadFile, match="neither a cubin nor PTX"):
-        emulation.profile_binary(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "text.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(BadFile, match="does not exist"):
-        emulation.profile_binary(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
+        launched(work / "none.cubin", "turn", (1,), (32, 32), 0, TURN)
     with pytest.raises(UnknownKernel, match=r"turned"):
-        emulation.profile_binary(binary, "turned", (1,), (32, 32), 0, TURN)
+        launched(binary, "turned", (1,), (32, 32), 0, TURN)
     with pytest.raises(UnknownKernel, match="has 2 kernels"):
-        emulation.profile_binary(binary, "", (1,), (32, 32), 0, TURN)
+        launched(binary, "", (1,), (32, 32), 0, TURN)
     with pytest.raises(UsageError, match="do not fit turn"):
-        emulation.profile_binary(binary, "turn", (1,), (32, 32), 0, TURN[:2])
+        launched(binary, "turn", (1,), (32, 32), 0, TURN[:2])
 
 
 @NEEDS_ALL
 def test_an_address_beyond_shared_memory_is_the_programs_bug(binary: Path) -> None:
     with pytest.raises(MemoryFault, match=r"own\.cu:10: .*outside the block's .*thread \(.*\) of block \(0, 0, 0\)"):
-        emulation.profile_binary(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
-    emulation.profile_binary(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
+        launched(binary, "beyond", (1,), (128,), 512, [np.zeros(128, np.float32)])
+    launched(binary, "beyond", (1,), (128,), 2048, [np.zeros(128, np.float32)])
 
 
 LAUNCHED = ("--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out",

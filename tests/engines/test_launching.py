@@ -13,7 +13,7 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate.run import Launch
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.engines import binary_launch, emulated_launch
 from ncu_swizzle.engines.emulated_launch import ALIGNMENT, APART, GLOBALS
 from ncu_swizzle.errors import UsageError

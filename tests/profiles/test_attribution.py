@@ -12,8 +12,9 @@ from ncu_swizzle.gate import places
 from ncu_swizzle.gate.verdict import Place
 from ncu_swizzle.profiles import attribution
 from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import KernelId, MachineInfo, Profile
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Ownership
+from tests.support.reports import EMPTY
 
 CUDA = "/usr/local/cuda/include"
 MMA: Location = (f"{CUDA}/crt/mma.hpp", 91)
@@ -26,20 +27,7 @@ def access(*stack: Location, samples: int = 0) -> Instruction:
 
 
 def profile(*instructions: Instruction, **sources: str) -> Profile:
-    return Profile(
-        engine="ncu",
-        kernel=KernelId("k", "k"),
-        problem={},
-        machine=MachineInfo(),
-        when="",
-        command="",
-        report="k.ncu-rep",
-        report_sha256="",
-        errors={},
-        metrics={},
-        instructions=instructions,
-        sources=sources,
-    )
+    return replace(EMPTY, instructions=instructions, sources=sources)
 
 
 def blamed(*stack: Location) -> tuple[Location, tuple[Location, ...]]:

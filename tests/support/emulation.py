@@ -28,10 +28,10 @@ from ncu_swizzle.emulate import code, run
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.control import HANDLERS
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.run import Launch
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.ncurep import container
 from ncu_swizzle.profiles.model import Profile
