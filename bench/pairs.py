@@ -85,7 +85,7 @@ def measure(program: Path) -> None:
     """Time and profile all pairs, and write what was measured."""
     timed = [json.loads(line) for line in run(str(program)).splitlines()]
     report = NEUTRAL / "pairs.ncu-rep"
-    options = options_.Options(launch_count=2 * len(timed))
+    options = options_.Options(launch_count=2 * len(timed), launches=options_.Launches())
     profiler.collect(installed.find(), [str(program), "--once"], report, options, TIMEOUT_S, paths.child_environment())
     launches = reader.read(report)
     if len(launches) != 2 * len(timed):

@@ -1,0 +1,172 @@
+"""The emulated engine on programs that others wrote, next to ncu's counts: ``python3 bench/programs.py FOLDER [NAME …]``.
+
+FOLDER has one folder a program, with `launches.jsonl.xz` (a JSON object a line: kernel, grid, block, shared, params as
+[offset, hex] pairs, cubin, counts by offset as [SASS, executed, wavefronts, ideal]) and `<cubin>.cubin.xz`. Prints a
+program's accesses that are equal, different and unknown, its launches that failed, the longest launch's seconds and the
+peak memory; then each reason with how many accesses it leaves unknown. Ends with 1 if anything differs or fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.errors import NcuSwizzleError
+
+WORKERS = 2
+TIMEOUT_S = 90.0
+SHOWN = 3  # differences of a program
+VERDICTS = ("equal", "different", "unknown")
+
+
+@dataclass
+class Tally:
+    """What came of one launch or one program."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # of what is unknown or failed, in accesses
+    differences: list[str] = field(default_factory=list)
+    failed: int = 0  # launches
+    seconds: float = 0.0  # of the longest launch
+    mb: float = 0.0
+
+    def add(self, other: Tally) -> None:
+        self.verdicts += other.verdicts
+        self.reasons += other.reasons
+        self.differences += other.differences
+        self.failed += other.failed
+        self.seconds = max(self.seconds, other.seconds)
+        self.mb = max(self.mb, other.mb)
+
+
+def compared(counts: Counts, theirs: dict[int, list[Any]]) -> Tally:
+    """Compare the shared-memory accesses with ncu's counts; ncu omits instructions that never executed."""
+    tally, left = Tally(), dict(theirs)
+    for row in counts.rows:
+        other = left.pop(row.offset, None)
+        if other is None and (not row.access or row.executed == 0):
+            continue
+        ours = (row.executed, row.wavefronts, row.ideal)
+        if None in ours and (row.access or row.reason):
+            tally.verdicts["unknown"] += 1
+            tally.reasons[row.reason] += 1
+        elif other is not None and ours == tuple(other[1:4]):
+            tally.verdicts["equal"] += 1
+        else:
+            tally.verdicts["different"] += 1
+            tally.differences.append(f"{row.offset:#x} {row.sass}: {ours}, ncu {other and other[1:4]}")
+    tally.verdicts["different"] += len(left)
+    tally.differences += [f"{offset:#x} {other[0]}: not seen, ncu {other[1:4]}" for offset, other in left.items()]
+    return tally
+
+
+def launches(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the recorded launches that access shared memory."""
+    with lzma.open(folder / "launches.jsonl.xz", "rt", encoding="utf-8") as lines:
+        yield from (launch for launch in map(json.loads, lines) if launch["counts"])
+
+
+def emulated(folder: Path, recorded: dict[str, Any]) -> Counts:
+    """Emulate one recorded launch."""
+    toolchain = Toolchain()
+    path = folder / f"{recorded['cubin']}.cubin.xz"
+    cubin = Cubin(lzma.decompress(path.read_bytes()), path.stem)
+    code = emulated_launch.code(cubin, recorded["kernel"], toolchain.disassemble(cubin.data, cubin.name))
+    parameters = bytearray(code.parameter_bytes)
+    for offset, text in recorded["params"]:
+        value = bytes.fromhex(text)
+        parameters[offset : offset + len(value)] = value
+    launch = Launch(
+        tuple(recorded["grid"]),
+        tuple(recorded["block"]),
+        recorded["shared"],
+        bytes(parameters),
+        emulated_launch.initial(cubin),
+        tuple(recorded.get("cluster", (1, 1, 1))),
+    )
+    return emulate(code, launch, timeout_s=TIMEOUT_S)
+
+
+def measure(folder: Path) -> Tally:
+    """Emulate all launches of a program in this process."""
+    total = Tally()
+    for recorded in launches(folder):
+        start = time.perf_counter()
+        try:
+            tally = compared(emulated(folder, recorded), {int(k): v for k, v in recorded["counts"].items()})
+        except Exception as error:  # a crash is a result here, and named
+            ours = isinstance(error, NcuSwizzleError)
+            why = f"{'' if ours else 'CRASH '}{type(error).__name__}: {error}"
+            tally = Tally(Counter(unknown=len(recorded["counts"])), Counter({why: len(recorded["counts"])}), failed=1)
+        tally.seconds = time.perf_counter() - start
+        total.add(tally)
+    total.mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return total
+
+
+def in_its_own_process(folder: Path) -> Tally:
+    command = [sys.executable, __file__, "--as-json", str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        return Tally(reasons=Counter({f"CRASH {ended.stderr.strip().splitlines()[-1]}": 1}), failed=1)
+    result = json.loads(ended.stdout)
+    return Tally(**{**result, "verdicts": Counter(result["verdicts"]), "reasons": Counter(result["reasons"])})
+
+
+def line(name: str, tally: Tally) -> str:
+    verdicts = " | ".join(str(tally.verdicts[verdict]) for verdict in VERDICTS)
+    return f"| {name} | {verdicts} | {tally.failed} | {tally.seconds:.1f} | {tally.mb:.0f} |"
+
+
+def table(folders: list[Path]) -> Tally:
+    """Print the programs' lines as they end, and return their sum."""
+    print(f"| program | {' | '.join(VERDICTS)} | failed | seconds | MB |\n|---|---|---|---|---|---|---|", flush=True)
+    total = Tally()
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for folder, tally in zip(folders, pool.map(in_its_own_process, folders), strict=True):
+            print(line(folder.name, tally), flush=True)
+            for difference in tally.differences[:SHOWN]:
+                print(f"  DIFFERENT {difference}", flush=True)
+            total.add(tally)
+    print(line("all", total))
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--as-json", action="store_true", help="print one program's tally as JSON")
+    arguments = parser.parse_args()
+    if arguments.as_json:
+        print(json.dumps(vars(measure(arguments.folder))))
+        return
+    folders = sorted(path.parent for path in arguments.folder.glob("*/launches.jsonl.xz"))
+    total = table([folder for folder in folders if not arguments.names or folder.name in arguments.names])
+    print(f"\n{'accesses':>8}  reason")
+    for reason, number in total.reasons.most_common():
+        print(f"{number:8}  {reason}")
+    sys.exit(bool(total.verdicts["different"] or total.failed))
+
+
+if __name__ == "__main__":
+    main()
