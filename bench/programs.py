@@ -1,4 +1,4 @@
-"""The emulated engine on programs that others wrote, next to ncu's counts: ``python3 bench/programs.py FOLDER [NAME …]``.
+"""The emulated engine on others' programs, next to ncu's counts: ``python3 bench/programs.py FOLDER [NAME …]``.
 
 FOLDER has one folder a program, with `launches.jsonl.xz` (a JSON object a line: kernel, grid, block, shared, params as
 [offset, hex] pairs, cubin, counts by offset as [SASS, executed, wavefronts, ideal]) and `<cubin>.cubin.xz`. Prints a

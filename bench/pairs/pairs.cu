@@ -46,6 +46,30 @@ void measure_all(Kit &kit) {
     measure_products(kit);
 }
 
+// Other sizes, measured after the rule's constants were chosen: they validate it.
+void measure_unseen(Kit &kit) {
+    measure_transpose<float, 32>(kit, "unseen_transpose_512", 512);
+    measure_transpose<float, 32>(kit, "unseen_transpose_2048", 2048);
+    measure_transpose<double, 32>(kit, "unseen_transpose_doubles", 1024);
+    measure_transpose<uint16_t, 64>(kit, "unseen_transpose_halves", 512);
+    measure_transpose<uint8_t, 128>(kit, "unseen_transpose_bytes", 2048);
+    measure_sum_rows_async(kit, "unseen_sum_rows", 264);
+    measure_scan(kit, "unseen_scan", 1056);
+    measure_chase(kit, "unseen_chase_two_warps", 132, 64, 128);
+    measure_chase(kit, "unseen_chase_few_blocks", 16, 512, 128);
+    measure_softmax(kit, "unseen_softmax_66", 66);
+    measure_softmax(kit, "unseen_softmax_1056", 1056);
+    measure_product(kit, "unseen_sgemm_tiles", multiply_tiles<false>, multiply_tiles<true>,
+                    {512, 512, 512, 32, {32, 32}});
+    measure_product(kit, "unseen_sgemm_registers", multiply_registers<false>, multiply_registers<true>,
+                    {1024, 1024, 256, 64, 64});
+    measure_product(kit, "unseen_sgemm_async", multiply_async<false>, multiply_async<true>, {256, 512, 512, 64, 256});
+    measure_product(kit, "unseen_mma", multiply_mma<false, 1>, multiply_mma<true, 1>, {1024, 1024, 512, 64, 128});
+    measure_product(kit, "unseen_mma_pipelined", multiply_mma<false, 2>, multiply_mma<true, 2>,
+                    {256, 512, 2048, 64, 128});
+    measure_product(kit, "unseen_wmma", multiply_wmma<false>, multiply_wmma<true>, {256, 256, 1024, 64, 128});
+}
+
 } // namespace pairs
 
 int main(int count, char **arguments) {
@@ -61,5 +85,6 @@ int main(int count, char **arguments) {
     std::fprintf(stderr, "seed %u\n", seed);
     pairs::Kit kit(seed, once, names);
     pairs::measure_all(kit);
+    pairs::measure_unseen(kit);
     return kit.wrong() ? 1 : 0;
 }

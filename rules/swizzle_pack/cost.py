@@ -1,6 +1,6 @@
 """ConflictCost: the time that the excessive wavefronts cost, as a point estimate with an interval.
 
-The shared-memory pipe takes one wavefront per cycle, so the excess takes a known share of its time. Three things
+The shared-memory pipe takes one wavefront per cycle, so the excess takes a known share of its time. Four things
 decide how much of that a fix saves:
 
 - exposure: a pipe that is busy most of the time stalls everything else, a less busy one hides behind other stalls.
@@ -9,7 +9,9 @@ decide how much of that a fix saves:
 - the next bottleneck: no fix makes a kernel faster than DRAM, L2, the tensor pipe or the issue slots allow.
 - the fix's own cost: a few instructions; for a TMA tile a narrower box, and so more of them.
 
-Launches that wait for latency get a rough estimate from their stalls, or none; `latency` says which, and why.
+- the warps that wait: no fix saves more than they wait for the pipe.
+
+Launches that wait for latency get a rough estimate from their stalls alone, or none; `latency` says which, and why.
 """
 
 from __future__ import annotations
@@ -72,18 +74,17 @@ class Estimate:
 
 def estimate(facts: Facts, removed: int) -> Estimate | Doubt | None:
     """Return what removing so many wavefronts saves, or why that is unknown; None if the report lacks the metrics."""
-    by_pipe = _by_pipe(facts, removed)
-    reasons = latency.reasons(facts)
-    if by_pipe is None or not reasons:
+    by_pipe, waiting, reasons = _by_pipe(facts, removed), latency.waiting(facts, removed), latency.reasons(facts)
+    if by_pipe is None or waiting is None:
         return by_pipe
-    waiting = latency.waiting(facts, removed)
-    if isinstance(waiting, Doubt) or waiting.most <= by_pipe.high:  # no more samples wait than the pipe allows for
-        return waiting if isinstance(waiting, Doubt) else by_pipe
-    point, high = max(by_pipe.point, waiting.point), min(max(by_pipe.high, waiting.high), waiting.most)
-    point = min(point, high)
-    low = max(by_pipe.low, waiting.low) if latency.few_warps(facts) else by_pipe.low
-    bottleneck = by_pipe.bottleneck if by_pipe.point >= waiting.point else ""
-    return Estimate(point, min(low, point), high, bottleneck, reasons)
+    if isinstance(waiting, Doubt):
+        return waiting if reasons else by_pipe
+    if reasons:
+        return Estimate(waiting.point, waiting.low, waiting.high, rough=reasons)
+    point, high = min(by_pipe.point, waiting.point), min(by_pipe.high, waiting.high)
+    low = min(by_pipe.low, waiting.low)
+    bottleneck = by_pipe.bottleneck if by_pipe.point <= waiting.point else ""
+    return Estimate(min(point, high), min(low, point, high), high, bottleneck)
 
 
 def _by_pipe(facts: Facts, removed: int) -> Estimate | None:

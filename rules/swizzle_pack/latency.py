@@ -3,10 +3,12 @@
 The estimate in `cost` was fitted to launches that fill the GPU for 44 us and longer. Three kinds of launches lie
 outside that range: those that leave SMs idle, so that averages over all SMs understate the busy ones; those of a few
 microseconds, which are largely start and end; and those with few warps per scheduler and a pipe that is hardly busy,
-which hide little of the latency that a conflict adds. For these, the warp samples tell how long warps wait for shared
-memory, and the counts tell how much of such a wait is excess: a load waits for the pipe's latency and for its own
-wavefronts, and a full queue waits for wavefronts only. The result is rough, and bounded by all samples that wait for
-shared memory, or at a barrier for a warp that does.
+which hide little of the latency that a conflict adds.
+
+In these, warps wait for the pipe in phase, and the time that the busiest SM's pipe spends on excessive wavefronts is
+almost all exposed: a fix saves that much, as far as warps are seen to wait for shared memory, or at a barrier for a
+warp that does. It saves less where the conflicts overlap with the launch's start and end, or where the fix itself costs
+instructions. The constants were fitted to the pairs of bench/pairs; docs/rules.md has the table.
 """
 
 from __future__ import annotations
@@ -27,14 +29,19 @@ BUSIEST = PIPE.replace(".sum.", ".max.")  # of all SMs
 
 WAITS = ("short_scoreboard", "mio_throttle")  # the stalls caused by a busy shared-memory pipe
 INDIRECT = "barrier"  # waiting for a warp that may wait for shared memory
+GLOBAL = "long_scoreboard"
 SHORT_NS = 20_000.0
+SCHEDULERS = 4  # per SM
 FEW_WARPS = 4.0  # per scheduler
 IDLE_PIPE = 0.60  # with few warps, the estimate was fitted to launches above
-NO_RESULT = ("ST", "LDGSTS")  # accesses that no instruction waits for by scoreboard
-LATENCY_CYCLES = 30.0  # of a shared-memory load without conflicts, about, on sm_80 to sm_90
-SPREAD = 1.6  # the interval, as a factor of the point, and beyond
-SLACK = 0.02
-MARGIN = 0.05  # what shorter latencies may save beyond the stalls they cause
+LONE_WARPS = 1.5  # resident per SM; below, hardly a warp fills the gaps of another
+LONE_CYCLES = 2.0  # that a lone warp waits per wavefront: 1.6 and 1.8 measured on an H100, 0.8 with two warps
+LEAST = 0.90  # of the exposed excess, the part that a fix saves at least
+OVERLAP_NS = 1150.0  # less, for conflicts that overlap with the launch's start and end
+FIX_COSTS = 0.05  # and less, for the fix's own instructions
+WORST_FIX = -0.12  # a fix costs no more than that: two of 52 pairs lose 8 to 11 %
+MARGIN = 0.02  # what a fix may save beyond the exposed excess
+FOLLOWING = 0.5  # of the waits for global memory while the pipe is busy, what may be waits for it: loads use it, too
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,11 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The fraction of the duration that shorter waits would save; `most` bounds it, whatever the model."""
+    """The fraction of the duration that warps spend on excessive wavefronts, and so what a fix saves."""
 
     point: float
     low: float
     high: float
-    most: float
 
 
 def busiest(facts: Facts) -> float | None:
@@ -65,26 +71,24 @@ def reasons(facts: Facts) -> tuple[str, ...]:
     return tuple(_reasons(facts))
 
 
-def waiting(facts: Facts, removed: int) -> Waiting | Doubt:
-    """Return what removing so many wavefronts saves, going by the warp samples; Doubt if there are too few."""
-    stalls, total = facts.stalls(), facts.total
+def waiting(facts: Facts, removed: int) -> Waiting | Doubt | None:
+    """Return what removing so many wavefronts saves, going by the warps that wait; None if the report lacks metrics.
+
+    Doubt if there are too few samples to tell.
+    """
+    stalls, busy, duration = facts.stalls(), busiest(facts), facts.number(DURATION)
+    if busy is None or not duration or facts.total.wavefronts <= 0:
+        return None
     samples = sum(stalls.values())
     if samples < FEW_SAMPLES or not facts.instructions:
         counted = f"only {samples} warp sample{'s' * (samples != 1)}" if samples else "no warp samples"
         return Doubt((*_reasons(facts), f"there are {counted} to tell how long warps wait"))
-    shares = {reason: stalls.get(reason, 0) / samples for reason in (*WAITS, INDIRECT)}
-    returning = sum(i.executed for i in facts.accesses() if not i.access.startswith(NO_RESULT))
-    of_load = removed / max(1.0, LATENCY_CYCLES * returning + total.wavefronts)
-    of_queue = min(1.0, removed / max(1, total.wavefronts))
-    point = min(1.0, shares[WAITS[0]] * of_load + shares[WAITS[1]] * of_queue)
-    high = SPREAD * point + of_load * shares[INDIRECT] + SLACK
-    return Waiting(point, point / SPREAD - SLACK, min(1.0, high), min(1.0, sum(shares.values()) + MARGIN))
-
-
-def few_warps(facts: Facts) -> bool:
-    """Return whether so few warps are resident that a wait is hardly hidden by other warps."""
-    warps = _warps(facts)
-    return warps is not None and warps <= FEW_WARPS
+    occupied = min(1.0, busy * (LONE_CYCLES if _lone(facts) else 1.0)) * removed / facts.total.wavefronts
+    waits = sum(stalls.get(reason, 0) for reason in (*WAITS, INDIRECT)) / samples
+    follow = FOLLOWING * busy * stalls.get(GLOBAL, 0) / samples
+    exposed, most = min(occupied, waits), min(occupied, waits + follow)
+    low = LEAST * exposed - FIX_COSTS - OVERLAP_NS / duration
+    return Waiting((LEAST + 1) / 2 * exposed, max(low, WORST_FIX), min(1.0, most + MARGIN))
 
 
 def _reasons(facts: Facts) -> Iterator[str]:
@@ -94,7 +98,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
     if duration is not None and 0 < duration < SHORT_NS:
         yield f"it takes only {duration / 1000:.1f} us with its start and end"
     busy, warps = facts.share(PIPE), _warps(facts)
-    if busy is not None and warps is not None and busy < IDLE_PIPE and few_warps(facts):
+    if busy is not None and warps is not None and busy < IDLE_PIPE and warps <= FEW_WARPS:
         yield f"{warps:.1f} warps per scheduler hide little latency, with the pipe {percent(busy)} busy"
 
 
@@ -102,6 +106,12 @@ def _idle(facts: Facts) -> int:
     """Return how many SMs have no block of the launch; 0 if unknown."""
     blocks, sms = facts.number(BLOCKS), facts.number(SMS)
     return int(sms - blocks) if blocks is not None and sms is not None and 0 < blocks < sms else 0
+
+
+def _lone(facts: Facts) -> bool:
+    """Return whether SMs have hardly more than one warp at a time."""
+    warps = _warps(facts)
+    return warps is not None and warps * SCHEDULERS < LONE_WARPS
 
 
 def _warps(facts: Facts) -> float | None:
