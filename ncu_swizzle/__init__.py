@@ -11,7 +11,7 @@
 TYPE_CHECKING = False  # like typing.TYPE_CHECKING, without the time to import typing
 if TYPE_CHECKING:
     from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
-    from ncu_swizzle.api import check, compare, profile, profile_binary, profile_program, read, report
+    from ncu_swizzle.api.functions import check, compare, profile, profile_binary, profile_program, read, report
     from ncu_swizzle.errors import NcuSwizzleError
     from ncu_swizzle.model.calls import banks, predict, suggest
     from ncu_swizzle.testing import assert_degree, assert_no_excess
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api.functions')}"), name)
 
 
 def __dir__() -> list[str]:

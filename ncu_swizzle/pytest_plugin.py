@@ -101,8 +101,8 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 def _only(path: Path) -> Profile:
     """Return the only profile of a file, or that of the kernel that a run folder was made for."""
-    from ncu_swizzle import api
     from ncu_swizzle.answers import Profile
+    from ncu_swizzle.api import functions as api
     from ncu_swizzle.errors import UsageError
     from ncu_swizzle.profiles import run_folder
 
@@ -116,8 +116,8 @@ def _only(path: Path) -> Profile:
 
 def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
     """Profile into the folder, or return the profile that another worker left there."""
-    from ncu_swizzle import api
     from ncu_swizzle.answers import Profile
+    from ncu_swizzle.api import functions as api
     from ncu_swizzle.profiles import run_folder
 
     with _locked(folder.parent):

@@ -122,6 +122,16 @@ def test_kernels_of_a_project_and_of_a_catalogue_go_by_their_names(tmp_path: Pat
     assert ncu_swizzle.profile(kernel.name, catalog=[tmp_path], **how).profile.kernel.name == kernel.name
 
 
+@NEEDS_ALL
+def test_a_projects_kernels_are_compared_and_checked_by_their_names() -> None:
+    how: dict[str, Any] = {"engine": "emulated", "config": str(EXAMPLE / "ncu-swizzle.toml"), "problem": {"n": 64}}
+    compared = ncu_swizzle.compare("tile-rowmajor", "tile-swizzled", **how)
+    assert [one.accesses["LDS"].degree for one in compared.profiles] == [32, 1]
+    assert ncu_swizzle.check("tile-swizzled", **how).outcome == "pass"
+    with pytest.raises(GateFailed):
+        ncu_swizzle.check("tile-rowmajor", **how)
+
+
 def test_what_describes_a_source_is_an_option_too() -> None:
     with pytest.raises(UsageError, match=r"--grid describes a \.cu file, and kernel2 is not one"):
         ncu_swizzle.profile("kernel2", grid=(1,))

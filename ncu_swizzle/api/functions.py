@@ -8,23 +8,20 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
+from ncu_swizzle.api.entries import OWN, Entry, gathered, own_kernel, requested, resolving
 from ncu_swizzle.bounds import words
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog import collection, user_kernels
-from ncu_swizzle.catalog.family import FILES
-from ncu_swizzle.catalog.kernel_options import PairOptions
+from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
-from ncu_swizzle.engines.choice import choose_engine
-from ncu_swizzle.engines.context import Progress, Request, silent
+from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import exists, is_folder, slug, write_atomically
 from ncu_swizzle.gate import baseline as baselines
@@ -35,18 +32,12 @@ from ncu_swizzle.gate.verdict import Verdict
 from ncu_swizzle.jobs import profile_kernel
 from ncu_swizzle.jobs import profile_program as program_job
 from ncu_swizzle.jobs.companions import AUTO, Companions
-from ncu_swizzle.jobs.entries import gather, saved_profiles
-from ncu_swizzle.ncu.options import Launches, Options
-from ncu_swizzle.profiles import comparison, model, pairing, run_folder
+from ncu_swizzle.jobs.entries import saved_profiles
+from ncu_swizzle.ncu.options import Launches
+from ncu_swizzle.profiles import comparison, pairing, run_folder
 from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 from ncu_swizzle.texts import Sizes, Texts, in_commas, listed
 from ncu_swizzle.unfinished.folders import scratch
-
-ENGINES = (AUTO, NCU, RECORDED, EMULATED)
-
-Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-OWN = tuple(field.name for field in fields(PairOptions))  # the keywords that describe a .cu file, besides its problem
 
 
 def profile(
@@ -75,8 +66,8 @@ def profile(
     `no_cache` compiles and emulates again, and keeps nothing. `trust` lets ncu-swizzle.toml and family.toml pass nvcc
     anything; what is passed to this function is the caller's own.
     """
-    own = _own(options)
-    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
+    own = own_kernel(options)
+    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
     folders = [Path(folder) for folder in catalog]
     with _in_python(), scratch() as temporary:
         kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
@@ -124,7 +115,7 @@ def profile_program(
     """
     filters = {field.name: options.pop(field.name) for field in fields(Launches) if field.name in options}
     options = {"launch_count": program_job.MOST_LAUNCHES, **options}
-    request = _request(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
+    request = requested(engine, None, ncu, timeout, options, [field.name for field in fields(Launches)])
     request = replace(request, options=replace(request.options, launches=Launches.from_options(**filters)))
     if isinstance(program, str):
         program = words.split(program, "the program's command line", 'give a list of words: ["python", "train.py"]')
@@ -194,16 +185,21 @@ def compare(
     timeout: float = 600,
     no_cache: bool = False,
     on_progress: Progress = silent,
+    catalog: Sequence[str | Path] = (),
+    config: str = "",
+    trust: bool = False,
     **options: Any,
 ) -> Comparison:
     """Put profiles side by side, the baseline first; raise NotComparable if there are none.
 
-    A ``.cu`` file is described by the keywords in OWN and stands for all of its variants.
+    A ``.cu`` file is described by the keywords in OWN and stands for all of its variants; `catalog`, `config` and
+    `trust` are those of `profile`.
     A run means the kernel that it was made for; given alone, everything in it.
     """
-    own = _own(options)
-    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
-    profiles, _ = _gather(entries, request, on_progress, own)
+    own = own_kernel(options)
+    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
+    resolved = resolving(own.described(request.problem), catalog, config, trust)
+    profiles, _ = gathered(entries, request, on_progress, resolved)
     return Comparison.of(comparison.compare(profiles))
 
 
@@ -233,23 +229,30 @@ def check(
     timeout: float = 600,
     no_cache: bool = False,
     on_progress: Progress = silent,
+    catalog: Sequence[str | Path] = (),
+    config: str = "",
+    trust: bool = False,
     **options: Any,
 ) -> Verdict:
     """Check profiles against limits, like ``ncu-swizzle check`` but without reading settings files.
 
-    A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. A limit is a
-    number, or strings ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises
-    GateFailed, or NotComparable if anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
+    A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. `catalog`,
+    `config` (where kernels are described) and `trust` are those of `profile`. A limit is a number, or strings
+    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises GateFailed, or NotComparable if
+    anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
     only = policy.pattern(kernel_name, "kernel_name")
-    own = _own(options)
+    own = own_kernel(options)
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    request = _request(engine, problem, ncu, timeout, options, OWN, no_cache)
-    profiles, reason = _gather(entries, request, on_progress, own, alone=False)
+    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
+    described = own.described(request.problem)
+    last_only = bool(own.before or own.after)
+    resolved = resolving(described, catalog, config, trust, last_only)
+    profiles, reason = gathered(entries, request, on_progress, resolved, alone=False)
     verdict = judge(profiles, rules, saved_baseline, reason)
     if raising:
         reporting.conclude(verdict)
@@ -258,70 +261,3 @@ def check(
 
 def _texts(limit: Limit) -> tuple[str, ...]:
     return listed(str(limit) if isinstance(limit, int | float) else limit)
-
-
-def _own(options: dict[str, Any]) -> PairOptions:
-    """Return the keywords that describe a .cu file, taken out of the options."""
-    return PairOptions(**{name: options.pop(name) for name in OWN if name in options})
-
-
-def _gather(
-    entries: Sequence[Entry], request: Request, on_progress: Progress, own: PairOptions, alone: bool = True
-) -> tuple[list[model.Profile], str]:
-    """Return the profiles of the entries, and why ncu does not measure here.
-
-    `alone` is whether a single run means everything in it, and before and after both.
-    """
-    texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
-    engine = choose_engine(request) if texts else None
-    kernels = [text for text in texts if text.endswith(FILES) or not Path(text).exists()]
-    catalog, named = (
-        user_kernels.with_files(kernels, own.described(request.problem)) if kernels else (collection.shipped(), [])
-    )
-    last = slice(-1 if own.before or own.after else 0, None) if not alone else slice(None)
-    names = {text: variants[last] for text, variants in zip(kernels, named, strict=True)}
-    alone = alone and len(entries) == 1
-    profiles: list[model.Profile] = []
-    for entry in entries:
-        if isinstance(entry, model.Profile):
-            profiles.append(entry)
-        elif isinstance(entry, Result):
-            profiles += entry.profiles if alone else [entry.profile]
-        elif not isinstance(entry, str | Path):
-            profiles += entry
-        elif alone and is_folder(Path(entry)):
-            profiles += run_folder.load(Path(entry)).profiles
-        elif engine:
-            profiles += gather(catalog, names.get(str(entry), [str(entry)]), request, engine, on_progress)
-    return profiles, engine.reason if engine else ""
-
-
-def _request(
-    engine: str,
-    problem: Mapping[str, int] | None,
-    program: str | Path | None,
-    timeout: float,
-    options: Mapping[str, Any],
-    more: Iterable[str] = (),
-    no_cache: bool = False,
-) -> Request:
-    """Return the request; raise UsageError for an unknown engine or option.
-
-    `more` are other valid options, for the hint.
-    """
-    if engine not in ENGINES:
-        raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    names = [field.name for field in fields(Options)]
-    for name in options:
-        if name not in names:
-            available = [*names, *more]
-            raise UsageError(
-                f"unknown option {name!r}{_near(name, available)}", f"options here: {', '.join(available)}"
-            )
-    ncu_path = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout, no_cache=no_cache)
-
-
-def _near(name: str, candidates: Iterable[str]) -> str:
-    near = get_close_matches(name, list(candidates), n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
