@@ -79,6 +79,26 @@ __global__ void samples(uint32_t *out) {
     out[i] = mufu<F>(scattered(i));
 }
 
+// What 2^x is by its results for [1, 2): x in units of 2^-23, towards zero, and the bits of these inverted if negative.
+__device__ uint32_t power(const uint32_t *base, uint32_t bits) {
+    int exponent = int(bits >> 23 & 255), shift = exponent - 127;
+    if (exponent == 255 && bits & 0x7fffff) return 0x7fffffff;
+    if (shift >= 7) return bits >> 31 ? 0 : 0x7f800000;
+    uint32_t mantissa = bits & 0x7fffff | 0x800000;
+    int fixed = shift < -23 ? 0 : shift < 0 ? mantissa >> -shift : mantissa << shift;
+    if (fixed == 0) return 0x3f800000;
+    if (bits >> 31) fixed = ~fixed;
+    int scaled = (fixed >> 23) + 126;  // the results in `base` are those of 2 and more
+    return scaled < 0 ? 0 : base[fixed & 0x7fffff] + (uint32_t(scaled - 127) << 23);
+}
+
+__global__ void powers(const uint32_t *base, uint32_t *misses) {
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < 1u << 23; i += gridDim.x * blockDim.x) {
+        uint32_t bits = blockIdx.y << 23 | i;
+        if (mufu<EX2>(bits) != power(base + (1 << 23), bits)) atomicAdd(&misses[blockIdx.y], 1u);
+    }
+}
+
 // Count the inputs of each sign and exponent whose result is not that of `base`, scaled by a power of two.
 template <int F>
 __global__ void scaling(const uint32_t *base, uint32_t *misses) {
@@ -102,7 +122,9 @@ __global__ void division(uint8_t *cycles, float *quotients) {
     const uint32_t mantissas[] = {0, 1, 0x2aaaaa, 0x7fffff};
     uint32_t number = blockIdx.x;
     uint32_t ea = number & 255, eb = number >> 8 & 255, ma = number >> 16 & 3, mb = number >> 18 & 3;
-    float a = __uint_as_float(ea << 23 | mantissas[ma]), b = __uint_as_float(eb << 23 | mantissas[mb]);
+    uint32_t sa = number >> 20 & 1, sb = number >> 21;
+    float a = __uint_as_float(sa << 31 | ea << 23 | mantissas[ma]);
+    float b = __uint_as_float(sb << 31 | eb << 23 | mantissas[mb]);
     uint32_t least = 255;
     for (int repeat = 0; repeat < 4; repeat++) {
         uint32_t start, end;
@@ -154,9 +176,10 @@ void measure(const std::string &folder) {
         write(folder, std::string(NAMES[F]) + ".off", host.data(), count);
         printf("%s: checksum of all results %llu\n", NAMES[F], total);
     }
-    if (F != EX2 && F != LG2) {
+    if (F != LG2) {
         uint32_t rows = 1u << (32 - mantissa);
-        scaling<F><<<dim3(64, rows), 256>>>(results, misses);
+        if (F == EX2) powers<<<dim3(64, rows), 256>>>(results, misses);
+        if (F != EX2) scaling<F><<<dim3(64, rows), 256>>>(results, misses);
         write(folder, std::string(NAMES[F]) + ".misses", fetched(misses, rows).data(), 4 * rows);
     }
     samples<F><<<SAMPLES / 256, 256>>>(results);
@@ -176,7 +199,7 @@ int main(int argc, char **argv) {
     measure<LG2>(folder);
     measure<RCP64H>(folder);
     measure<RSQ64H>(folder);
-    const uint32_t pairs = 1u << 20;
+    const uint32_t pairs = 1u << 22;
     uint8_t *cycles;
     float *quotients;
     CHECK(cudaMalloc(&cycles, pairs));
