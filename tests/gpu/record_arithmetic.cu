@@ -31,7 +31,7 @@ const Group GROUPS[] = {
     {"half_arithmetic", half_arithmetic, HALF2(ONE) HALF3(ONE) HALF1(ONE)},
     {"half_convert", half_convert,
      HALF_TO_F32(ONE) BF16_TO_F32(ONE) F32_TO_HALF(ONE) F32S_TO_HALVES(ONE) HALF_TO_INT(ONE) INT_TO_HALF(ONE)
-         HALF_TO_F64(TWO) F64_TO_HALF(ONE) HALF_ROUNDED(ONE) F32_TO_TF32(ONE)},
+         HALF_TO_F64(TWO) F64_TO_HALF(ONE) HALF_ROUNDED(ONE) F32_TO_TF32(ONE) HALF_COMPARE(ONE)},
     {"double_arithmetic", double_arithmetic, DOUBLE2(TWO) DOUBLE3(TWO)},
     {"double_one", double_one, DOUBLE1(TWO) DOUBLE_COMPARE(ONE)},
     {"integer_divide", integer_divide, INTEGER2(ONE) LONG2(TWO)},

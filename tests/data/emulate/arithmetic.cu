@@ -107,10 +107,11 @@ KERNEL(double_single) F64_TO_F32(DF) F32_TO_F64(FD) END
 #define HD(op) CVT(op, "=d", double, "h", uint16_t(o.h[0]), PUT64(__double_as_longlong(r)))
 #define DH(op) CVT(op, "=h", uint16_t, "d", o.d[0], PUT(r))
 #define HH(op) CVT(op, "=h", uint16_t, "h", uint16_t(o.h[0]), PUT(r))
+#define HCMP(op) { uint32_t r; asm("{.reg .pred p; setp." op " p, %1, %2; selp.u32 %0, 1, 0, p;}" : "=r"(r) : "h"(uint16_t(o.h[0])), "h"(uint16_t(o.h[1]))); PUT(r) }
 #define ST(op) CVT(op, "=r", uint32_t, "f", o.f[0], PUT(r))
 KERNEL(half_arithmetic) HALF2(H2) HALF3(H3) HALF1(H1) END
 KERNEL(half_convert) HALF_TO_F32(HS) BF16_TO_F32(HS) F32_TO_HALF(SH) F32S_TO_HALVES(SSH) HALF_TO_INT(HI) INT_TO_HALF(IH) \
-    HALF_TO_F64(HD) F64_TO_HALF(DH) HALF_ROUNDED(HH) F32_TO_TF32(ST) END
+    HALF_TO_F64(HD) F64_TO_HALF(DH) HALF_ROUNDED(HH) F32_TO_TF32(ST) HALF_COMPARE(HCMP) END
 
 #define D2(op) { double r; asm(op A2 : "=d"(r) : "d"(o.d[0]), "d"(o.d[1])); PUT64(__double_as_longlong(r)) }
 #define D3(op) { double r; asm(op A3 : "=d"(r) : "d"(o.d[0]), "d"(o.d[1]), "d"(o.d[2])); PUT64(__double_as_longlong(r)) }

@@ -49,6 +49,7 @@
 #define HALF_TO_F64(F) F("cvt.f64.f16")
 #define F64_TO_HALF(F) F("cvt.rn.f16.f64") F("cvt.rz.f16.f64")
 #define HALF_ROUNDED(F) F("cvt.rni.f16.f16") F("cvt.rzi.f16.f16")
+#define HALF_COMPARE(F) F("eq.f16") F("lt.f16") F("geu.f16") F("nan.f16") F("lt.bf16") F("neu.ftz.f16")
 #define F32_TO_TF32(F) F("cvt.rna.tf32.f32")
 
 #define DOUBLE2(F) ROUND2(F, "add", ".f64") ROUND2(F, "mul", ".f64") F("min.f64") F("max.f64") F("div.rn.f64") F("div.rz.f64")
