@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations.floating import fused
+from ncu_swizzle.emulate.operations.rounding import fused
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.values import Value
 
