@@ -79,7 +79,6 @@ class Machine:
     known_constants: Mapping[int, Bools]  # which bytes of a bank are known
     memory: Mapping[int, bytes]
     shared_size: int  # bytes per block
-    ulps: Ints  # (B,): the error of approximate results in units in the last place, see operations.floating.mufu
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -108,7 +107,6 @@ class Machine:
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
         self.now = 0  # the index of the instruction that executes
-        self.approximated = False  # whether an approximate instruction ran, see operations.floating
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
 

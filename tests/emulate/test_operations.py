@@ -23,7 +23,7 @@ Lane = tuple[int, int, int, bool, bool]
 
 
 def machine() -> Machine:
-    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0, np.zeros(1, np.int64))
+    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
 
 
 def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:

@@ -83,11 +83,11 @@ def calculation(
     """Return an instruction whose results, one or two words or a predicate, are a function of its operands' numbers."""
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        read = [reader(m) for reader in readers]
-        sources = [value for _, values in read for value in values]
-        if joint(*sources) is False:
-            return (nothing(*sources, like=like),) * registers
         with np.errstate(all="ignore"):
+            read = [reader(m) for reader in readers]
+            sources = [value for _, values in read for value in values]
+            if joint(*sources) is False:
+                return (nothing(*sources, like=like),) * registers
             words = function(*(numbers for numbers, _ in read))
         return tuple(computed(word, *sources) for word in words)
 
