@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     saturated,
 )
 from ncu_swizzle.emulate.parse import Operand, SassInstruction
+from ncu_swizzle.emulate.partial import narrowed
 from ncu_swizzle.emulate.values import Bits, Value, wide
 
 FORMATS = {"F16": HALF, "BF16": BRAIN, "F32": SINGLE}
@@ -73,7 +74,7 @@ def calculation_of_integer(
     low, high = raw(operand), raw(operand, 1)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
-        values = (low(m), high(m)) if size == 64 else (low(m),)
+        values = (low(m), high(m)) if size == 64 else (narrowed(low(m), (1 << size) - 1),)
         shift = np.uint64(64 - size)
         whole = wide(values[0].bits, values[-1].bits) << shift
         number = (whole.view(np.int64) >> shift.astype(np.int64)).view(np.uint64) if is_signed else whole >> shift
@@ -143,7 +144,7 @@ def _real(ins: SassInstruction) -> Reals:
     form, bits, upper = FORMATS[name], raw(operand), "H1" in "".join(operand.suffixes)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
-        value = bits(m)
+        value = narrowed(bits(m), int(LOWER) << 16 if upper else int(LOWER))
         numbers = widened(value.bits >> UPPER if upper else value.bits & LOWER, form)
         numbers = np.abs(numbers) if operand.absolute else numbers
         return -numbers if operand.negated else numbers, (value,)

@@ -151,9 +151,10 @@ def _comparison(
 
 
 def _each(m: Machine, compared: Callable[[Bits, Bits], Bits], readers: Sequence[Reals]) -> tuple[Value, Value]:
-    (a, sources), (b, others) = (read(m) for read in readers)
-    if joint(*sources, *others) is False:
-        none = nothing(*sources, *others, like=bool)
-        return none, none
-    low, high = compared(a, b)
+    with np.errstate(all="ignore"):
+        (a, sources), (b, others) = (read(m) for read in readers)
+        if joint(*sources, *others) is False:
+            none = nothing(*sources, *others, like=bool)
+            return none, none
+        low, high = compared(a, b)
     return computed(low, *sources, *others), computed(high, *sources, *others)

@@ -11,6 +11,7 @@ from ncu_swizzle.emulate.operands import predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute
 from ncu_swizzle.emulate.operations.rounding import BRAIN, F32, F64, Format
 from ncu_swizzle.emulate.parse import FLOAT, Operand
+from ncu_swizzle.emulate.partial import narrowed
 from ncu_swizzle.emulate.values import Bits, Value, computed, first_origin, joint, wide
 
 Reals = Callable[[Machine], tuple[Bits, tuple[Value, ...]]]
@@ -51,8 +52,10 @@ def halves(operand: Operand, form: Format) -> Reals:
     read = raw(operand)
     low, high = {"H0_H0": (0, 0), "H1_H1": (1, 1)}.get("".join(operand.suffixes), (0, 1))
 
+    used = (int(LOWER) if 0 in (low, high) else 0) | (int(LOWER) << 16 if 1 in (low, high) else 0)
+
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
-        value = read(m)
+        value = narrowed(read(m), used)
         parts = [value.bits & LOWER, value.bits >> UPPER]
         return _signed(np.stack([widened(parts[low], form), widened(parts[high], form)]), operand), (value,)
 
