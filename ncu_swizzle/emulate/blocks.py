@@ -67,7 +67,7 @@ class Batch:
         return hashlib.sha256(issued + repr([waves for waves in counted if any(waves[1:])]).encode()).digest()
 
 
-def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch:
+def run_batch(setting: Setting, blocks: Ints) -> Batch:
     """Run some blocks, (B, 3) indices, side by side."""
     machine = Machine(
         blocks=blocks,
@@ -78,7 +78,6 @@ def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch
         known_constants=setting.known_constants,
         memory=setting.memory,
         shared_size=setting.shared_size,
-        ulps=np.zeros(len(blocks), np.int64) if ulps is None else ulps,
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(blocks))
     machine.log = log
@@ -104,7 +103,6 @@ class Totals:
     covered: int = 0
     classes: int = 0
     checked: int = 0
-    approximated: bool = False
     notes: list[str] = field(default_factory=list)
 
     def add(self, batch: Batch, weights: Ints) -> None:
@@ -121,7 +119,6 @@ class Totals:
         self.run += len(batch.blocks)
         self.blocks += [(x, y, z) for x, y, z in batch.blocks[: FIRST - len(self.blocks)].tolist()]
         self.covered += int(weights.sum())
-        self.approximated |= batch.machine.approximated
 
 
 def _weighted(counts: Ints, weights: Ints) -> Any:
@@ -190,18 +187,14 @@ def _random_blocks(grid: Index) -> list[Index]:
 
 
 def _check(setting: Setting, totals: Totals, expected: Mapping[Index, bytes]) -> None:
-    """Run some random blocks, and if 1/x was approximated, the first one with other last bits of it."""
-    ulps = [*[0] * len(expected), *([-1, 0, 1] if totals.approximated else [])]
-    if not ulps:
+    """Run some random blocks and compare each with the block that represents it."""
+    if not expected:
         return
-    blocks = [*expected, *[(0, 0, 0)] * (len(ulps) - len(expected))]
-    batch = run_batch(setting, np.array(blocks, np.int64), np.array(ulps))
+    batch = run_batch(setting, np.array(list(expected), np.int64))
     for number, (block, signature) in enumerate(expected.items()):
         if batch.signature(number) != signature:
             _disown(totals, block)
     totals.checked = len(expected)
-    if totals.approximated:
-        _compare_approximations(totals, batch, len(expected))
 
 
 def _disown(totals: Totals, block: Index) -> None:
@@ -210,14 +203,3 @@ def _disown(totals: Totals, block: Index) -> None:
     for row in range(len(totals.issued)):
         totals.unknown.setdefault(row, Unknown(f"block {block} differs from its class", None))
         totals.missed.setdefault(row, Unknown(f"block {block} differs from its class", None))
-
-
-def _compare_approximations(totals: Totals, batch: Batch, first: int) -> None:
-    """Mark as unknown what differs between the blocks from `first` on: it depends on the last bit of 1/x."""
-    reason = Unknown("it changes with the last bit of 1/x, which the hardware approximates", None)
-    for number in range(len(totals.issued)):
-        if len(set(batch.issued[number, first:].tolist())) > 1:
-            totals.unknown.setdefault(number, reason)
-    for number, result in batch.results.items():
-        if len(set(result.wavefronts[first:].tolist())) > 1 or len(set(result.ideal[first:].tolist())) > 1:
-            totals.missed.setdefault(number, reason)

@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
+from ncu_swizzle.emulate.partial import sure_bits
 from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -79,7 +80,6 @@ class Machine:
     known_constants: Mapping[int, Bools]  # which bytes of a bank are known
     memory: Mapping[int, bytes]
     shared_size: int  # bytes per block
-    ulps: Ints  # (B,): the error of approximate results in units in the last place, see operations.floating.mufu
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -108,7 +108,6 @@ class Machine:
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
         self.now = 0  # the index of the instruction that executes
-        self.approximated = False  # whether an approximate instruction ran, see operations.floating
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
 
@@ -148,7 +147,10 @@ class Machine:
         known = value.known
         if not isinstance(known, bool) and known.shape[0] != 1:
             known = known[self.view.warps]
-        return Value(bits, known, value.origin, value.tag)
+        sure = value.sure
+        if sure is not None and sure.shape[0] != 1:
+            sure = sure[self.view.warps]
+        return Value(bits, known, value.origin, value.tag, sure)
 
     def put(self, number: int | None, value: Value, guard: Value | None = None) -> None:
         """Write a register of the view's warps, in the active lanes for which the guard is true."""
@@ -171,7 +173,7 @@ class Machine:
             tag = value.tag
             if guard is not None and guard.tag is not None:  # another block may keep what the register held
                 tag = dependent(value, guard, *([old] if old is not None else []))
-            self.registers[number] = Value(value.bits, value.known, value.origin, tag)
+            self.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure)
             return
         narrow = uniform or self._stays_uniform(value, old, guard)
         if narrow and not uniform:
@@ -238,7 +240,15 @@ class Machine:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag)
+        return Value(bits, known, origin, tag, self._sure(value, old, selected, doubtful, wide))
+
+    def _sure(self, value: Value, old: Value, selected: Bools, doubtful: Bools, wide: int) -> Bits | None:
+        if value.sure is None and old.sure is None:
+            return None
+        sure = np.broadcast_to(sure_bits(old), (self.warps, wide)).copy()
+        part = np.where(selected, sure_bits(value), sure[self.view.warps])
+        sure[self.view.warps] = np.where(doubtful, np.uint32(0), part)
+        return sure
 
     def forget(self, numbers: int, origin: int) -> None:
         """Make the registers in a bit set unknown in the view's lanes."""

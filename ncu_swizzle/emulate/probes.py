@@ -31,7 +31,6 @@ from ncu_swizzle.smem.banks import Bools, Ints
 
 NEAR = 1 << 32  # bytes from a buffer: an address farther away may be of memory that the caller knows of
 NULL_PAGE = 1 << 16
-ULPS = (-1, 1)  # of approximate instructions: what is claimed holds for these, too
 DOES = {"LDG": READ, "LD": READ, "LDGSTS": READ, "STG": WRITE, "ST": WRITE}
 
 
@@ -150,10 +149,7 @@ def global_accesses(
     blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
     clock = Clock(setting.clock.timeout_s)
     try:
-        outside, approximated = _run(code, replace(setting, clock=clock), buffers, blocks, 0)
-        if outside and approximated:
-            others = [_run(code, replace(setting, clock=clock), buffers, blocks, ulps)[0] for ulps in ULPS]
-            outside = {offset: access for offset, access in outside.items() if all(offset in other for other in others)}
+        outside = _run(code, replace(setting, clock=clock), buffers, blocks)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
     return GlobalAccesses(tuple(outside[offset] for offset in sorted(outside)), len(blocks))
@@ -170,19 +166,14 @@ def _every(grid: Index) -> Ints:
     return indices
 
 
-def _run(
-    code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints, ulps: int
-) -> tuple[dict[int, OutOfBounds], bool]:
-    """Return what the blocks access outside of the buffers, by offset, and whether an approximation was computed."""
+def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) -> dict[int, OutOfBounds]:
+    """Return what the blocks access outside of the buffers, by offset."""
     probes = Probes(buffers)
     program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
     setting = replace(setting, program=program)
     x, y, z = setting.block
     shared = setting.shared_size if program.contents else 0
     size = blocks_at_once(x * y * z, shared, 0, len(program.instructions))
-    approximated = False
     for first in range(0, len(blocks), size):
-        chosen = blocks[first : first + size]
-        batch = run_batch(setting, chosen, np.full(len(chosen), ulps, np.int64))
-        approximated |= batch.machine.approximated
-    return probes.outside, approximated
+        run_batch(setting, blocks[first : first + size])
+    return probes.outside

@@ -17,15 +17,26 @@ MASK = np.uint64(0xFFFFFFFF)
 
 
 class Value:
-    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence."""
+    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence.
 
-    __slots__ = ("bits", "known", "origin", "tag")
+    The bits in `sure` are valid even where the rest is unknown: see partial.
+    """
 
-    def __init__(self, bits: Bits, known: Known = True, origin: int | None = None, tag: Tag | None = None) -> None:
+    __slots__ = ("bits", "known", "origin", "sure", "tag")
+
+    def __init__(
+        self,
+        bits: Bits,
+        known: Known = True,
+        origin: int | None = None,
+        tag: Tag | None = None,
+        sure: Bits | None = None,
+    ) -> None:
         self.bits = bits
         self.known = known
         self.origin = origin
         self.tag = tag
+        self.sure = sure
 
     @property
     def certain(self) -> bool:

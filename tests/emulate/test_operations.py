@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operations.floating import fused
+from ncu_swizzle.emulate.operations.rounding import fused
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.values import Value
 
@@ -23,7 +23,7 @@ Lane = tuple[int, int, int, bool, bool]
 
 
 def machine() -> Machine:
-    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0, np.zeros(1, np.int64))
+    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
 
 
 def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:

@@ -70,19 +70,18 @@ def pointers(n: int, *, arrays: int = 2) -> bytes:
     return struct.pack(f"<{arrays}Qi", *(OUT, IN)[:arrays], n)
 
 
-def outputs(source: Code, launch: Launch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Carry out all instructions; return the integers that are stored at OUT, and which of them are known."""
+def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Carry out all instructions; return the integers stored at OUT, `words` a thread, and which are known."""
     program = prepare(source, everything=True, arrays=bool(launch.memory))
     constants, known = run._constants(source, launch)
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
-    none = np.zeros(len(blocks), np.int64)
-    machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size, none)
+    machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size)
     machine.log = RequestLog(program.instructions, size, len(blocks))
     machine.keep_contents()
     machine.stores = []
     Schedule(program, machine, Clock(), HANDLERS).run()
-    count = int(np.prod(launch.grid) * np.prod(launch.block))
+    count = words * int(np.prod(launch.grid) * np.prod(launch.block))
     found, sure = np.zeros(count, np.int64), np.zeros(count, bool)
     for _, place, lanes, values in machine.stores:
         at = (np.broadcast_to(place.bits, lanes.shape)[lanes].astype(np.int64) - OUT) // 4

@@ -12,6 +12,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.partial import lowest, with_sure
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -33,7 +34,7 @@ def added(*values: Value) -> Value:
     bits = values[0].bits
     for value in values[1:]:
         bits = bits + value.bits
-    return derived(bits, *values, tag=total(*(value.tag for value in values)))
+    return with_sure(derived(bits, *values, tag=total(*(value.tag for value in values))), lowest(*values))
 
 
 def ordered(m: Machine, a: Value, b: Value, is_signed: bool) -> tuple[Bits, Bits]:

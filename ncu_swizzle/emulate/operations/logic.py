@@ -13,6 +13,7 @@ from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
 from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
+from ncu_swizzle.emulate.partial import sure_bits, sure_of_bitwise, with_sure
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -71,10 +72,11 @@ def lop3(ins: SassInstruction) -> Compute | None:
 def _bitwise(m: Machine, values: tuple[Value, Value, Value], table: int) -> Value:
     bits = by_table(values[0].bits, values[1].bits, values[2].bits, table)
     used = [value for position, value in enumerate(values) if _depends(table, position)]
-    tags = [value.tag for value in used]
-    if not any(tags):
-        return derived(bits, *used)
-    return derived(bits, *used, tag=_bitwise_tag(m, values, table))
+    tag = _bitwise_tag(m, values, table) if any(value.tag for value in used) else None
+    result = derived(bits, *used, tag=tag)
+    if result.known is True:
+        return result
+    return with_sure(result, sure_of_bitwise(lambda a, b, c: by_table(a, b, c, table), values))
 
 
 def _depends(table: int, position: int) -> bool:
@@ -241,9 +243,24 @@ def prmt(ins: SassInstruction) -> Compute | None:
         selected = same_for_all(choice.bits) if choice.known is True and choice.tag is None else None
         used = _used(selected, low, high)
         tag = function_of((choice.tag, 32), *((value.tag, bits) for value, bits in used))
-        return (derived(low_half(result), choice, *(value for value, _ in used), tag=tag),)
+        picked = derived(low_half(result), choice, *(value for value, _ in used), tag=tag)
+        if selected is None or picked.known is True:
+            return (picked,)
+        return (with_sure(picked, _sure_bytes(selected, low, high)),)
 
     return compute
+
+
+def _sure_bytes(selector: int, low: Value, high: Value) -> Bits:
+    """Return which bits of the picked bytes are known."""
+    known = wide(sure_bits(low), sure_bits(high))
+    sure: Bits = np.zeros((1, 1), np.uint32)
+    for position in range(4):
+        digit = selector >> 4 * position & 0xF
+        byte = low_half(known >> np.uint64(8 * (digit & 7))) & np.uint32(0xFF)
+        byte = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0)) if digit & 8 else byte
+        sure = sure | byte << np.uint32(8 * position)
+    return sure
 
 
 def _used(selector: int | None, low: Value, high: Value) -> Sequence[tuple[Value, int]]:

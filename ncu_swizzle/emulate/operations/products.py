@@ -13,6 +13,7 @@ from ncu_swizzle.emulate.operands import integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.integer import TOP, added, extended, no_wrap
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.partial import lowest, with_sure
 from ncu_swizzle.emulate.values import (
     Bits,
     Value,
@@ -31,7 +32,7 @@ from ncu_swizzle.emulate.values import (
 
 def multiplied(a: Value, b: Value) -> Value:
     """Return the product, modulo 2^32."""
-    return derived(a.bits * b.bits, a, b, tag=_product_tag(a, b))
+    return with_sure(derived(a.bits * b.bits, a, b, tag=_product_tag(a, b)), lowest(a, b))
 
 
 def _product_tag(a: Value, b: Value) -> Tag | None:

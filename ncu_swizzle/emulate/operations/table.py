@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from ncu_swizzle.emulate.operations import extremes, floating, integer, logic, predicates, products, scaled, special
+from ncu_swizzle.emulate.operations import (
+    approximations,
+    conversions,
+    doubles,
+    extremes,
+    floating,
+    halves,
+    integer,
+    logic,
+    predicates,
+    products,
+    scaled,
+    special,
+)
 from ncu_swizzle.emulate.operations.registry import COMPILERS
 
-_MODULES = (extremes, floating, integer, logic, predicates, products, scaled, special)
+_MODULES = (
+    approximations,
+    conversions,
+    doubles,
+    extremes,
+    floating,
+    halves,
+    integer,
+    logic,
+    predicates,
+    products,
+    scaled,
+    special,
+)
 
 
 def load() -> int:

@@ -1,0 +1,77 @@
+"""Double precision, rounded once: number by number where NumPy does not do it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from ncu_swizzle.emulate.operations.reals import calculation, double
+from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.operations.rounding import F64, ROUNDINGS, directed
+from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.values import Bits, high_half, low_half
+
+_LARGEST = Fraction(np.finfo(F64).max)
+
+
+@operation("DADD", "DMUL", "DFMA")
+def dfma(ins: SassInstruction) -> Compute | None:
+    """a + b, a * b and a * b + c."""
+    if not set(ROUNDINGS).issuperset(ins.modifiers):
+        return None
+    mode = ins.modifiers[0] if ins.modifiers else "RN"
+    one, zero = np.ones((1, 1), F64), np.full((1, 1), -0.0)
+
+    def result(*numbers: Bits) -> tuple[Bits, ...]:
+        a, b = numbers[:2]
+        if ins.opcode == "DFMA":
+            return words(fused_doubles(a, b, numbers[2], mode))
+        if mode == "RN":
+            return words(a + b if ins.opcode == "DADD" else a * b)
+        if ins.opcode == "DADD":
+            return words(fused_doubles(a, one, b, mode))
+        return words(fused_doubles(a, b, np.copysign(zero, a * b), mode))
+
+    return calculation([double(operand) for operand in ins.operands[1:]], result, registers=2)
+
+
+def words(numbers: Bits) -> tuple[Bits, Bits]:
+    """Return the lower and the upper half of float64 numbers; NaN in the form that operations generate."""
+    bits = np.where(np.isnan(numbers), np.uint64(0xFFF80000_00000000), numbers.view(np.uint64))
+    return low_half(bits), high_half(bits)
+
+
+def fused_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
+    """Return a * b + c as float64, rounded once."""
+    one, other, addend = np.broadcast_arrays(a, b, c)
+    with np.errstate(all="ignore"):
+        product = one * other
+        result: Bits = product + addend
+    finite = np.isfinite(one) & np.isfinite(other) & np.isfinite(addend)
+    zero = finite & (addend == 0) & ((one == 0) | (other == 0))
+    if mode == "RM":
+        result = np.where(zero & (np.signbit(product) | np.signbit(addend)), -0.0, result)
+    above, below = np.zeros(result.shape, bool), np.zeros(result.shape, bool)
+    for index in zip(*np.nonzero(finite & ~zero), strict=True):
+        exact = Fraction(float(one[index])) * Fraction(float(other[index])) + Fraction(float(addend[index]))
+        nearest = _nearest(exact, mode)
+        result[index] = nearest
+        if exact and np.isfinite(nearest):
+            above[index], below[index] = exact > Fraction(nearest), exact < Fraction(nearest)
+    return directed(result, above, below, mode)
+
+
+def _nearest(exact: Fraction, mode: str) -> float:
+    """Return the float64 nearest to a number; beyond the range, infinity or the largest number."""
+    if not exact:
+        return -0.0 if mode == "RM" else 0.0
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        nearest = np.inf if exact > 0 else -np.inf
+    if np.isinf(nearest) and mode in ("RZ", "RM" if exact > 0 else "RP"):
+        return float(_LARGEST) if exact > 0 else -float(_LARGEST)
+    if nearest == 0:
+        return -0.0 if exact < 0 else 0.0
+    return nearest

@@ -1,0 +1,62 @@
+"""Numbers some of whose bits are known: bytes moved into a register that nothing was written to before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from ncu_swizzle.emulate.values import Bits, Value
+
+NO_BIT, EVERY = np.uint32(0), np.uint32(0xFFFFFFFF)
+
+
+def sure_bits(value: Value) -> Bits:
+    """Return which bits are known in each lane."""
+    some = np.full((1, 1), NO_BIT) if value.sure is None else value.sure
+    return np.where(value.known, EVERY, some)
+
+
+def lowest(*values: Value) -> Bits | None:
+    """Return the lowest bits that are known of all values: those of a sum, difference or product are known too."""
+    if not _partly(*values):
+        return None
+    unknown = ~sure_bits(values[0])
+    for value in values[1:]:
+        unknown = unknown | ~sure_bits(value)
+    return (unknown & (NO_BIT - unknown)) - np.uint32(1)
+
+
+def _partly(*values: Value) -> bool:
+    return any(value.sure is not None for value in values)
+
+
+def with_sure(value: Value, sure: Bits | None) -> Value:
+    """Return the value, of which these bits are known."""
+    if value.known is True or sure is None or not sure.any():
+        return value
+    known = np.asarray(value.known) | (sure == EVERY)
+    if known.all():
+        return Value(value.bits, True, None, value.tag)
+    return Value(value.bits, known, value.origin, value.tag, sure)
+
+
+def narrowed(value: Value, mask: int) -> Value:
+    """Return the value as known in the lanes that know the bits of the mask: nothing else may be read from it."""
+    if value.sure is None:
+        return value
+    return with_sure(value, np.where(sure_bits(value) & np.uint32(mask) == mask, EVERY, NO_BIT))
+
+
+def sure_of_bitwise(function: Callable[[Bits, Bits, Bits], Bits], values: tuple[Value, Value, Value]) -> Bits | None:
+    """Return which bits of a bitwise function are the same whatever the unknown bits of its arguments are."""
+    if not _partly(*values):
+        return None
+    doubtful = [~sure_bits(value) for value in values]
+    result = function(*(value.bits for value in values))
+    changing = np.zeros((1, 1), np.uint32)
+    for flips in itertools.product((False, True), repeat=3):
+        chosen = zip(values, doubtful, flips, strict=True)
+        changing = changing | (result ^ function(*(v.bits ^ mask if flip else v.bits for v, mask, flip in chosen)))
+    return ~changing
