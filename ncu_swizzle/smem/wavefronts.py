@@ -18,6 +18,7 @@ from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, L
 
 __all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
 
+BROADCAST_LANES = 16  # of a 128-bit load: a wavefront returns 256 bytes of one address
 CHUNK = 1 << 10  # requests per batch, so that the working set stays in the cache
 
 
@@ -119,13 +120,15 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
 def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
     """Return (N,): each half of a 128-bit load takes 1 wavefront if its two quarters merge, else their sum.
 
-    In the lower half an inactive lane matches only inactive ones, unless all lanes have the same address; if lane 31 is
-    inactive, the quarters merge with or without pairs.
+    In the lower half an inactive lane matches only inactive ones; if lane 31 is inactive, the quarters merge with or
+    without pairs. A single address is broadcast to any 16 lanes per wavefront, in whichever half they are.
     """
     low, low_mask, high, high_mask = lanes[:, :16], mask[:, :16], lanes[:, 16:], mask[:, 16:]
-    may = paired(low, low_mask, strictly=True) | one_address(lanes, mask) | ~mask[:, 31]
-    lower = _merged(low, low_mask, 16, phases[:, :2], may)
-    return lower + _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    lower = _merged(low, low_mask, 16, phases[:, :2], paired(low, low_mask, strictly=True) | ~mask[:, 31])
+    upper = _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    broadcast = -(-mask.sum(axis=1) // BROADCAST_LANES)
+    counts: Ints = np.where(one_address(lanes, mask), broadcast, lower + upper)
+    return counts
 
 
 def _merged(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:

@@ -136,7 +136,15 @@ def test_what_lane_31_does_to_the_lower_half_of_a_128_bit_load() -> None:
     assert counts("ld.shared.v4.b32", scattered, LANE != 16) == (4, 4)
     assert counts("ld.shared.v4.b32", paired, LANE != 16) == (2, 2)
     assert counts("ld.shared.v4.b32", paired, LANE != 0) == (3, 3)  # lane 1 has no pair
-    assert counts("ld.shared.v4.b32", 0 * LANE, LANE != 0) == (2, 2)  # but all have one address
+
+
+def test_a_single_address_is_broadcast_to_16_lanes_of_a_128_bit_load_at_a_time() -> None:
+    one = 0 * LANE
+    assert counts("ld.shared.v4.b32", one, LANE != 0) == (2, 2)
+    assert counts("ld.shared.v4.b32", one, LANE % 2 == 0) == (1, 1)  # 16 lanes of both halves
+    assert counts("ld.shared.v4.b32", one, (LANE % 2 == 0) | (LANE == 31)) == (2, 2)  # 17
+    assert counts("ld.shared.v4.b32", 16 * (LANE // 16), LANE % 2 == 0) == (2, 2)  # an address for each half
+    assert counts("ld.shared.v2.b32", one, LANE != 0) == (1, 1)
 
 
 # cp.async
