@@ -115,8 +115,8 @@ def guarded(kind: str, negated: bool) -> str:
 
 def ignored(width: int, rng: np.random.Generator) -> list[Pattern]:
     """Return patterns of which some lanes write zeros: the tail, the head, every other lane, random ones."""
-    flags = [LANE >= k for k in (0, 1, 2, 4, 7, 8, 9, 16, 17, 24, 31, 32)]
-    flags += [LANE < k for k in (1, 8, 9, 16)] + [LANE % 2 == 0, LANE % 2 == 1, LANE // 2 % 2 == 1, LANE // 8 % 2 == 1]
+    flags = [k <= LANE for k in (0, 1, 2, 4, 7, 8, 9, 16, 17, 24, 31, 32)]
+    flags += [k > LANE for k in (1, 8, 9, 16)] + [LANE % 2 == 0, LANE % 2 == 1, LANE // 2 % 2 == 1, LANE // 8 % 2 == 1]
     flags += [rng.random(32) < part for part in np.linspace(0.1, 0.9, 24)]
     return [
         Pattern(shared, source, flag.astype(int))
