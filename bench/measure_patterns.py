@@ -1,7 +1,7 @@
 """Measure what ncu counts for copies with zeros or guards and for compare-and-swap loops, on a GPU.
 
 ``python3 bench/measure_patterns.py FOLDER`` writes FOLDER/patterns.cu, compiles it and, if ncu is there, records
-FOLDER/patterns.ncu-rep. ``… FOLDER --collect FILE.csv.gz`` writes the measurements in that report as rows of the form of
+FOLDER/patterns.ncu-rep. ``… FOLDER --collect FILE.csv.gz`` writes that report's measurements as rows of the form of
 tests/data, and needs nvdisasm but no GPU. One instruction is one pattern: the k-th copy or atomic of a kernel is row k
 of its table. Every kernel runs as one warp, once per mask in MASKS; the lanes outside of it have exited.
 """
