@@ -234,7 +234,7 @@ def collected(report: Path) -> Iterator[list[object]]:
     every = {m.name: m for m in measurements()}
     seen: dict[str, int] = {}
     for profile in reader.read(report):
-        m = every[profile.kernel.split("(")[0]]
+        m = every[profile.kernel.name]
         number = seen[m.name] = seen.get(m.name, -1) + 1
         found = [one for one in profile.instructions if m.sass in one.sass]
         assert len(found) == len(m.patterns), (m.name, len(found), len(m.patterns))

@@ -12,6 +12,7 @@ defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
 nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
+arch = "sm_90a"                        # as --arch
 reference = "reference.py:transpose"   # see `launch.expected_output`
 tolerance = { y = 0.0 }
 bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
@@ -37,7 +38,7 @@ from ncu_swizzle.validate import whole
 VARIANT = ("defines", "include", "std", "nvcc", "title", "lesson")
 KERNEL = (
     "source", "entry", "problem", "grid", "block", "shared", "args", "reference", "tolerance", "flops", "bytes",
-    "compute_capability", "variant", *VARIANT,
+    "compute_capability", "arch", "variant", *VARIANT,
 )  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
         args_folder=folder,
         args_checkout=checkout,
         options=_options(fields, checkout, origin),
+        arch=_text(fields, "arch", origin),
         reference=_reference(_text(fields, "reference", origin), checkout, origin),
         tolerance=_tolerances(fields, origin),
         flops=_text(fields, "flops", origin) or "0",

@@ -66,7 +66,7 @@ def chosen(
     source = Path(kernel)
     if source.suffix not in FILES:
         refuse_description(description, kernel)
-        return everything(folders, config, trust=trust), [kernel]
+        return compiled_for(description.arch, everything(folders, config, trust=trust)), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
     catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
@@ -102,6 +102,12 @@ def swept(
     return catalog, [catalog.families[-1].name] if kernels[0].endswith(FILES) else names
 
 
+def compiled_for(arch: str, catalog: Catalog) -> Catalog:
+    """Return the catalogue with all kernels compiled for an architecture; as it is for none. Raises UsageError."""
+    kernel_spec.refuse_bad_architecture(arch)
+    return Catalog(tuple(replace(family, arch=arch) for family in catalog.families)) if arch else catalog
+
+
 def refuse_description(description: KernelDescription, kernel: str) -> None:
     """Raise UsageError if options that only apply to a .cu file are given for something else."""
     if typed := description.typed:
@@ -124,7 +130,8 @@ def with_files(
     files = list(dict.fromkeys(entry for entry in entries if Path(entry).suffix in FILES))
     if not files:
         refuse_description(description, entries[0])
-        return everything(folders, config, trust=trust), [[entry] for entry in entries]
+        catalog = compiled_for(description.arch, everything(folders, config, trust=trust))
+        return catalog, [[entry] for entry in entries]
     project_file = project.project_file(config, Path(files[0]).absolute().parent, trust)
     specs = project_kernels.specs(project_file) if project_file else ()
     families = _distinct([family_of(Path(file), description, specs) for file in files])
@@ -193,6 +200,7 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         args_checkout=None if description.args else spec.args_checkout,
         problem=tuple(sizes.values()),
         options=(*spec.options, *description.options),
+        arch=description.arch or spec.arch,
     )
 
 

@@ -79,10 +79,9 @@ def emulate_target(
 
 def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
     if target.compiled:
-        return emulate_cubin(
-            target, code_in(target.source, settings.toolchain, settings.cached), "", settings, on_progress
-        )
-    built = (target.family, target.kernel, ARCH, settings.toolchain)
+        code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
+        return emulate_cubin(target, code, "", settings, on_progress)
+    built = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
     version = settings.toolchain.version()
     return emulate_cubin(target, compiled.cubin(*built, settings.cached), version, settings, on_progress)
 
@@ -90,8 +89,8 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
 def _forget(target: Target, toolchain: Toolchain) -> bool:
     """Drop the cached cubin of a source or a PTX file; return whether there was one."""
     if target.compiled:
-        return assembled.forget(read_bytes(target.source), target.source.name, toolchain)
-    return compiled.forget(target.family, target.kernel, ARCH, toolchain)
+        return assembled.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
+    return compiled.forget(target.family, target.kernel, target.family.arch or ARCH, toolchain)
 
 
 def emulate_cubin(
