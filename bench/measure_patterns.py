@@ -3,7 +3,7 @@
 ``python3 bench/measure_patterns.py FOLDER`` writes FOLDER/patterns.cu, compiles it and, if ncu is there, records
 FOLDER/patterns.ncu-rep. ``… FOLDER --collect FILE.csv.gz`` writes that report's measurements as rows of the form of
 tests/data, and needs nvdisasm but no GPU. One instruction is one pattern: the k-th copy or atomic of a kernel is row k
-of its table. Every kernel runs as one warp, once per mask in MASKS; the lanes outside of it have exited.
+of its table. Every kernel runs as one warp or several, once per mask in MASKS; the lanes outside of it have exited.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ MASKS = (0xFFFFFFFF, 0x0000FFFF, 0x7FFFFFFF, 0xA5C3F01E)
 METRICS = "memory_l1_wavefronts_shared,memory_l1_wavefronts_shared_ideal,inst_executed"
 GUARDS = 6  # predicates alive at a time
 SHARED = 48 << 10  # bytes
+WARPS = 8
 HEAD = """\
 #include <cstdint>
 struct Row { std::uint16_t shared[32], source[32], flag[32]; };  // offsets in words
@@ -58,6 +59,7 @@ class Measurement:
     width: int
     body: str
     patterns: list[Pattern]
+    warps: int = 1  # each in its own part of shared memory
 
 
 def measurements() -> list[Measurement]:
@@ -95,6 +97,11 @@ def measurements() -> list[Measurement]:
         Measurement(name, "ATOMS", width, f"char *p = memory + 4 * r.shared[lane]; {call}", distinct(width, rng))
         for name, (width, call) in atomics.items()
     ]
+    for name in ("cast_f32", "cast_f64"):
+        width, call = atomics[name]
+        place = f"char *p = memory + {SHARED // WARPS} * (threadIdx.x / 32) + 4 * r.shared[lane]; {call}"
+        patterns = distinct(width, rng, SHARED // WARPS)
+        made.append(Measurement(f"{name}_warps", "ATOMS", width, place, patterns, WARPS))
     return made
 
 
@@ -143,9 +150,9 @@ def masked(rng: np.random.Generator) -> list[Pattern]:
     return [Pattern(*kind, flag.astype(int)) for flag in flags for kind in kinds for _ in range(GUARDS)]
 
 
-def distinct(width: int, rng: np.random.Generator) -> list[Pattern]:
+def distinct(width: int, rng: np.random.Generator, memory: int = SHARED) -> list[Pattern]:
     """Return patterns without contention, then some in which lanes share an address."""
-    words = SHARED // width
+    words = memory // width
     lanes = [LANE * stride % words for stride in (1, 2, 3, 4, 8, 16, 32, 33)]
     lanes += [rng.permutation(most)[:32] for most in (32, 40, 64, 128, 512, words) for _ in range(6)]
     lanes += [LANE // group for group in (2, 4, 8, 32)] + [LANE % group for group in (16, 8, 2)]
@@ -175,7 +182,7 @@ def kernel(m: Measurement) -> str:
     return f"""
 extern "C" __global__ void {m.name}(const Row *t, const unsigned *g, unsigned mask, unsigned long long *out) {{
     __shared__ alignas(1024) char memory[{SHARED}];
-    const int lane = threadIdx.x;
+    const int lane = threadIdx.x % 32;
     if (!(mask >> lane & 1)) return;
     const unsigned s = address(memory);
     unsigned long long sum = 0;
@@ -202,7 +209,7 @@ def program(every: list[Measurement]) -> str:
     launches = "".join(
         f"""
     cudaMemcpy(t, {m.name}_rows, sizeof({m.name}_rows), cudaMemcpyHostToDevice);
-    for (unsigned mask : masks) {m.name}<<<1, 32>>>(t, g, mask, out);"""
+    for (unsigned mask : masks) {m.name}<<<1, {32 * m.warps}>>>(t, g, mask, out);"""
         for m in every
     )
     main = f"""
