@@ -137,6 +137,7 @@ class Family:
     options: tuple[str, ...] = ()  # nvcc's, for all kernels
     standalone: bool = False
     origin: str = ""  # where it is described, for messages; empty: on the command line
+    sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
 
     @property

@@ -22,6 +22,7 @@ class KernelDescription:
     problem: Mapping[str, int] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     arch: str = ""
+    sample: int | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
@@ -50,6 +51,7 @@ class KernelOptions:
     std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
     nvcc_option: Texts = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
     arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
+    sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
 
     def described(self, problem: Mapping[str, int]) -> KernelDescription:
         """Return the description, with paths relative to the current folder. Raises UsageError."""
@@ -65,6 +67,7 @@ class KernelOptions:
             problem=problem,
             options=nvcc_options.options(*given, self.std, Path()),
             arch=self.arch,
+            sample=self.sample,
         )
 
 

@@ -46,6 +46,7 @@ class KernelSpec:
     args_checkout: Checkout | None = None  # of the project file that the arguments come from
     options: tuple[str, ...] = ()
     arch: str = ""
+    sample: int | None = None
     reference: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
     flops: str = "0"
@@ -102,6 +103,7 @@ def family(spec: KernelSpec) -> Family:
         standalone=True,
         origin=spec.origin,
         arch=spec.arch,
+        sample=spec.sample,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection, kernel_spec, user_kernels
+from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
@@ -43,19 +43,12 @@ Variant = tuple[Family, Kernel]
 
 def variants(options: LintOptions) -> list[Variant | Skipped]:
     """Return the kernels of all files, each once."""
-    kernel_spec.refuse_bad_architecture(options.description.arch)
     named = [
-        _compiled_for(options.description.arch, variant)
+        variant if isinstance(variant, Skipped) else (user_kernels.adapted(variant[0], options.description), variant[1])
         for file in options.files
         for variant in variants_in(file, options)
     ]
     return list({_identity(variant): variant for variant in named}.values())
-
-
-def _compiled_for(arch: str, variant: Variant | Skipped) -> Variant | Skipped:
-    if isinstance(variant, Skipped) or not arch:
-        return variant
-    return replace(variant[0], arch=arch), variant[1]
 
 
 def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:

@@ -45,8 +45,8 @@ def wavefronts(
     `op` is one of ``operations.NAMES``; `addresses` are byte offsets into shared memory, integers of shape (N, 32) or
     (32,), from a start that is a multiple of 128; `active` says which lanes take part (all by default). For ldmatrix
     and stmatrix .xN, lanes 0 to 8N-1 give the row addresses. `source` holds the global byte addresses that cp.async
-    reads, in the same shape, -1 for a lane that writes zeros instead; by default lane i reads 16 i bytes after the start
-    of a 128-byte line. Other operations ignore it.
+    reads, in the same shape, -1 for a lane that writes zeros; by default lane i reads 16 i bytes after the start of a
+    128-byte line. Other operations ignore it.
     Raises UsageError for an unknown name, another shape or type, and an address that faults.
     """
     operation = operations.find(op)
