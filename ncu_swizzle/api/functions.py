@@ -142,6 +142,7 @@ def profile_binary(
     args: Texts = (),
     parameters: Sequence[Parameter] = (),
     problem: Mapping[str, int] | None = None,
+    sample: int | None = None,
     exhaustive: bool = False,
     nvcc: str | Path | None = None,
     timeout: float = 600,
@@ -150,16 +151,18 @@ def profile_binary(
 ) -> Profile:
     """Emulate one launch of a kernel in a cubin or PTX file, without a GPU.
 
-    `entry` (or `kernel`), `grid`, `block`, `shared` (bytes), `args` and `problem` are those of `profile`. In place of
-    `args`, `parameters` are the values themselves, in order: an array for a pointer, whose contents are then known; a
-    number or bytes for anything else. `timeout` is in seconds, for each tool and for the emulation. Raises BadFile or
-    DamagedFile for the file, UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and ProgramFailed if the
-    code is invalid.
+    `entry` (or `kernel`), `grid`, `block`, `shared` (bytes), `args`, `problem` and `sample` are those of `profile`. In
+    place of `args`, `parameters` are the values themselves, in order: an array for a pointer, whose contents are then
+    known; a number or bytes for anything else. `timeout` is in seconds, for each tool and for the emulation. Raises
+    BadFile or DamagedFile for the file, UnknownKernel, UsageError if the arguments do not fit, TimeLimit, and
+    ProgramFailed if the code is invalid.
     """
     toolchain = Toolchain(Path(nvcc) if nvcc is not None else None, timeout)
     settings = emulation.EmulationSettings(toolchain, exhaustive, not no_cache)
     sizes = dict(problem or {})
-    launch = binary_launch.described(in_commas(grid), in_commas(block), str(shared), listed(args), parameters, sizes)
+    launch = binary_launch.described(
+        in_commas(grid), in_commas(block), str(shared), listed(args), parameters, sizes, sample
+    )
     function = entry or kernel
     name = function or Path(path).name
     emulated = emulation.profile_launch(

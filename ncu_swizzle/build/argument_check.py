@@ -15,7 +15,7 @@ import numpy as np
 from ncu_swizzle.build import launch_guess
 from ncu_swizzle.build.signature import SignatureParameter, dtype_of, pointee_of, signature_of
 from ncu_swizzle.catalog import argument_syntax, fills
-from ncu_swizzle.catalog.family import BINARIES, BYTES, Argument, Family, Kernel
+from ncu_swizzle.catalog.family import BINARIES, BYTES, STRUCT, Argument, Family, Kernel
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import LaunchLacking
@@ -63,7 +63,7 @@ def _fault(argument: Argument, size: int, slot_size: int, type_: str) -> str:
 
 def _differ(wanted: str | None, argument: Argument) -> bool:
     """Return whether the types differ: in size, or one is an integer and the other floating point."""
-    if wanted is None or argument.dtype == BYTES:
+    if wanted is None or argument.dtype in (BYTES, STRUCT):
         return False
     expected, given = fills.numpy_dtype(wanted), fills.numpy_dtype(argument.dtype)
     same = expected.itemsize == given.itemsize and (expected == given or _whole(expected) == _whole(given) is True)
@@ -86,8 +86,8 @@ def _table(slot_sizes: Sequence[int], types: Sequence[str], arguments: Sequence[
 
 
 def _written(argument: Argument) -> str:
-    inside = f"[{','.join(argument.shape)}]" if argument.shape else f":{argument.value}"
-    return f"{argument.name}={argument.dtype}{inside}"
+    inside = f"[{','.join(argument.shape)}]" if argument.shape else f":{argument.value or argument.fill}"
+    return f"{argument.name}={'tensormap:' * argument.tensor_map}{argument.dtype}{inside}"
 
 
 def _proposal(parameters: Sequence[SignatureParameter], fitting: Sequence[Argument | None]) -> str:

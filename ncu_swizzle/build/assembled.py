@@ -13,33 +13,34 @@ from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import slug
 
 
-def cubin(ptx: bytes, name: str, toolchain: Toolchain, cached: bool = True) -> bytes:
+def cubin(ptx: bytes, name: str, toolchain: Toolchain, cached: bool = True, arch: str = "") -> bytes:
     """Return the cubin of a PTX file of this name, assembled unless cached for the same text and assembler.
 
-    A cached one that cannot be opened is dropped; see also `forget`. Raises what `Toolchain.assemble` raises.
+    It is for `arch`, by default the file's own target. A cached one that cannot be opened is dropped; see also
+    `forget`. Raises what `Toolchain.assemble` raises.
     """
-    entry = _entry(ptx, name, toolchain) if cached else ""
+    entry = _entry(ptx, name, toolchain, arch) if cached else ""
     if entry and (code := cache.load(KIND, entry)):
         with contextlib.suppress(NcuSwizzleError):
             Cubin(code, name)
             return code
         cache.drop(KIND, entry)
-    code = toolchain.assemble(ptx, name)
+    code = toolchain.assemble(ptx, name, arch)
     if entry:
         cache.save(KIND, entry, code)
     return code
 
 
-def forget(ptx: bytes, name: str, toolchain: Toolchain) -> bool:
+def forget(ptx: bytes, name: str, toolchain: Toolchain, arch: str = "") -> bool:
     """Drop the cached cubin, which turned out to be of no use; return whether there was one."""
-    entry = _entry(ptx, name, toolchain)
+    entry = _entry(ptx, name, toolchain, arch)
     return bool(entry) and cache.drop(KIND, entry)
 
 
-def _entry(ptx: bytes, name: str, toolchain: Toolchain) -> str:
+def _entry(ptx: bytes, name: str, toolchain: Toolchain, arch: str) -> str:
     """Return the name of the cache's entry; empty if the assembler is not a working one."""
     try:
         version = toolchain.version(PTXAS)
     except NcuSwizzleError:  # assembling says it better
         return ""
-    return f"{slug(name)}-ptx-{sha256_of_texts(sha256(ptx), version)[:32]}"
+    return f"{slug(name)}-ptx-{sha256_of_texts(sha256(ptx), version, arch)[:32]}"

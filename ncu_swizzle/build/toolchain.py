@@ -95,8 +95,8 @@ class Toolchain:
                 raise Refused(str(error)) from error
             return _with_module(out.read_bytes(), sha256_of_texts(unit, arch, *options))
 
-    def assemble(self, ptx: bytes, name: str) -> bytes:
-        """Return the cubin of a PTX file, for the architecture that it targets; raise BadFile if it is invalid."""
+    def assemble(self, ptx: bytes, name: str, arch: str = "") -> bytes:
+        """Return the cubin of a PTX file, for `arch` or else its own target; raise BadFile if it is invalid."""
         target = re.search(rb"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
         if target is None:
             raise BadFile(
@@ -105,7 +105,7 @@ class Toolchain:
         with scratch() as folder:
             source, out = folder / "kernel.ptx", folder / "kernel.cubin"
             source.write_bytes(ptx)
-            arguments = ["-arch", target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
+            arguments = ["-arch", arch or target[1].decode(), "-lineinfo", str(source), "-o", str(out)]
             try:
                 self._run(PTXAS, arguments, folder, len(ptx))
             except ProgramFailed as error:

@@ -6,6 +6,8 @@
     [NAME=]VALUE                       a scalar as a C literal: 4096 is an int; 4096u, 4096ll, 1.5f, 1.5, true
     [NAME=]bytes:SIZE                  a struct by value, all bytes zero: p=bytes:24
     [NAME=]bytes:FILE                  a struct by value, its bytes from a file: p=bytes:params.bin
+    [NAME=]struct:FIELD,FIELD…         a struct by value, of scalars: p=struct:int32:4,float32:1.5
+    [NAME=]tensormap:BUFFER:box=RxC    a matrix through a CUtensorMap, see `by_value`
 
 One argument per kernel parameter, in order. Sizes and integers are expressions over the problem's sizes. `fills` lists
 the possible values of FILL.
@@ -20,9 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import by_value, fills
 from ncu_swizzle.catalog.expressions import undefined
-from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument
+from ncu_swizzle.catalog.family import BYTES, DTYPES, STRUCT, Argument
 from ncu_swizzle.errors import BadCatalog, UsageError
 
 EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
@@ -67,6 +69,11 @@ def _argument(text: str, number: int, folder: Path) -> Argument:
     named = _NAME.fullmatch(text.strip())
     name, rest = (named["name"], named["rest"].strip()) if named else ("", text.strip())
     label = f"argument {number} ({text!r})"
+    kind, _, value = rest.partition(":")
+    if kind.strip() in (STRUCT, by_value.MAP):
+        made = by_value.struct if kind.strip() == STRUCT else by_value.tensor_map
+        given = name or f"arg{number}"
+        return made(given, value, lambda part: _argument(f"{given}={part.strip()}", number, folder))
     if buffer := _BUFFER.fullmatch(rest):
         return _buffer(name or f"arg{number}", buffer, label, folder)
     scalar = _SCALAR.fullmatch(rest)
@@ -171,7 +178,8 @@ def text_of(argument: Argument) -> str:
     if not argument.shape:
         return f"{argument.name}={argument.dtype}:{argument.value or argument.fill}"
     ending = ":".join([*([argument.fill] if argument.fill else []), *([OUT] if argument.output else [])])
-    return f"{argument.name}={argument.dtype}[{','.join(argument.shape)}]:{ending or fills.RANDOM}"
+    buffer = f"{argument.dtype}[{','.join(argument.shape)}]:{ending or fills.RANDOM}"
+    return f"{argument.name}={by_value.map_text(argument, buffer) if argument.box else buffer}"
 
 
 def _with_tolerances(arguments: Sequence[Argument], tolerances: Mapping[str, float]) -> tuple[Argument, ...]:

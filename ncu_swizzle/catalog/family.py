@@ -28,6 +28,7 @@ DTYPES = (
     "uint32", "uint64", "uint16", "uint8", "bool",
 )  # fmt: skip
 BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
+STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `by_value`
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of the kernel: a buffer (``shape``), a number (``value``), or a struct (dtype `BYTES`).
+    """One parameter of the kernel: a buffer (``shape``), a number (``value``), or a struct (dtype `BYTES`, `STRUCT`).
 
-    A buffer is passed as a pointer; a matrix can also be passed as a CUtensorMap (``tensor_map``) with the variant's
-    box. `fill` is what a buffer holds before a launch, see `fills`; by default normal random numbers for an input, NaN
-    for an output. A struct has as many zero bytes as its value says, or those of the file in its fill.
+    A buffer is passed as a pointer; a matrix can also be passed as a CUtensorMap (``tensor_map``) with its own box, or
+    the variant's. `fill` is what a buffer holds before a launch, see `fills`; by default normal random numbers for an
+    input, NaN for an output. A struct has as many zero bytes as its value says, those of the file in its fill, or
+    fields.
     """
 
     name: str
@@ -75,6 +77,8 @@ class Argument:
     tolerance: float = 0.0
     tensor_map: bool = False
     fill: str = ""
+    box: tuple[int, ...] = ()  # of its tensor map: rows and columns, in elements
+    swizzle: int = 0  # of its tensor map: 0, 32, 64 or 128 bytes
 
     @property
     def file(self) -> str:
@@ -97,8 +101,8 @@ class Kernel:
     library: bool = False
     degree: Mapping[str, float] = field(default_factory=dict)
     shared: str = ""  # bytes of dynamic shared memory, if not the family's
-    box: tuple[int, ...] = ()  # of tensor maps: rows and columns, in elements
-    swizzle: int = 0  # of tensor maps: 0, 32, 64 or 128 bytes
+    box: tuple[int, ...] = ()  # of tensor maps without their own
+    swizzle: int = 0  # of tensor maps without their own
     file: str = ""  # in the family's folder; for the default see `Family.source`
     function: str = ""  # plain, demangled or mangled, see `symbols.find`
     options: tuple[str, ...] = ()
@@ -133,6 +137,8 @@ class Family:
     options: tuple[str, ...] = ()  # nvcc's, for all kernels
     standalone: bool = False
     origin: str = ""  # where it is described, for messages; empty: on the command line
+    sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
+    arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
 
     @property
     def shipped(self) -> bool:

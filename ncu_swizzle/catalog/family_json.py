@@ -26,7 +26,10 @@ def read(file: Path) -> Family:
             **plain,
             "folder": Path(content["folder"]),
             "parameters": tuple(Parameter(**entry) for entry in content["parameters"]),
-            "arguments": tuple(Argument(**{**entry, "shape": tuple(entry["shape"])}) for entry in content["arguments"]),
+            "arguments": tuple(
+                Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
+                for entry in content["arguments"]
+            ),
             "kernels": tuple(
                 Kernel(**{**entry, "box": tuple(entry["box"]), "options": tuple(entry["options"])})
                 for entry in content["kernels"]

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle.catalog import by_value
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import BYTES, Argument, Family
+from ncu_swizzle.catalog.family import BYTES, STRUCT, Argument, Family
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
 from ncu_swizzle.files import brief, read_bytes
 from ncu_swizzle.validate import whole
@@ -89,6 +90,8 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     """Return a scalar's value in its dtype, or a struct's bytes; raise UsageError if it does not fit."""
     if argument.dtype == BYTES:
         return np.void(_content(argument, problem))
+    if argument.dtype == STRUCT:
+        return np.void(by_value.packed([scalar(field, problem) for field in by_value.fields_of(argument)]))
     dtype = numpy_dtype(argument.dtype)
     if dtype.kind not in "iub":
         try:

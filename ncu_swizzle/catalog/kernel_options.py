@@ -21,6 +21,8 @@ class KernelDescription:
     args: tuple[str, ...] = ()
     problem: Mapping[str, int] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    arch: str = ""
+    sample: int | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
@@ -48,6 +50,8 @@ class KernelOptions:
     include: Texts = option((), "For a .cu: an include folder; repeatable.", "FOLDER", ("-I", "--include"))
     std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
     nvcc_option: Texts = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
+    arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
+    sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
 
     def described(self, problem: Mapping[str, int]) -> KernelDescription:
         """Return the description, with paths relative to the current folder. Raises UsageError."""
@@ -62,6 +66,8 @@ class KernelOptions:
             args=listed(self.args),
             problem=problem,
             options=nvcc_options.options(*given, self.std, Path()),
+            arch=self.arch,
+            sample=self.sample,
         )
 
 

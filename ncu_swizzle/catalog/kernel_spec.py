@@ -17,6 +17,8 @@ from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import is_file, read_bytes
 from ncu_swizzle.texts import Sizes, encodable
 
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -43,6 +45,8 @@ class KernelSpec:
     args_folder: Path = Path()
     args_checkout: Checkout | None = None  # of the project file that the arguments come from
     options: tuple[str, ...] = ()
+    arch: str = ""
+    sample: int | None = None
     reference: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
     flops: str = "0"
@@ -73,6 +77,7 @@ def family(spec: KernelSpec) -> Family:
             f"shared is {spec.shared}, which is not a number of bytes up to {launch_limits.MOST_SHARED:,}",
             "--shared 49152",
         )
+    refuse_bad_architecture(spec.arch)
     entry = spec.entry or only_kernel(source, spec.options)
     arguments = argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
     for argument in arguments:
@@ -97,7 +102,15 @@ def family(spec: KernelSpec) -> Family:
         options=spec.options,
         standalone=True,
         origin=spec.origin,
+        arch=spec.arch,
+        sample=spec.sample,
     )
+
+
+def refuse_bad_architecture(arch: str) -> None:
+    """Raise UsageError for what is not an architecture's name; none is fine."""
+    if arch and not _ARCHITECTURE.fullmatch(arch):
+        raise UsageError(f"{arch!r} is not an architecture", "--arch sm_90")
 
 
 def _refuse_without_launch(spec: KernelSpec) -> None:

@@ -12,6 +12,8 @@ defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
 nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
+arch = "sm_90a"                        # as --arch
+sample = 1                             # as --sample
 reference = "reference.py:transpose"   # see `launch.expected_output`
 tolerance = { y = 0.0 }
 bytes = "2 * 4 * n * n"                # or flops: the limit that ncu-swizzle run compares with
@@ -37,7 +39,7 @@ from ncu_swizzle.validate import whole
 VARIANT = ("defines", "include", "std", "nvcc", "title", "lesson")
 KERNEL = (
     "source", "entry", "problem", "grid", "block", "shared", "args", "reference", "tolerance", "flops", "bytes",
-    "compute_capability", "variant", *VARIANT,
+    "compute_capability", "arch", "sample", "variant", *VARIANT,
 )  # fmt: skip
 
 
@@ -66,6 +68,8 @@ def _spec(name: str, entry: Any, project: Project) -> KernelSpec:
         args_folder=folder,
         args_checkout=checkout,
         options=_options(fields, checkout, origin),
+        arch=_text(fields, "arch", origin),
+        sample=_seed(fields, origin),
         reference=_reference(_text(fields, "reference", origin), checkout, origin),
         tolerance=_tolerances(fields, origin),
         flops=_text(fields, "flops", origin) or "0",
@@ -135,6 +139,13 @@ def _text(fields: Mapping[str, Any], key: str, origin: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{origin}: {key} is {value!r}", "write a string in quotes")
     return str(value)
+
+
+def _seed(fields: Mapping[str, Any], origin: str) -> int | None:
+    value = fields.get("sample")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise UsageError(f"{origin}: sample is {value!r}", "sample = 1")
+    return value
 
 
 def _texts(fields: Mapping[str, Any], key: str, origin: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def chosen(
     source = Path(kernel)
     if source.suffix not in FILES:
         refuse_description(description, kernel)
-        return everything(folders, config, trust=trust), [kernel]
+        return _adapted(everything(folders, config, trust=trust), description), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
     family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
     catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
@@ -102,6 +102,19 @@ def swept(
     return catalog, [catalog.families[-1].name] if kernels[0].endswith(FILES) else names
 
 
+def _adapted(catalog: Catalog, description: KernelDescription) -> Catalog:
+    if not description.arch and description.sample is None:
+        return catalog
+    return Catalog(tuple(adapted(family, description) for family in catalog.families))
+
+
+def adapted(family: Family, description: KernelDescription) -> Family:
+    """Return a family with what may be given for any kernel: an architecture, a sample. Raises UsageError."""
+    kernel_spec.refuse_bad_architecture(description.arch)
+    sample = family.sample if description.sample is None else description.sample
+    return replace(family, arch=description.arch or family.arch, sample=sample)
+
+
 def refuse_description(description: KernelDescription, kernel: str) -> None:
     """Raise UsageError if options that only apply to a .cu file are given for something else."""
     if typed := description.typed:
@@ -124,7 +137,8 @@ def with_files(
     files = list(dict.fromkeys(entry for entry in entries if Path(entry).suffix in FILES))
     if not files:
         refuse_description(description, entries[0])
-        return everything(folders, config, trust=trust), [[entry] for entry in entries]
+        catalog = _adapted(everything(folders, config, trust=trust), description)
+        return catalog, [[entry] for entry in entries]
     project_file = project.project_file(config, Path(files[0]).absolute().parent, trust)
     specs = project_kernels.specs(project_file) if project_file else ()
     families = _distinct([family_of(Path(file), description, specs) for file in files])
@@ -193,6 +207,8 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         args_checkout=None if description.args else spec.args_checkout,
         problem=tuple(sizes.values()),
         options=(*spec.options, *description.options),
+        arch=description.arch or spec.arch,
+        sample=spec.sample if description.sample is None else description.sample,
     )
 
 

@@ -118,7 +118,15 @@ def _value_type(hint: Any, described: Option) -> type:
     """Return the type of a single value of a field; str unless it is one of these."""
     if described.choices:
         return StrEnum("Choice", [(choice, choice) for choice in described.choices])  # type: ignore[return-value]
-    plain = {bool: bool, int: int, float: float, Path | None: Path, tuple[Path, ...]: Path, tuple[int, ...]: int}
+    plain = {
+        bool: bool,
+        int: int,
+        int | None: int,
+        float: float,
+        Path | None: Path,
+        tuple[Path, ...]: Path,
+        tuple[int, ...]: int,
+    }
     return plain.get(hint, str)
 
 

@@ -33,7 +33,6 @@ def suggest(
     max_bytes: Annotated[int | None, typer.Option(min=0, help="At most this many extra bytes per tile.")] = None,
     tma: Annotated[bool, typer.Option("--tma", help="TMA must be able to write it.")] = False,
     copies: Annotated[int, typer.Option(min=1, help="Number of such tiles per block.")] = 1,
-    arch: Annotated[str, typer.Option(help="The architecture: sm_80, sm_90 …")] = "sm_90",
     code: Annotated[CodeLanguage, typer.Option(help="The code to print.")] = CodeLanguage.both,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -62,7 +61,7 @@ def suggest(
     from ncu_swizzle.model.own_kernels import KernelQuery
     from ncu_swizzle.smem.judge import Constraints
 
-    limits = Constraints(max_bytes, tma, copies, arch)
+    limits = Constraints(max_bytes, tma, copies, own.arch.rstrip("af") or Constraints.arch)
     with output.progress() as progress:
         kernel = KernelQuery(request, own.described(request.problem), sources, progress)
         query = answer.SuggestQuery(what, tuple(write), tuple(read), elem, threads, limits, kernel)

@@ -10,12 +10,12 @@ import numpy as np
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.limits import SEEN_BYTES
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.parse import MEMORY, PRED, SassInstruction
+from ncu_swizzle.emulate.parse import MEMORY, SassInstruction
 from ncu_swizzle.emulate.requests import AccessCounts, Seen, count_accesses
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.banks import Bools, Ints
-from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX
+from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX, ZERO_FILL
 
 WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
 _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b32", "CAS": "cas.b32"}
@@ -43,11 +43,14 @@ def operation_name(instruction: SassInstruction) -> str | None:
         trans = ".trans" if instruction.has("MT88") else ""
         return f"{LDMATRIX if opcode == 'LDSM' else STMATRIX}.x{count}{trans}"
     if opcode == "LDGSTS":
-        return "cp.async.cg.16" if instruction.has("BYPASS") else f"cp.async.ca.{width}"
+        past = f"cp.async.cg.16{ZERO_FILL if instruction.has('ZFILL') else ''}"
+        return past if instruction.has("BYPASS") else f"cp.async.ca.{width}"
     return _atomic_name(instruction) if opcode == "ATOMS" else None
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:
+    if instruction.has("64") and not instruction.has("CAST") and (word := instruction.modifiers[0]) in ("EXCH", "CAS"):
+        return f"atom.shared.{word.lower()}.b64"
     if instruction.has("CAST", "64", "F32", "F16x2", "BF16x2", "F16", "F64"):
         return None
     if instruction.has("POPC"):
@@ -59,11 +62,6 @@ def _atomic_name(instruction: SassInstruction) -> str | None:
             kind = "s32" if instruction.has("S32") and word in ("MIN", "MAX") else "u32"
             return f"atom.shared.{_ORDERED[word]}.{kind}"
     return None
-
-
-def zero_fill(instruction: SassInstruction) -> bool:
-    """Say whether lanes of an LDGSTS may write zeros instead of reading."""
-    return instruction.opcode == "LDGSTS" and any(operand.kind == PRED for operand in instruction.operands)
 
 
 @dataclass
@@ -86,8 +84,11 @@ class RequestLog:
     _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
     _bytes: int = field(default=0, init=False)
 
-    def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Bits | None = None) -> None:
-        """Count one request per warp of the view; raise MemoryFault for an invalid address."""
+    def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Ints | None = None) -> None:
+        """Count one request per warp of the view; raise MemoryFault for an invalid address.
+
+        `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros.
+        """
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         every_lane = m.view.full and selected is m.view.mask
         if not every_lane:
@@ -157,11 +158,10 @@ class RequestLog:
         raise fault
 
 
-def _from_first_line(source: Bits, selected: Bools) -> Ints:
-    """Return global addresses relative to the line of each request's lowest address."""
-    lanes = np.broadcast_to(source, selected.shape).astype(np.int64)
-    first = np.where(selected, lanes, 1 << 40).min(axis=1, keepdims=True) & -LINE
-    relative: Ints = np.where(selected, lanes - first, 0)
+def _from_first_line(source: Ints, selected: Bools) -> Ints:
+    """Return global addresses relative to the line of each request's lowest address; -1 for what is not read."""
+    first = np.where(selected & (source >= 0), source, 1 << 40).min(axis=1, keepdims=True) & -LINE
+    relative: Ints = np.where(selected, np.where(source >= 0, source - first, -1), 0)
     return relative
 
 

@@ -20,7 +20,7 @@ class Group:
     mask: Bools
 
 
-@dataclass
+@dataclass(eq=False)
 class Waiting:
     """Threads that wait at a block barrier."""
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name, zero_fill
+from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
+from ncu_swizzle.emulate.async_copies import AsyncCopy
 from ncu_swizzle.emulate.contents import (
     forget_local,
     forget_shared,
@@ -96,14 +97,7 @@ class _Shared(_Access):
         super().__init__(instruction)
         self.index, self.needed, self.contents = index, needed, contents
         self.address = operands.address(self.memory)
-        self.zero_fill = zero_fill(instruction)
-        self.source: Reader | None = None
-        if instruction.opcode == "LDGSTS":
-            second = instruction.operands[memory_operands(instruction)[1]]
-            self.source = operands.address(second)
-            if self.zero_fill:
-                last = next(o for o in instruction.operands[::-1] if o.kind == "P")
-                self.fill = operands.predicate(last)
+        self.copy = AsyncCopy(instruction, index) if instruction.opcode == "LDGSTS" else None
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
@@ -115,6 +109,8 @@ class _Shared(_Access):
             self.nothing(m, condition)
 
     def _record(self, m: Machine, selected: Bools, doubtful: Bools, condition: Value | None, address: Value) -> bool:
+        if self.copy:
+            return self.copy.record(m, (selected, doubtful, condition), address)
         if doubtful.any():
             m.log.miss(self.index, "whether its predicate holds", condition.origin if condition else None)
             return False
@@ -122,31 +118,7 @@ class _Shared(_Access):
             m.log.miss(self.index, "its address", address.origin)
             return False
         _decide_address(m, address)
-        source = None
-        if self.source is not None and self.instruction.has("BYPASS") and bool((m.view.mask & ~selected).any()):
-            m.log.miss(self.index, "what ncu reports for a copy that bypasses L1 with some lanes predicated off", m.now)
-            return False
-        if self.source is not None and not self._copied(m, selected):
-            return False
-        if self.source is not None:
-            source = self.source(m).bits
-        m.log.record(m, self.index, address.bits, selected, source)
-        return True
-
-    def _copied(self, m: Machine, selected: Bools) -> bool:
-        """Say whether the source of a copy is known, and the same for all blocks in the box."""
-        assert self.source is not None
-        origin = self.source(m)
-        if origin.known is not True and bool((selected & ~np.asarray(origin.known)).any()):
-            m.log.miss(self.index, "the global address that it reads", origin.origin)
-            return False
-        _decide_address(m, origin)
-        if self.zero_fill:
-            reads = self.fill(m)
-            m.decide(reads.tag)
-            if reads.known is not True or bool((selected & ~reads.bits).any()):
-                m.log.miss(self.index, "the cost of lanes that write zeros instead of reading", m.now)
-                return False
+        m.log.record(m, self.index, address.bits, selected)
         return True
 
     def _contents(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import Sass
@@ -77,15 +77,25 @@ def parse_instruction(sass: Sass) -> SassInstruction:
     opcode, *modifiers = mnemonic.split(".")
     if guard is not None and guard.number == TRUE and not guard.negated:
         guard = None
+    operands = [_operand(word) for word in _split(arguments)]
+    wide = "E" in modifiers and opcode != "LDGSTS"  # which also has an address in shared memory
     return SassInstruction(
         offset=sass.offset,
         text=" ".join(text.split()),
         opcode=opcode,
         modifiers=tuple(modifiers),
-        operands=tuple(_operand(word) for word in _split(arguments)),
+        operands=tuple(map(_widened, operands) if wide else operands),
         guard=guard,
         targets=sass.targets,
     )
+
+
+def _widened(operand: Operand) -> Operand:
+    """Return an operand of a 64-bit access: sm_75 writes [R2] for the register pair that later ones write [R2.64]."""
+    if operand.kind != MEMORY:
+        return operand
+    wide = (replace(t, suffixes=("64",)) if t.kind == REG and not t.suffixes else t for t in operand.terms)
+    return replace(operand, terms=tuple(wide))
 
 
 def _split(arguments: str) -> list[str]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import access_width, memory_operands, zero_fill
+from ncu_swizzle.emulate.accesses import access_width, memory_operands
+from ncu_swizzle.emulate.async_copies import zero_fill
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.buffers import ATOMIC, READ, WRITE, Buffer, GlobalAccesses, OutOfBounds
 from ncu_swizzle.emulate.code import Code

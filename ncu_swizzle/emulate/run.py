@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
+from ncu_swizzle.emulate.async_copies import misread
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
@@ -126,6 +127,9 @@ def _in_words(program: PreparedCode, unknown: Unknown) -> str:
 
 def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     yield from totals.notes
+    for number, instruction in enumerate(program.instructions):
+        if (counted := misread(instruction)) and totals.issued[number]:
+            yield f"ncu counts {instruction.text} {counted}, as it does not read P0: so is it counted here"
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"

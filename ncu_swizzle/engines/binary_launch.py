@@ -32,23 +32,31 @@ class BinaryLaunch:
     arguments: tuple[Argument, ...] = ()
     parameters: Sequence[Parameter] = ()
     problem: Mapping[str, int] = field(default_factory=dict)
+    sample: int | None = None  # the seed of random inputs that stand for the data
 
-    def values(self, cubin: Cubin, symbol: str) -> list[ArgumentValue]:
-        """Return the values of the kernel's parameters. Raises UsageError."""
+    def values(self, cubin: Cubin, symbol: str, sample: int | None = None) -> list[ArgumentValue]:
+        """Return the values of the kernel's parameters; `sample` is the seed of random inputs. Raises UsageError."""
         if self.arguments:
-            return emulated_launch.described_values(self.arguments, dict(self.problem), cubin, symbol)
+            problem = dict(self.problem)
+            return emulated_launch.described_values(self.arguments, problem, cubin, symbol, sample=sample)
         return values_of(self.parameters, [slot.size for slot in cubin.attributes(symbol).parameters])
 
 
 def described(
-    grid: str, block: str, shared: str, args: Sequence[str], parameters: Sequence[Parameter], problem: Mapping[str, int]
+    grid: str,
+    block: str,
+    shared: str,
+    args: Sequence[str],
+    parameters: Sequence[Parameter],
+    problem: Mapping[str, int],
+    sample: int | None = None,
 ) -> BinaryLaunch:
     """Return the launch, its sizes evaluated for the problem. Raises UsageError."""
     if args and parameters:
         raise UsageError("args and parameters both describe the arguments", "give one of them")
     arguments = argument_syntax.parse_arguments(args, Path(), problem)
     blocks, threads = (_evaluated(sizes, what, problem) for what, sizes in (("grid", grid), ("block", block)))
-    return BinaryLaunch(blocks, threads, evaluate(shared, problem), arguments, parameters, problem)
+    return BinaryLaunch(blocks, threads, evaluate(shared, problem), arguments, parameters, problem, sample)
 
 
 def _evaluated(sizes: str, what: str, problem: Mapping[str, int]) -> list[int]:

@@ -122,14 +122,14 @@ def initial(cubin: Cubin) -> dict[int, bytes]:
 # ---------------------------------------------------------------------------------------------- launches
 
 
-def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
-    """Return the launch of a target."""
+def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = None) -> Launch:
+    """Return the launch of a target; random inputs are unknown, or those that this seed draws."""
     family, kernel, problem = target.family, target.kernel, target.problem
     grid, block = family.geometry(problem)
-    too_large = _too_large(family.arguments, problem)
+    too_large = _too_large(family.arguments, problem, sample)
     checked = None if family.shipped else cubin
     values = described_values(
-        family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel)
+        family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel), sample
     )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
@@ -137,9 +137,15 @@ def launch_of(target: Target, cubin: Cubin, symbol: str) -> Launch:
     return replace(launched, notes=notes, buffers=buffers)
 
 
-def _too_large(arguments: Sequence[Argument], problem: Problem) -> list[Argument]:
+def _known(argument: Argument, sample: int | None) -> bool:
+    """Say whether a buffer's contents are known before the launch, those of a sample included."""
+    drawn = sample is not None and (argument.fill != "" or not argument.output)
+    return argument.shape != () and (fills.reproducible(argument) or drawn)
+
+
+def _too_large(arguments: Sequence[Argument], problem: Problem, sample: int | None) -> list[Argument]:
     """Return the buffers whose contents do not fit into what the emulator keeps; smaller ones come first."""
-    filled = [argument for argument in arguments if argument.shape and fills.reproducible(argument)]
+    filled = [argument for argument in arguments if _known(argument, sample)]
     filled.sort(key=lambda argument: fills.size(argument, problem))
     totals = itertools.accumulate(fills.size(argument, problem) for argument in filled)
     return [argument for argument, total in zip(filled, totals, strict=True) if total > ARRAY_BYTES]
@@ -156,13 +162,16 @@ def described_values(
     cubin: Cubin | None,
     symbol: str,
     source: Callable[[], str] = str,
+    sample: int | None = None,
 ) -> list[ArgumentValue]:
     """Return the values of arguments; raise LaunchLacking if the cubin's function has other parameters.
 
-    `source` returns the text that declares it.
+    `source` returns the text that declares it; `sample` is the seed of random inputs, drawn as ncu-swizzle run does.
     """
-    too_large = _too_large(arguments, problem)
-    values = [_value(argument, problem, argument in too_large) for argument in arguments]
+    too_large = _too_large(arguments, problem, sample)
+    known = [_known(argument, sample) and argument not in too_large for argument in arguments]
+    rng = np.random.default_rng(sample or 0)
+    values = [_value(argument, problem, rng if kept else None) for argument, kept in zip(arguments, known, strict=True)]
     if cubin is not None:
         sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
         argument_check.refuse_mismatch(cubin, symbol, arguments, sizes, source)
@@ -199,14 +208,13 @@ def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
         start += APART + cubin.size(section)
 
 
-def _value(argument: Argument, problem: Problem, too_large: bool) -> ArgumentValue:
+def _value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
+    """Return an argument's value; a buffer's contents only if there is something to draw them with."""
     if argument.tensor_map:
         return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
-    content = None
-    if fills.reproducible(argument) and not too_large:
-        content = np.ascontiguousarray(fills.array(argument, problem)).tobytes()
+    content = np.ascontiguousarray(fills.array(argument, problem, rng)).tobytes() if rng else None
     return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name)
 
 

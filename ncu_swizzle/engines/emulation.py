@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.build import assembled, compiled, headers
@@ -79,10 +80,9 @@ def emulate_target(
 
 def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
     if target.compiled:
-        return emulate_cubin(
-            target, code_in(target.source, settings.toolchain, settings.cached), "", settings, on_progress
-        )
-    built = (target.family, target.kernel, ARCH, settings.toolchain)
+        code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
+        return emulate_cubin(target, code, "", settings, on_progress)
+    built = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
     version = settings.toolchain.version()
     return emulate_cubin(target, compiled.cubin(*built, settings.cached), version, settings, on_progress)
 
@@ -90,8 +90,8 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
 def _forget(target: Target, toolchain: Toolchain) -> bool:
     """Drop the cached cubin of a source or a PTX file; return whether there was one."""
     if target.compiled:
-        return assembled.forget(read_bytes(target.source), target.source.name, toolchain)
-    return compiled.forget(target.family, target.kernel, ARCH, toolchain)
+        return assembled.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
+    return compiled.forget(target.family, target.kernel, target.family.arch or ARCH, toolchain)
 
 
 def emulate_cubin(
@@ -107,19 +107,53 @@ def emulate_cubin(
     symbol = symbols.find(cubin, kernel.entry)
     roots = tuple(map(str, headers.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())
-    launch = emulated_launch.launch_of(target, cubin, symbol)
-    counts = _run(binary, launch, settings or EmulationSettings(), on_progress)
+    launches = partial(emulated_launch.launch_of, target, cubin, symbol)
+    launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = profile_of_counts(named, target.problem, binary, launch, counts, compiler)
-    notes = (*profile.notes, *_data(target, counts))
-    return Emulated(replace(profile, commit=commit_of_family(family), notes=notes), counts, binary)
+    notes = (*profile.notes, *_data(target, counts), *_sampled(target.name, sample))
+    profile = replace(profile, commit=commit_of_family(family), notes=notes, sample=sample)
+    return Emulated(profile, counts, binary)
+
+
+def _counted(
+    binary: Binary,
+    launches: Callable[[int | None], Launch],
+    sample: int | None,
+    settings: EmulationSettings,
+    on_progress: OnProgress,
+) -> tuple[Launch, Counts, int | None]:
+    """Return a launch, its counts, and the seed if they are those of a sample: only if data decide, and one is wanted.
+
+    `launches` makes the launch, given the seed of random inputs or None for unknown ones.
+    """
+    launch = launches(None)
+    counts = _run(binary, launch, settings, on_progress)
+    if sample is None or not counts.unknown:
+        return launch, counts, None
+    drawn = launches(sample)
+    if drawn.memory == launch.memory:  # nothing is random
+        return launch, counts, None
+    return drawn, _run(binary, drawn, settings, on_progress), sample
+
+
+def _sampled(name: str, sample: int | None) -> Iterator[str]:
+    """Yield a note if random inputs stand for the data."""
+    if sample is not None:
+        yield (
+            f"{name}: counts depend on data, for which random inputs stand: they are those of one sample, with seed "
+            f"{sample}, and other data give others."
+        )
 
 
 def _data(target: Target, counts: Counts) -> Iterator[str]:
     """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
     option = fills.known_instead(target.family.arguments) if counts.unknown else ""
     if option:
-        yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file."
+        yield (
+            f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file; --sample 1 takes "
+            "random data for it."
+        )
 
 
 def profile_launch(
@@ -138,11 +172,16 @@ def profile_launch(
     cubin = Cubin(code_in(path, settings.toolchain, settings.cached), path.name)
     symbol = symbols.find(cubin, kernel)
     binary = Binary(cubin, symbol)
-    values = described.values(cubin, symbol)
-    launch = emulated_launch.launch(cubin, symbol, described.grid, described.block, described.shared, values)
-    counts = _run(binary, launch, settings, on_progress)
+
+    def launches(sample: int | None) -> Launch:
+        values = described.values(cubin, symbol, sample)
+        return emulated_launch.launch(cubin, symbol, described.grid, described.block, described.shared, values)
+
+    launch, counts, sample = _counted(binary, launches, described.sample, settings, on_progress)
     name = kernel or binary.symbol
-    return Emulated(profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, ""), counts, binary)
+    profile = profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, "")
+    notes = (*profile.notes, *_sampled(name, sample))
+    return Emulated(replace(profile, notes=notes, sample=sample), counts, binary)
 
 
 def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:

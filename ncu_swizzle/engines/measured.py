@@ -77,7 +77,7 @@ def launch_command(
 ) -> list[str]:
     """Return the command line of the child process that launches the kernels."""
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
-    own = [] if family.shipped else ["--description", _description(family)]
+    own = ["--description", _description(family)] if _described(family) else []
     names = [kernel.name for kernel in kernels]
     return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
 
@@ -91,9 +91,14 @@ def _description(family: Family) -> str:
     return f"{slug(family.name)}.family.json"
 
 
+def _described(family: Family) -> bool:
+    """Say whether the child needs a description: of a user's family, or of an architecture."""
+    return not family.shipped or bool(family.arch)
+
+
 def _describe(family: Family, folder: Path) -> None:
-    """Write a user's family, as it was read and checked here, to the folder that the child runs in."""
-    if not family.shipped:
+    """Write the family, as it was read and checked here, to the folder that the child runs in."""
+    if _described(family):
         family_json.write(family, folder / _description(family))
 
 

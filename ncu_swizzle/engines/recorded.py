@@ -41,5 +41,6 @@ def is_recorded(target: Target) -> bool:
 
 
 def _recording(target: Target) -> Path | None:
-    """Return the recorded report of a shipped kernel; None for a user's, whatever its name."""
-    return paths.recording(target.family.name, target.name) if target.family.shipped else None
+    """Return the recorded report of a shipped kernel; None for a user's, and for an architecture that was asked for."""
+    own = target.family.shipped and not target.family.arch
+    return paths.recording(target.family.name, target.name) if own else None

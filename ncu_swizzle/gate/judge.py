@@ -52,7 +52,7 @@ class _Subject:
             place = places.worst(worst, access, self.here)
         elif outcome is Outcome.inconclusive:
             place = Place(worst.report)
-        return Check(outcome, self.label, criterion, message, access, place, hint=hint)
+        return Check(outcome, self.label, criterion, message + worst.of_sample, access, place, hint=hint)
 
 
 def judge(

@@ -43,7 +43,11 @@ Variant = tuple[Family, Kernel]
 
 def variants(options: LintOptions) -> list[Variant | Skipped]:
     """Return the kernels of all files, each once."""
-    named = [variant for file in options.files for variant in variants_in(file, options)]
+    named = [
+        variant if isinstance(variant, Skipped) else (user_kernels.adapted(variant[0], options.description), variant[1])
+        for file in options.files
+        for variant in variants_in(file, options)
+    ]
     return list({_identity(variant): variant for variant in named}.values())
 
 

@@ -74,7 +74,8 @@ def _lint_kernel(
     except NcuSwizzleError as error:
         return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []
     option = fills.known_instead(family.arguments)
-    hint = f"{option}, or a .npy file: give the data that addresses depend on" if option else ""
+    data = "or a .npy file: give the data that addresses depend on; or --sample 1 for random data"
+    hint = f"{option}, {data}" if option else ""
     checks = [
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in judge(emulated, rules)
@@ -143,7 +144,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
         return
     accesses = sum(len(line.instructions) for line in lines)
     message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
-    yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message)
+    yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message + profile.of_sample)
 
 
 def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
@@ -158,7 +159,7 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
         return None
     message = (
         f"degree {line.degree:.4g}, at most {rule.limit:.12g} allowed: "
-        f"{line.wavefronts - line.ideal:,} excessive wavefronts"
+        f"{line.wavefronts - line.ideal:,} excessive wavefronts{profile.of_sample}"
     )
     tip = next((advised[access.pc] for access in line.instructions if access.pc in advised), "")
     return Check(

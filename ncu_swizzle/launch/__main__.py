@@ -94,7 +94,7 @@ def prepare(
         inputs = fills.inputs(family, problem, rng)
         expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
-        arch = "sm_{}{}".format(*gpu.compute_capability())
+        arch = family.arch or "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
         cubin = compiled.cubin(family, kernel, arch, nvcc, cached)
@@ -119,6 +119,7 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "errors": {},
     }
     device.refuse_older(gpu, family)
+    device.refuse_other_architecture(gpu, family)
     launches = prepare(family, kernels, problem, gpu, facts, not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)

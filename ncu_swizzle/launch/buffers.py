@@ -64,6 +64,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem) -> bytes:
     if argument.tensor_map:
         rows, columns = fills.shape(argument, problem)
-        return tensor_map.encode(int(value), argument.dtype, (rows, columns), kernel.box, kernel.swizzle)
+        described = argument if argument.box else kernel
+        return tensor_map.encode(int(value), argument.dtype, (rows, columns), described.box, described.swizzle)
     number = np.uint64(int(value)) if argument.shape else value
     return bytes(number.tobytes())

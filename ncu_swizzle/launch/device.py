@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.catalog.family import Family
-from ncu_swizzle.errors import EnvironmentLacking
+from ncu_swizzle.errors import EnvironmentLacking, UsageError
 
 try:
     from pycuda import compiler, driver
@@ -62,6 +62,18 @@ def refuse_older(device: Any, family: Family) -> None:
         raise EnvironmentLacking(
             f"the family {family.name} needs compute capability {needs}, but {device.name()} has {has}",
             "--engine recorded shows a recording from a GPU that has it",
+        )
+
+
+def refuse_other_architecture(device: Any, family: Family) -> None:
+    """Raise UsageError if the GPU cannot run the architecture that the family is compiled for."""
+    major, minor = device.compute_capability()
+    number = int(family.arch.strip("sm_af") or 0)
+    runs = number // 10 == major and number % 10 <= minor
+    if number and not (runs and (family.arch[-1].isdigit() or number % 10 == minor)):
+        raise UsageError(
+            f"{device.name()} is sm_{major}{minor}: it does not run code for {family.arch}",
+            "--engine emulated computes its wavefronts without one",
         )
 
 

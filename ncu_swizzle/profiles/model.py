@@ -24,10 +24,10 @@ from ncu_swizzle.profiles.saved_requests import SavedRequests
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.validate import Amount, Count, Whole
 
-SCHEMA = 3
+SCHEMA = 4
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
-READABLE = (1, 2, SCHEMA)  # schema 1 lacks `launch` and `kernel.mangled`, schema 2 `requests`
+READABLE = (1, 2, 3, SCHEMA)  # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -122,6 +122,12 @@ class Profile:
     notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
+    sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
+
+    @property
+    def of_sample(self) -> str:
+        """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
+        return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
 
     @property
     def library(self) -> bool:

@@ -6,19 +6,27 @@ import numpy as np
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.banks import Bools, Ints, new_values
-from ncu_swizzle.smem.operations import LINE, ROW, WARP, Operation
+from ncu_swizzle.smem.operations import LINE, ROW, WARP, ZERO_FILL, Operation
 
 _LANE = np.arange(WARP)
 
 
 def count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tuple[Ints, Ints, Bools]:
-    """Return actual, ideal and known, (N,) each, of copies from `source` to `lanes`."""
-    if ".cg." in operation.name:
-        writers = _first_writers(lanes, mask)
-        actual, known = _bypass(lanes, writers, source)
-        return actual, _lines(writers, ROW), known
-    parts = [_through_l1(operation, lanes[:, p], mask[:, p], source[:, p]) for p in map(_slice, operation.phases)]
-    return np.sum(parts, axis=0), _lines(mask, operation.width_bytes), np.ones(len(lanes), bool)
+    """Return actual, ideal and known, (N,) each, of copies from `source` to `lanes`.
+
+    A lane whose source is negative writes zeros. Past L1, the zeros of a request take a second pass, which goes through
+    L1 with all of its lanes; `.zfill`, whose number of bytes to read is in a register, takes it always.
+    """
+    if ".cg." not in operation.name:
+        through = _through_l1(operation, lanes, mask, source)
+        return through, _lines(mask, operation.width_bytes), np.ones(len(lanes), bool)
+    writers = _first_writers(lanes, mask) & (source >= 0)
+    actual, known = _bypass(lanes, writers, source)
+    ideal = _lines(writers, ROW)
+    again = np.flatnonzero((mask & (source < 0)).any(axis=1) | operation.name.endswith(ZERO_FILL))
+    actual[again] += _through_l1(operation, lanes[again], mask[again], source[again])
+    ideal[again] += _lines(mask[again], ROW)
+    return actual, ideal, known
 
 
 def _slice(phase: range) -> slice:
@@ -26,16 +34,25 @@ def _slice(phase: range) -> slice:
 
 
 def _through_l1(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> Ints:
+    """Return (N,): the wavefronts of copies through L1."""
+    parts = [
+        _phase(lanes[:, p], mask[:, p], source[:, p], operation.width_bytes) for p in map(_slice, operation.phases)
+    ]
+    total: Ints = np.sum(parts, axis=0)
+    return total
+
+
+def _phase(lanes: Ints, mask: Bools, source: Ints, width: int) -> Ints:
     """Return (N,): the wavefronts of one phase of copies through L1.
 
     L1 and shared memory are one memory: lanes that read the same bank, or write the same bank, conflict even at the
-    same address. The lane with the most conflicts decides.
+    same address. The lane with the most conflicts decides. Lanes that write zeros read no bank.
     """
-    width = operation.width_bytes
     read, write = ((array % LINE // width).astype(np.uint8) for array in (source, lanes))
+    reads = source >= 0
     conflicts = np.zeros(lanes.shape, np.uint8)
     for lane in range(lanes.shape[1]):
-        same = (read == read[:, lane, None]) | (write == write[:, lane, None])
+        same = (read == read[:, lane, None]) & reads & reads[:, lane, None] | (write == write[:, lane, None])
         conflicts += same & mask[:, lane, None]
     worst: Ints = np.where(mask, conflicts, 0).max(axis=1).astype(np.int64)
     return worst

@@ -18,6 +18,7 @@ from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, L
 
 __all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
 
+BROADCAST_LANES = 16  # of a 128-bit load: a wavefront returns 256 bytes of one address
 CHUNK = 1 << 10  # requests per batch, so that the working set stays in the cache
 
 
@@ -44,8 +45,8 @@ def wavefronts(
     `op` is one of ``operations.NAMES``; `addresses` are byte offsets into shared memory, integers of shape (N, 32) or
     (32,), from a start that is a multiple of 128; `active` says which lanes take part (all by default). For ldmatrix
     and stmatrix .xN, lanes 0 to 8N-1 give the row addresses. `source` holds the global byte addresses that cp.async
-    reads, in the same shape; by default lane i reads 16 i bytes after the start of a 128-byte line. Other operations
-    ignore it.
+    reads, in the same shape, -1 for a lane that writes zeros; by default lane i reads 16 i bytes after the start of a
+    128-byte line. Other operations ignore it.
     Raises UsageError for an unknown name, another shape or type, and an address that faults.
     """
     operation = operations.find(op)
@@ -74,7 +75,7 @@ def _source(given: ArrayLike | None, operation: Operation, lanes: Ints, mask: Bo
     source = _addresses(given, "source")
     if source.shape != lanes.shape:
         raise UsageError(f"{len(source)} requests in source, {len(lanes)} in addresses", "give the same number of each")
-    _check(operation, source, mask & (operation.kind == COPY))
+    _check(operation, source, mask & (operation.kind == COPY) & (source != -1))
     return source
 
 
@@ -106,7 +107,9 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
     ideal = -(-mask.sum(axis=1) * operation.width_bytes // LINE)
     if operation.kind == ATOMIC and operation.name != ADD_ONE:
         times = 2 if ".cas." in operation.name else 1  # a compare-and-swap passes twice
-        return times * most_lanes(lanes, mask), times * ideal, known
+        parts = [slice(phase.start, phase.stop) for phase in operation.phases]
+        busiest = np.sum([most_lanes(lanes[:, p], mask[:, p], operation.width_bytes) for p in parts], axis=0)
+        return times * busiest, np.minimum(times * ideal, times * busiest), known
     phases = phase_degrees(operation, lanes, mask)
     actual = phases.sum(axis=1)
     if operation.kind == LOAD and operation.width_bytes == 8:
@@ -119,13 +122,15 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
 def _merge_128(lanes: Ints, mask: Bools, phases: Ints) -> Ints:
     """Return (N,): each half of a 128-bit load takes 1 wavefront if its two quarters merge, else their sum.
 
-    In the lower half an inactive lane matches only inactive ones, unless all lanes have the same address; if lane 31 is
-    inactive, the quarters merge with or without pairs.
+    In the lower half an inactive lane matches only inactive ones; if lane 31 is inactive, the quarters merge with or
+    without pairs. A single address is broadcast to any 16 lanes per wavefront, in whichever half they are.
     """
     low, low_mask, high, high_mask = lanes[:, :16], mask[:, :16], lanes[:, 16:], mask[:, 16:]
-    may = paired(low, low_mask, strictly=True) | one_address(lanes, mask) | ~mask[:, 31]
-    lower = _merged(low, low_mask, 16, phases[:, :2], may)
-    return lower + _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    lower = _merged(low, low_mask, 16, phases[:, :2], paired(low, low_mask, strictly=True) | ~mask[:, 31])
+    upper = _merged(high, high_mask, 16, phases[:, 2:], paired(high, high_mask))
+    broadcast = -(-mask.sum(axis=1) // BROADCAST_LANES)
+    counts: Ints = np.where(one_address(lanes, mask), broadcast, lower + upper)
+    return counts
 
 
 def _merged(lanes: Ints, mask: Bools, width: int, phases: Ints, may: Bools) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,16 @@ def one(text: str, problem: dict[str, int] | None = None) -> Argument:
         ("true", Argument("arg1", "bool", value="1")),
         ("p=bytes:24", Argument("p", "bytes", value="24")),
         ("p=bytes:n*2", Argument("p", "bytes", value="n*2")),
+        ("p=struct:int32:4, float:1.5", Argument("p", "struct", value="int32:4,float32:1.5")),
+        ("struct:n,1.5,bytes:3", Argument("arg1", "struct", value="int32:n,float64:1.5,bytes:3")),
+        (
+            "m=tensormap:half[n,64]:random:box=8x64:swizzle=128",
+            Argument("m", "float16", ("n", "64"), fill="random", tensor_map=True, box=(8, 64), swizzle=128),
+        ),
+        (
+            "tensormap:int32[n,n]:zeros:box=4,4",
+            Argument("arg1", "int32", ("n", "n"), fill="zeros", tensor_map=True, box=(4, 4)),
+        ),
     ],
 )
 def test_what_is_written_is_understood(text: str, argument: Argument) -> None:
@@ -80,6 +91,12 @@ def test_what_is_written_is_understood(text: str, argument: Argument) -> None:
         ("p=bytes:32765", r"argument p: 32,765 bytes"),
         ("p=bytes:missing.bin", r"argument p: .*missing\.bin does not exist"),
         ("p=bytes[24]:zeros", r"bytes are a struct passed by value"),
+        ("p=struct:", r"is not a valid argument"),
+        ("p=struct:int32:4,float32[n]:out", r"argument p: field 2 is not a number"),
+        ("p=struct:int8:200", r"argument p: 200 does not fit in int8"),
+        ("m=tensormap:float16[n]:random:box=1x1", r"argument m is not a valid tensor map"),
+        ("m=tensormap:float16[n,n]:random", r"argument m is not a valid tensor map"),
+        ("m=tensormap:float16[n,n]:random:box=8x8:swizzle=16", r"argument m is not a valid tensor map"),
     ],
 )
 def test_mistakes_name_the_argument_and_a_right_one(text: str, said: str) -> None:
@@ -87,6 +104,26 @@ def test_mistakes_name_the_argument_and_a_right_one(text: str, said: str) -> Non
         one(text)
     assert wrong.value.hint
     assert "rgument" in str(wrong.value)
+
+
+def test_a_struct_is_laid_out_as_c_lays_it_out() -> None:
+    content = bytes(fills.scalar(one("p=struct:int8:1,int16:-1,int64:n,bool:1,bytes:2,float32:1"), N).tobytes())
+    fields = struct.pack("<bxhxxxxq?2sxf", 1, -1, 12, True, b"", 1.0)
+    assert content == fields
+    assert len(fills.scalar(one("p=struct:int64:1,int8:1"), N).tobytes()) == 16  # as in an array of them
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "p=struct:int32:4,float32:1.5",
+        "m=tensormap:float16[n,64]:zeros:out:box=8x64:swizzle=64",
+        "x=float32[n]:random",
+        "n=int32:4",
+    ],
+)
+def test_an_argument_is_written_as_it_is_read(text: str) -> None:
+    assert argument_syntax.text_of(one(text)) == text
 
 
 @given(st.text(max_size=40))

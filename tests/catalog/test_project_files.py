@@ -62,6 +62,8 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
         ("block", 'compute_capability = "hopper"\nblock', "compute_capability is 'hopper'"),
         ("block", "variant = 3\nblock", "is not a table"),
         ("block", "variant = { a = { defines = { X = 1 }, grid = 3 } }\nblock", "unknown key 'grid'"),
+        ("block", "sample = -1\nblock", "sample is -1"),
+        ("block", 'arch = "hopper"\nblock', "'hopper' is not an architecture"),
         ("[kernel.tile]", '[kernel."-x"]', "'-x' is not a valid kernel name"),
     ],
 )

@@ -182,21 +182,53 @@ def test_an_early_exit_that_data_decide_leaves_nothing_known() -> None:
     assert counts.unknown == (counts.rows[6],)
 
 
-def test_what_a_copy_costs_that_writes_zeros_is_not_known() -> None:
+@pytest.mark.parametrize(
+    ("copy", "first", "wavefronts", "ideal"),  # of lanes below `first` P0 and P1 are false
+    [
+        ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x20", 4, 4),
+        ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x9", 6, 6),  # 2 for what is read, 4 for zeros
+        ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P0", "0x9", 4, 4),  # ncu does not read P0
+        ("LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], P0", "0x9", None, None),
+        ("LDGSTS.E.BYPASS.128.ZFILL [R1+0x400], desc[UR6][R4.64+0xf]", "0x20", 8, 8),  # one byte of each chunk
+        ("LDGSTS.E.128 [R1+0x400], desc[UR6][R4.64], !P0", "0x9", 4, 4),
+        ("@!P1 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 2, 2),
+        ("@P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 0, 0),
+        ("@!P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]", "0x9", 4, 4),
+        ("@P0 LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P1", "0x9", None, None),
+    ],
+)
+def test_copies_that_write_zeros_or_are_guarded(
+    copy: str, first: str, wavefronts: int | None, ideal: int | None
+) -> None:
     lines = (
         THREAD,
-        "ISETP.GE.AND P0, PT, R0, {}, PT",
+        f"ISETP.GE.AND P0, PT, R0, {first}, PT",
+        f"ISETP.GE.AND P1, PT, R0, {first}, PT",
         "IMAD.SHL.U32 R1, R0, 0x10, RZ",
         "LDC.64 R4, c[0x0][0x210]",
         "IMAD.WIDE.U32 R4, R0, 0x10, R4",
-        "LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64], !P0",
+        copy,
         "EXIT",
     )
     launch = Launch((1, 1, 1), (32, 1, 1), parameters=(1 << 40).to_bytes(8, "little"))
-    for first, wavefronts in (("0x20", 4), ("0x1f", None)):
-        copy = emulate(code(*(line.format(first) for line in lines)), launch).rows[5]
-        assert (copy.executed, copy.wavefronts) == (1, wavefronts)
-        assert bool(copy.reason) == (wavefronts is None)
+    counts = emulate(code(*lines), launch)
+    row = counts.rows[6]
+    assert (row.executed, row.wavefronts, row.ideal) == (1, wavefronts, ideal)
+    assert bool(row.reason) == (wavefronts is None)
+    assert ("does not read P0" in " ".join(counts.notes)) == copy.startswith(("@P0", "@!P0"))
+
+
+def test_lanes_that_ncu_counts_although_they_are_off_need_valid_addresses() -> None:
+    lines = (
+        THREAD,
+        "ISETP.GE.AND P0, PT, R0, 0x8, PT",
+        "IMAD R1, R0, 0x1000, RZ",
+        "LDGSTS.E.BYPASS.128 [R1+0x400], desc[UR6][R4.64]",
+        "EXIT",
+    )
+    counts = emulate(code(*lines[:3], f"@!P0 {lines[3]}", lines[4], shared_bytes=0x9000), ONE_WARP)
+    assert counts.rows[3].wavefronts is None
+    assert "predicated off" in counts.rows[3].reason
 
 
 def test_an_instruction_that_is_not_emulated_is_named() -> None:

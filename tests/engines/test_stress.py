@@ -30,8 +30,8 @@ from tests.support.recorded_code import recorded_code
 from tests.support.stress import KERNELS, NEEDS_RECORDING
 
 pytestmark = pytest.mark.xdist_group("stress")  # the recording is read once
-# How often the loops of the first go round is the hardware's; no rule is known for zeros that cp.async fills in.
-UNKNOWN = {"atomics-spin", "cp-async-sizes"}
+# How often its loops go round is the hardware's.
+UNKNOWN = {"atomics-spin"}
 
 
 def test_there_are_enough_of_them_and_each_has_a_reference() -> None:

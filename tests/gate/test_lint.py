@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from ncu_swizzle import paths
@@ -18,7 +19,7 @@ from ncu_swizzle.gate import linting
 from ncu_swizzle.gate.lint_inputs import LintOptions
 from tests.support import process
 from tests.support.marks import NEEDS_ALL
-from tests.support.sources import PITCHED, WMMA
+from tests.support.sources import BINNED, PITCHED, WMMA
 
 LAUNCH = ["--grid", "1", "--block", "32,32", "--arg", "x=float32[32,32]:random", "--arg", "y=float32[32,32]:out"]
 
@@ -49,6 +50,51 @@ def test_without_conflicts_it_passes() -> None:
     done = lint("own.cu", "-D", "PITCH=33", *LAUNCH)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 accesses to shared memory, none over its limit" in done.stdout
+
+
+BINS = ["--grid", "1", "--block", "256", "--problem", "n=1024", "--arg", "y=uint32[256]:out", "--arg", "n=int32:n"]
+
+
+@NEEDS_ALL
+def test_random_inputs_stand_for_the_data_on_request_and_every_line_says_so(sources: Path) -> None:
+    (sources / "bins.cu").write_text(BINNED)
+    random = [*BINS[:6], "--arg", "x=uint8[n]:random", *BINS[6:]]
+    assert lint("bins.cu", *random).returncode == 5
+    done = lint("bins.cu", *random, "--sample", "7", "--sarif", "l.sarif")
+    assert done.returncode == 1, done.stderr
+    assert "excessive wavefronts, in a sample of random inputs (seed 7)" in done.stdout
+    assert "counts depend on data" in done.stdout
+    (result,) = json.loads((sources / "l.sarif").read_text())["runs"][0]["results"]
+    assert "in a sample of random inputs (seed 7)" in result["message"]["text"]
+    runs = [lint("bins.cu", *random, "--sample", seed).stdout for seed in ("7", "7", "8")]
+    counted = {line for text in runs for line in text.splitlines()}
+    assert len([line for line in counted if "degree" in line]) == 2  # the same seed, the same counts
+
+    entry = '[kernel.bins]\nsource = "bins.cu"\ngrid = 1\nblock = 256\nsample = 7\n'
+    arguments = '["x=uint8[1024]:random", "y=uint32[256]:out", "n=int32:1024"]'
+    (sources / "ncu-swizzle.toml").write_text(f"{entry}args = {arguments}\n")
+    assert lint("ncu-swizzle.toml").stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+@NEEDS_ALL
+def test_given_data_are_no_sample(sources: Path) -> None:
+    (sources / "bins.cu").write_text(BINNED)
+    np.save(sources / "x.npy", np.arange(1024, dtype=np.uint8))
+    done = lint("bins.cu", *BINS[:6], "--arg", "x=x.npy", *BINS[6:], "--sample", "7")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sample" not in done.stdout
+    turned = lint("own.cu", "-D", "PITCH=32", *LAUNCH, "--sample", "7")
+    assert "sample" not in turned.stdout  # its random inputs decide nothing
+
+
+@pytest.mark.usefixtures("sources")
+@NEEDS_ALL
+@pytest.mark.parametrize(("arch", "first"), [("sm_75", "0x0"), ("sm_80", "0x0"), ("sm_90a", "0x400")])
+def test_the_architecture_that_is_named(arch: str, first: str) -> None:
+    done = lint("own.cu", "-D", "PITCH=32", *LAUNCH, "--arch", arch)
+    assert done.returncode == 1, done.stderr
+    assert f"shared memory from {first} to " in done.stdout
+    assert "null pointer" not in done.stdout
 
 
 @pytest.mark.usefixtures("sources")

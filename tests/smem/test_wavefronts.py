@@ -62,7 +62,7 @@ def test_next_to_everything_measured_is_known(op: str) -> None:
     measured = MEASURED[op]
     assert len(measured.actual) >= 48
     unknown = (~wavefronts(op, measured.addresses, measured.active, measured.source).known).sum()
-    assert unknown == (9 if op == "cp.async.cg.16" else 0)
+    assert unknown == {"cp.async.cg.16": 9, "cp.async.cg.16.zfill": 1}.get(op, 0)
 
 
 def test_the_table_in_the_docs_is_the_one_that_the_program_prints() -> None:
@@ -136,7 +136,15 @@ def test_what_lane_31_does_to_the_lower_half_of_a_128_bit_load() -> None:
     assert counts("ld.shared.v4.b32", scattered, LANE != 16) == (4, 4)
     assert counts("ld.shared.v4.b32", paired, LANE != 16) == (2, 2)
     assert counts("ld.shared.v4.b32", paired, LANE != 0) == (3, 3)  # lane 1 has no pair
-    assert counts("ld.shared.v4.b32", 0 * LANE, LANE != 0) == (2, 2)  # but all have one address
+
+
+def test_a_single_address_is_broadcast_to_16_lanes_of_a_128_bit_load_at_a_time() -> None:
+    one = 0 * LANE
+    assert counts("ld.shared.v4.b32", one, LANE != 0) == (2, 2)
+    assert counts("ld.shared.v4.b32", one, LANE % 2 == 0) == (1, 1)  # 16 lanes of both halves
+    assert counts("ld.shared.v4.b32", one, (LANE % 2 == 0) | (LANE == 31)) == (2, 2)  # 17
+    assert counts("ld.shared.v4.b32", 16 * (LANE // 16), LANE % 2 == 0) == (2, 2)  # an address for each half
+    assert counts("ld.shared.v2.b32", one, LANE != 0) == (1, 1)
 
 
 # cp.async
@@ -153,6 +161,22 @@ def test_past_l1_a_rotation_by_an_odd_number_of_chunks_takes_twice_as_many() -> 
         rotated = 128 * row + 16 * ((chunk + shift) % 8)
         assert counts("cp.async.cg.16", rotated) == (8 if shift % 2 else 4, 4)
         assert counts("cp.async.ca.16", rotated) == (4, 4)
+
+
+def test_lanes_that_write_zeros_take_a_second_pass_past_l1_and_read_no_bank_through_it() -> None:
+    row = 16 * LANE
+    tail = np.where(LANE < 9, row, -1)
+    assert counts("cp.async.cg.16", row, source=tail) == (2 + 4, 2 + 4)
+    assert counts("cp.async.cg.16", row, LANE < 8, tail) == (1, 1)  # none of them writes zeros
+    assert counts("cp.async.cg.16.zfill", row, LANE < 8, tail) == (2, 2)
+    assert counts("cp.async.ca.16", row, source=128 * LANE) == (32, 4)  # all read one bank
+    assert counts("cp.async.ca.16", row, source=np.where(LANE % 8 < 2, 128 * LANE, -1)) == (8, 4)
+
+
+def test_a_64_bit_exchange_conflicts_within_half_a_warp() -> None:
+    assert counts("atom.shared.exch.b64", 8 * LANE) == (2, 2)
+    assert counts("atom.shared.exch.b64", 16 * LANE) == (4, 2)
+    assert counts("atom.shared.cas.b64", 16 * LANE) == (8, 4)
 
 
 def test_lanes_that_copy_to_one_address_count_once_past_l1_and_each_through_it() -> None:

@@ -28,6 +28,8 @@ class TypedHint:
 FILL = {"PROFILE…": "w.json", "FILE.ncu-rep": "k.ncu-rep", "FILE.cu": "turn.cu"}
 TURN = TURN_AND_BEYOND[: TURN_AND_BEYOND.index("extern __shared__")]
 BOX = "struct Box { double low, high, step; }; __global__ void box(float* y, Box b) { *y = b.low; }"
+AT = "struct At { float* y; int n; }; __global__ void at(At a) { if (!a.y) return; a.y[a.n] = 1; }"
+MAPPED = "struct alignas(64) Map { char c[128]; }; __global__ void mapped(const __grid_constant__ Map m) {}"
 SCALE = "__global__ void scale(float* y, float f) { *y *= f; }"
 BOUND = """.version 8.0
 .target sm_90
@@ -35,6 +37,7 @@ BOUND = """.version 8.0
 .visible .entry bound(.param .u64 y) .reqntid 64, 1, 1 { ret; }
 """
 SOURCES = {"turn.cu": TURN, "two.cu": TURN_AND_BEYOND, "box.cu": BOX, "scale.cu": SCALE, "named.cu": NAMED,
+           "at.cu": AT, "mapped.cu": MAPPED,
            "bound.ptx": BOUND, "nothing.cu": "__global__ void nothing() {}"}  # fmt: skip
 
 ENTRY = '[kernel.turn]\nsource = "turn.cu"\ngrid = 1\nblock = "32,32"\nargs = ["x=float32[1024]:ones", ' \
@@ -99,6 +102,23 @@ DESCRIBED = (
         "as many as the parameter has: --arg {argument.name}=bytes:24",
         _own("box.cu", "y=float32[1]:out", "b=bytes:0"),
         ("--arg b=bytes:24",),
+    ),
+    TypedHint(
+        "--arg {name}=struct:uint64:0,int32:4, or its bytes from a file: {name}=bytes:FILE",
+        _own("at.cu", "a=struct:float32[4]:out,int32:4"),
+        ("--arg a=struct:uint64:0,int32:4",),
+    ),
+    TypedHint(
+        "--arg {name}=tensormap:float16[64,64]:random:box=64x64:swizzle=128",
+        _own("mapped.cu", "m=tensormap:float16[64,64]:random"),
+        ("--arg m=tensormap:float16[64,64]:random:box=64x64:swizzle=128",),
+    ),
+    TypedHint("--arch sm_90", _turn("--arch", "90"), ("--arch sm_90",)),
+    TypedHint(
+        "leave out --arch",
+        ("profile", "swizzle-out/turn/turn.cubin", *_turn("--arch", "sm_80")[2:]),
+        ("leave out --arch",),
+        before=_turn(),
     ),
     TypedHint(
         "--arg {argument.name}={argument.dtype}:inf, or a larger type in the kernel",
