@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, any_way
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
-from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
+from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
+from ncu_swizzle.emulate.values import Bits, Known, Patches, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
@@ -138,6 +139,9 @@ class Machine:
         value = self.registers[number]
         if value is None:
             return unknown(self.now, bool if number >= BASES[PRED] else np.uint32)
+        if value.patches is not None:
+            tag = tag_of(value.patches, self.view.warps, self.view.mask)
+            value = Value(value.bits, value.known, value.origin, tag)
         return value if self.view.whole else self.part(value)
 
     def part(self, value: Value) -> Value:
@@ -213,14 +217,9 @@ class Machine:
         """Return the register with the selected lanes replaced and the doubtful lanes unknown."""
         warps = self.view.warps
         full = (self.warps, wide)
+        tag, patches = self._mixed_tags(value, old, selected, doubtful, guard, wide)
         if old is None:
             old = Value(np.zeros((1, 1), value.bits.dtype), False, self.now)
-            tag = value.tag
-        else:
-            same = value.tag == old.tag
-            tag = value.tag if same else dependent(value, old) if wide == 1 else any_way(value.tag, old.tag)
-        if guard is not None and guard.tag is not None:
-            tag = dependent(value, old, guard) if wide == 1 else any_way(value.tag, old.tag, guard.tag)
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
         part = bits[warps]
         np.copyto(part, value.bits, where=selected)
@@ -238,7 +237,22 @@ class Machine:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag)
+        return Value(bits, known, origin, tag, patches)
+
+    def _mixed_tags(
+        self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
+    ) -> tuple[Tag | None, Patches | None]:
+        """Return the tag of a register that is partly overwritten, and those of its parts if they differ."""
+        sources = [value.tag, *([old.tag] if old is not None else [])]
+        if guard is not None and guard.tag is not None:  # other blocks may write other lanes
+            return function_of(*((tag, 32) for tag in (*sources, guard.tag) if tag), uniform=wide == 1), None
+        if doubtful.any():
+            return merged(sources, wide == 1), None
+        if old is not None and old.patches is None and old.tag == value.tag:
+            return value.tag, None
+        alive = self._alive(wide == 1)
+        patches = overwritten(old, value, self.view.warps, selected, alive)
+        return merged((tag for _, tag in patches), wide == 1), patches
 
     def forget(self, numbers: int, origin: int) -> None:
         """Make the registers in a bit set unknown in the view's lanes."""

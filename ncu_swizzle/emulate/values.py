@@ -16,16 +16,30 @@ U32, I32, U64, I64 = np.uint32, np.int32, np.uint64, np.int64
 MASK = np.uint64(0xFFFFFFFF)
 
 
+Patches = tuple[tuple[NDArray[np.bool_], Tag | None], ...]  # disjoint lanes of all warps, (W, 32), and their tags
+
+
 class Value:
-    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence."""
+    """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence.
 
-    __slots__ = ("bits", "known", "origin", "tag")
+    A register that was written in parts has `patches`: the tags of the parts, where `tag` holds for all of them.
+    """
 
-    def __init__(self, bits: Bits, known: Known = True, origin: int | None = None, tag: Tag | None = None) -> None:
+    __slots__ = ("bits", "known", "origin", "patches", "tag")
+
+    def __init__(
+        self,
+        bits: Bits,
+        known: Known = True,
+        origin: int | None = None,
+        tag: Tag | None = None,
+        patches: Patches | None = None,
+    ) -> None:
         self.bits = bits
         self.known = known
         self.origin = origin
         self.tag = tag
+        self.patches = patches
 
     @property
     def certain(self) -> bool:
