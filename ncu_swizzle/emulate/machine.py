@@ -31,6 +31,10 @@ SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared a
 LOCAL_WINDOW = 0x00007F02
 
 
+# By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.
+Guards = tuple[tuple[int, bool] | None, ...]
+
+
 @dataclass(frozen=True)
 class View:
     """Some warps at the same instruction: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
@@ -109,6 +113,7 @@ class Machine:
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
         self.now = 0  # the index of the instruction that executes
+        self.guards: Guards = ()
         self.approximated = False  # whether an approximate instruction ran, see operations.floating
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
@@ -140,9 +145,23 @@ class Machine:
         if value is None:
             return unknown(self.now, bool if number >= BASES[PRED] else np.uint32)
         if value.patches is not None:
-            tag = tag_of(value.patches, self.view.warps, self.view.mask)
+            tag = tag_of(value.patches, self.view.warps, self._reading(number))
             value = Value(value.bits, value.known, value.origin, tag)
         return value if self.view.whole else self.part(value)
+
+    def _reading(self, number: int) -> Bools:
+        """Return the lanes whose value of a register matters to the instruction that executes: those of its guard."""
+        mask = self.view.mask
+        guard = self.guards[self.now] if self.guards else None
+        condition = self.registers[guard[0]] if guard is not None and guard[0] != number else None
+        if guard is None or condition is None or condition.known is not True:
+            return mask
+        patches = condition.patches
+        if condition.tag is not None and (patches is None or tag_of(patches, self.view.warps, mask) is not None):
+            return mask
+        bits = self.part(condition).bits
+        selected: Bools = mask & (~bits if guard[1] else bits)
+        return selected
 
     def part(self, value: Value) -> Value:
         """Return the part of a value that belongs to the view's warps."""
