@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.faults import MemoryFault, blaming
 from ncu_swizzle.emulate.limits import SEEN_BYTES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.parse import MEMORY, SassInstruction
@@ -114,7 +114,8 @@ class RequestLog:
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
         for number, requests in self.seen.items():
-            counted = self._evaluate(number, list(requests.values()))
+            with blaming(self.instructions[number]):
+                counted = self._evaluate(number, list(requests.values()))
             if counted is not None:
                 earlier = self._counted.get(number)
                 self._counted[number] = earlier.plus(counted) if earlier else counted

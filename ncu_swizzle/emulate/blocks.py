@@ -81,6 +81,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(blocks))
     machine.log = log
+    machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
     schedule = Schedule(setting.program, machine, setting.clock, HANDLERS)

@@ -30,6 +30,20 @@ class Sass:
 
 
 @dataclass(frozen=True)
+class LaunchConstants:
+    """Where constant bank 0 holds what a launch is: block and grid, three words each, and the end of local memory."""
+
+    block: int = 0x0
+    grid: int = 0xC
+    stack: int = 0x28
+
+
+# By where parameters begin: 0x160 to sm_89, 0x210 on sm_90, 0x380 from sm_100 on.
+_BLACKWELL_PARAMETERS = 0x380
+_BLACKWELL = LaunchConstants(0x360, 0x370, 0x37C)
+
+
+@dataclass(frozen=True)
 class Code:
     """One kernel's instructions, including the functions that it calls, and what is known before launch."""
 
@@ -39,6 +53,10 @@ class Code:
     shared_bytes: int = RESERVED_BYTES  # static, including the reserved bytes (the size of .nv.shared.<name>)
     parameter_offset: int = 0x210  # in constant bank 0
     parameter_bytes: int = 0
+
+    @property
+    def launch_constants(self) -> LaunchConstants:
+        return _BLACKWELL if self.parameter_offset == _BLACKWELL_PARAMETERS else LaunchConstants()
 
 
 def from_disassembly(

@@ -4,9 +4,11 @@
     ├── Unsupported     an instruction whose result is needed but that is not emulated
     ├── MemoryFault     an invalid address
     ├── Stuck           a deadlock, as far as the emulator can tell
+    ├── Broken          a bug in the emulator, with the line to report
     └── TooLarge        more local memory, or more kinds of blocks, than the limit
     TimeLimit
     ├── Endless         the threads run longer than the limit
+    ├── Circling        the threads would run for ever
     └── ManyKinds       so many blocks differ that the grid is not covered within the limit
 
 ``offset`` is the instruction's offset in bytes from the function's start, from which a caller finds the source line.
@@ -14,7 +16,12 @@
 
 from __future__ import annotations
 
-from ncu_swizzle.errors import ProgramFailed, TimeLimit
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, TimeLimit
 
 GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
 HINT = "raise the limit with --timeout SECONDS, or choose a smaller --problem or --grid"
@@ -54,6 +61,42 @@ class Stuck(ProgramFailed):
         self.offset = offset
 
 
+class Broken(ProgramFailed):
+    """A bug in the emulator, with the instruction that it fails on."""
+
+    def __init__(self, offset: int, sass: str, error: Exception) -> None:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" in {frames[-1].name}" if frames else ""
+        line = f"{sass} | {type(error).__name__}{where}: {error}"
+        super().__init__(
+            f"the emulator fails on {sass!r} at {offset:#x}, which is its fault",
+            f"report this line: {line}; meanwhile, {GPU}",
+        )
+        self.offset = offset
+        self.sass = sass
+
+
+class Blamed(Protocol):
+    """An instruction, parsed or not."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+@contextmanager
+def blaming(instruction: Blamed) -> Iterator[None]:
+    """Turn what is raised inside into `Broken` with this instruction, unless it is ours or the machine's."""
+    try:
+        yield
+    except (NcuSwizzleError, MemoryError):
+        raise
+    except Exception as error:
+        raise Broken(instruction.offset, instruction.text, error) from error
+
+
 class TooLarge(ProgramFailed):
     """A limit on what the emulator keeps in memory, with the instruction that exceeded it, if one did."""
 
@@ -68,6 +111,17 @@ class Endless(TimeLimit):
     def __init__(self, offset: int, sass: str, timeout_s: float) -> None:
         super().__init__(
             f"still running after {timeout_s:g} s, at {sass!r} ({offset:#x}): an endless loop, or a large problem", HINT
+        )
+        self.offset = offset
+
+
+class Circling(TimeLimit):
+    """A loop that never ends, with the instruction at its end."""
+
+    def __init__(self, offset: int, sass: str) -> None:
+        super().__init__(
+            f"an endless loop at {sass!r} ({offset:#x}): nothing changes from one iteration to the next",
+            f"let it end without other blocks, kernels or the host; or {GPU}",
         )
         self.offset = offset
 

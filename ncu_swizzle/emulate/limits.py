@@ -17,12 +17,13 @@ DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are
 KINDS = 1 << 20  # of blocks that are told apart
 
 
-@dataclass(frozen=True)
+@dataclass
 class Clock:
-    """When an emulation has to end."""
+    """When an emulation has to end, and how many instructions its warps have issued."""
 
     timeout_s: float = TIMEOUT_S
     start: float = field(default_factory=time.monotonic)
+    issued: int = 0
 
     @property
     def expired(self) -> bool:

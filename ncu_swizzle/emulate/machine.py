@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, any_way
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
 from ncu_swizzle.emulate.partial import sure_bits
-from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
+from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
+from ncu_swizzle.emulate.values import Bits, Known, Patches, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
@@ -29,6 +30,10 @@ NONE = np.zeros((1, 1), bool)  # no lanes
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
 SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
 LOCAL_WINDOW = 0x00007F02
+
+
+# By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.
+Guards = tuple[tuple[int, bool] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Machine:
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
         self.now = 0  # the index of the instruction that executes
+        self.guards: Guards = ()
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
 
@@ -137,7 +143,24 @@ class Machine:
         value = self.registers[number]
         if value is None:
             return unknown(self.now, bool if number >= BASES[PRED] else np.uint32)
+        if value.patches is not None:
+            tag = tag_of(value.patches, self.view.warps, self._reading(number))
+            value = Value(value.bits, value.known, value.origin, tag)
         return value if self.view.whole else self.part(value)
+
+    def _reading(self, number: int) -> Bools:
+        """Return the lanes whose value of a register matters to the instruction that executes: those of its guard."""
+        mask = self.view.mask
+        guard = self.guards[self.now] if self.guards else None
+        condition = self.registers[guard[0]] if guard is not None and guard[0] != number else None
+        if guard is None or condition is None or condition.known is not True:
+            return mask
+        patches = condition.patches
+        if condition.tag is not None and (patches is None or tag_of(patches, self.view.warps, mask) is not None):
+            return mask
+        bits = self.part(condition).bits
+        selected: Bools = mask & (~bits if guard[1] else bits)
+        return selected
 
     def part(self, value: Value) -> Value:
         """Return the part of a value that belongs to the view's warps."""
@@ -215,14 +238,9 @@ class Machine:
         """Return the register with the selected lanes replaced and the doubtful lanes unknown."""
         warps = self.view.warps
         full = (self.warps, wide)
+        tag, patches = self._mixed_tags(value, old, selected, doubtful, guard, wide)
         if old is None:
             old = Value(np.zeros((1, 1), value.bits.dtype), False, self.now)
-            tag = value.tag
-        else:
-            same = value.tag == old.tag
-            tag = value.tag if same else dependent(value, old) if wide == 1 else any_way(value.tag, old.tag)
-        if guard is not None and guard.tag is not None:
-            tag = dependent(value, old, guard) if wide == 1 else any_way(value.tag, old.tag, guard.tag)
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
         part = bits[warps]
         np.copyto(part, value.bits, where=selected)
@@ -240,7 +258,7 @@ class Machine:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag, self._sure(value, old, selected, doubtful, wide))
+        return Value(bits, known, origin, tag, self._sure(value, old, selected, doubtful, wide), patches)
 
     def _sure(self, value: Value, old: Value, selected: Bools, doubtful: Bools, wide: int) -> Bits | None:
         if value.sure is None and old.sure is None:
@@ -249,6 +267,21 @@ class Machine:
         part = np.where(selected, sure_bits(value), sure[self.view.warps])
         sure[self.view.warps] = np.where(doubtful, np.uint32(0), part)
         return sure
+
+    def _mixed_tags(
+        self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
+    ) -> tuple[Tag | None, Patches | None]:
+        """Return the tag of a register that is partly overwritten, and those of its parts if they differ."""
+        sources = [value.tag, *([old.tag] if old is not None else [])]
+        if guard is not None and guard.tag is not None:  # other blocks may write other lanes
+            return function_of(*((tag, 32) for tag in (*sources, guard.tag) if tag), uniform=wide == 1), None
+        if doubtful.any():
+            return merged(sources, wide == 1), None
+        if old is not None and old.patches is None and old.tag == value.tag:
+            return value.tag, None
+        alive = self._alive(wide == 1)
+        patches = overwritten(old, value, self.view.warps, selected, alive)
+        return merged((tag for _, tag in patches), wide == 1), patches
 
     def forget(self, numbers: int, origin: int) -> None:
         """Make the registers in a bit set unknown in the view's lanes."""

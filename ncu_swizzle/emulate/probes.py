@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.buffers import ATOMIC, READ, WRITE, Buffer, GlobalAcces
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.coverage import Index
 from ncu_swizzle.emulate.effects import GLOBAL_ACCESS
-from ncu_swizzle.emulate.limits import KINDS, Clock, blocks_at_once
+from ncu_swizzle.emulate.limits import KINDS, blocks_at_once
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, SassInstruction
@@ -148,9 +148,8 @@ def global_accesses(
         return GlobalAccesses()
     everything = exhaustive and math.prod(setting.grid) <= KINDS
     blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
-    clock = Clock(setting.clock.timeout_s)
     try:
-        outside = _run(code, replace(setting, clock=clock), buffers, blocks)
+        outside = _run(code, setting, buffers, blocks)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
     return GlobalAccesses(tuple(outside[offset] for offset in sorted(outside)), len(blocks))

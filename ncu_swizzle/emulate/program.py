@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.emulate import memory, operands
-from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, effects, number
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, effects, number
+from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.machine import Guards, Machine
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
@@ -28,6 +29,9 @@ _DATA = """
     TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC USETMAXREG UTMASTG
 """
 DATA = frozenset(_DATA.split())
+_ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
+# Opcodes that read the registers of lanes other than their own.
+ACROSS_LANES = CONTROL | MATRIX | _ACROSS
 _ORIGINS = {
     "LDG": "data loaded from global memory",
     "LD": "data loaded through a generic address",
@@ -53,6 +57,7 @@ class PreparedCode:
     effects: Sequence[Effects]
     steps: Sequence[Step | None]
     runs: dict[int, tuple[tuple[int, Step], ...]]
+    guards: Guards
     contents: bool
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
 
@@ -72,14 +77,15 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
     `probe` returns a step to run before an instruction that accesses global memory, whose addresses then matter.
     """
     table.load()
-    instructions = [parse_instruction(sass) for sass in code.instructions]
+    instructions = [_parsed(sass) for sass in code.instructions]
     flow = Flow(instructions)
     part = needed(flow, everything, arrays, addresses=probe is not None)
     steps: list[Step | None] = []
     unsupported = set()
     for index, instruction in enumerate(instructions):
-        step, emulated = _step(instruction, index, part.needed[index], part.shared)
-        first = probe(instruction) if probe else None
+        with blaming(instruction):
+            step, emulated = _step(instruction, index, part.needed[index], part.shared)
+            first = probe(instruction) if probe else None
         steps.append(_both(first, step) if first else step)
         if not emulated:
             unsupported.add(index)
@@ -89,7 +95,22 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
         )
         for leader in flow.leaders
     }
-    return PreparedCode(instructions, flow, part.effects, steps, runs, part.shared, frozenset(unsupported))
+    guards = tuple(map(_reading_guard, instructions))
+    return PreparedCode(instructions, flow, part.effects, steps, runs, guards, part.shared, frozenset(unsupported))
+
+
+def _parsed(sass: Sass) -> SassInstruction:
+    with blaming(sass):
+        return parse_instruction(sass)
+
+
+def _reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the guard of an instruction that reads no lanes but those that the guard selects."""
+    guard = instruction.guard
+    register = number(guard) if guard is not None else None
+    if guard is None or register is None or instruction.opcode in ACROSS_LANES:
+        return None
+    return register, guard.negated
 
 
 def _both(first: Step, second: Step | None) -> Step:

@@ -22,7 +22,6 @@ from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.banks import Bools
 from ncu_swizzle.smem.operations import LINE
 
-STACK_AT = 0x28  # in constant bank 0
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
 
@@ -86,15 +85,17 @@ def _check_launch(code: Code, launch: Launch) -> None:
 
 def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, Bools]]:
     """Return all constant banks, and which bytes of bank 0 are known."""
+    places = code.launch_constants
     size = max(code.parameter_offset + len(launch.parameters), 0x210)
     bank, known = bytearray(size), np.zeros(size, bool)
-    words = [*launch.block, *launch.grid]
-    bank[0 : 4 * len(words)] = struct.pack(f"<{len(words)}I", *words)
-    bank[STACK_AT : STACK_AT + 4] = struct.pack("<I", STACK_TOP)
-    bank[code.parameter_offset : code.parameter_offset + len(launch.parameters)] = launch.parameters
-    known[: 4 * len(words)] = True
-    known[STACK_AT : STACK_AT + 4] = True
-    known[code.parameter_offset : code.parameter_offset + len(launch.parameters)] = True
+    for start, content in (
+        (places.block, struct.pack("<3I", *launch.block)),
+        (places.grid, struct.pack("<3I", *launch.grid)),
+        (places.stack, struct.pack("<I", STACK_TOP)),
+        (code.parameter_offset, launch.parameters),
+    ):
+        bank[start : start + len(content)] = content
+        known[start : start + len(content)] = True
     return {**code.constants, **launch.constants, 0: bytes(bank)}, {0: known}
 
 

@@ -16,14 +16,16 @@ import numpy as np
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, SHARED_ACCESS
-from ncu_swizzle.emulate.faults import Endless, Stuck, Unsupported
+from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine, View
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.program import PreparedCode
+from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.smem.banks import Bools, Ints
 
 Handler = Callable[["Schedule", Group, int, SassInstruction], None]
@@ -38,11 +40,13 @@ class Schedule:
     clock: Clock
     handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
     ready: list[Group] = field(default_factory=list)
+    resting: list[Group] = field(default_factory=list)  # in loops that only other threads can end
     waiting: list[Waiting] = field(default_factory=list)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     reconvergence: list[int] = field(default_factory=lambda: [EXIT])  # by token: where its threads reconverge
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
     collective: dict[int, int] = field(default_factory=dict)
+    circles: Circles = field(default_factory=Circles)
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
     synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
     wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
@@ -61,15 +65,21 @@ class Schedule:
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
             last = program.flow.last[group.pc]
+            if self._rests(group, last):
+                continue
             per_block = np.bincount(m.block_of[group.warps], minlength=len(m.blocks))
             issued[group.pc] += per_block
             issued[last + 1] -= per_block
-            self._watch_clock(last)
-            self.enter(group)
-            for pc, step in program.runs[group.pc]:
-                m.now = pc
-                step(m)
-            self._leave(group, last)
+            try:
+                self.enter(group)
+                for pc, step in program.runs[group.pc]:
+                    m.now = pc
+                    step(m)
+                self._leave(group, last)
+            except (NcuSwizzleError, MemoryError):
+                raise
+            except Exception as error:
+                raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error
         return np.cumsum(issued, axis=0)[:-1]
 
     def add(self, pc: int, warps: Ints, mask: Bools) -> None:
@@ -84,10 +94,33 @@ class Schedule:
             return
         self.ready.append(Group(pc, warps, mask))
 
-    def _watch_clock(self, last: int) -> None:
+    def _rests(self, group: Group, last: int) -> bool:
+        """Say whether the group's threads run in circles until others go on. Raises Endless, Circling."""
+        instruction = self.program.instructions[last]
+        self.clock.issued += len(group.warps) * (last + 1 - group.pc)
         if self.clock.expired:
-            instruction = self.program.instructions[last]
             raise Endless(instruction.offset, instruction.text, self.clock.timeout_s)
+        if not self.circles.closed(self, group):
+            return False
+        if not self.circles.rests(self, group):
+            raise Circling(instruction.offset, instruction.text)
+        return True
+
+    def wake(self) -> None:
+        """Make ready what can run besides the current group: resting threads, and those whose barriers are complete."""
+        self.ready += self.resting
+        self.resting = []
+        self._recheck_convergence()
+        self._release_barriers()
+
+    def forget_counts(self, leaders: list[int]) -> None:
+        """Record that basic blocks run an unknown number of times."""
+        reason = "how often it runs, waiting for other threads,"
+        for leader in leaders:
+            for number in range(leader, self.program.flow.last[leader] + 1):
+                self.unknown.setdefault(number, Unknown(reason, self.program.flow.last[leader]))
+                if self.program.instructions[number].opcode in SHARED_ACCESS:
+                    self.machine.log.miss(number, reason, self.program.flow.last[leader])
 
     def enter(self, group: Group) -> None:
         m = self.machine
@@ -99,7 +132,9 @@ class Schedule:
     def _next(self) -> Group | None:
         """Return the threads at the lowest address, over all warps."""
         while not self.ready:
-            if not self._release():
+            if self.resting:
+                self.ready, self.resting = self.resting, []
+            elif not self._release():
                 return None
         if len(self.ready) == 1:
             return self.ready.pop()

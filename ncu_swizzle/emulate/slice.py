@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ncu_swizzle.emulate.effects import GLOBAL, GLOBAL_ACCESS, LOCAL, REGISTERS, SHARED, Effects, address_reads, effects
+from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.emulate.parse import SassInstruction
 
@@ -49,7 +50,8 @@ def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
 
 
 def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
-    effect = effects(flow.instructions[number])
+    with blaming(flow.instructions[number]):
+        effect = effects(flow.instructions[number])
     if not arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
     if flow.instructions[number].opcode in OPAQUE_PREFIXES:

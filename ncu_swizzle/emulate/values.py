@@ -16,13 +16,17 @@ U32, I32, U64, I64 = np.uint32, np.int32, np.uint64, np.int64
 MASK = np.uint64(0xFFFFFFFF)
 
 
+Patches = tuple[tuple[NDArray[np.bool_], Tag | None], ...]  # disjoint lanes of all warps, (W, 32), and their tags
+
+
 class Value:
     """`bits`, valid where `known`; unknowns came from the instruction at `origin`. `tag`: see dependence.
 
-    The bits in `sure` are valid even where the rest is unknown: see partial.
+    The bits in `sure` are valid even where the rest is unknown: see partial. A register that was written in parts has
+    `patches`: the tags of the parts, where `tag` holds for all of them.
     """
 
-    __slots__ = ("bits", "known", "origin", "sure", "tag")
+    __slots__ = ("bits", "known", "origin", "patches", "sure", "tag")
 
     def __init__(
         self,
@@ -31,12 +35,14 @@ class Value:
         origin: int | None = None,
         tag: Tag | None = None,
         sure: Bits | None = None,
+        patches: Patches | None = None,
     ) -> None:
         self.bits = bits
         self.known = known
         self.origin = origin
         self.tag = tag
         self.sure = sure
+        self.patches = patches
 
     @property
     def certain(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
-from ncu_swizzle.emulate.faults import Endless, MemoryFault, Stuck, Unsupported
+from ncu_swizzle.emulate.faults import Broken, Circling, Endless, MemoryFault, Stuck, Unsupported
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.errors import UsageError
 
@@ -260,7 +260,53 @@ def test_an_address_that_is_not_aligned() -> None:
 
 def test_a_loop_without_an_end_meets_the_limit() -> None:
     with pytest.raises(Endless, match=r"still running after 0\.1 s"):
-        emulate(code("NOP", "BRA 0x0"), ONE_WARP, timeout_s=0.1)
+        emulate(
+            code("MOV R1, RZ", "VIADD R1, R1, 0x1", "ISETP.EQ.AND P0, PT, R1, RZ, PT", "@!P0 BRA 0x10", "EXIT"),
+            ONE_WARP,
+            timeout_s=0.1,
+        )
+
+
+def test_a_loop_that_changes_nothing_is_recognized_at_once() -> None:
+    for loop in (
+        ("NOP", "BRA 0x0"),
+        (THREAD, "BSSY B0, 0x20", "BSYNC B0", "ISETP.GE.AND P0, PT, R0, RZ, PT", "@P0 BRA 0x0"),
+    ):
+        with pytest.raises(Circling, match=r"endless loop at '(@P0 )?BRA 0x0' \(0x[14]0\)"):
+            emulate(code(*loop, "EXIT"), ONE_WARP, timeout_s=600)
+
+
+def test_a_loop_that_only_another_warp_ends_is_no_circle() -> None:
+    counts = emulate(
+        code(
+            THREAD,
+            "MOV R2, 0x400",
+            "ISETP.GE.AND P0, PT, R0, 0x20, PT",
+            "STS [R2], RZ",
+            "BAR.SYNC 0x0",
+            "@P0 BRA 0xb0",
+            "LDS R1, [R2]",  # the first warp waits for what the second one writes after its own long loop
+            "ISETP.LT.U32.AND P1, PT, R1, 0x1, PT",
+            "@P1 BRA 0x60",
+            "EXIT",
+            "NOP",
+            "MOV R3, RZ",
+            "VIADD R3, R3, 0x1",
+            "ISETP.LT.U32.AND P1, PT, R3, 0x7d0, PT",
+            "@P1 BRA 0xc0",
+            "STS [R2], R3",
+            "EXIT",
+        ),
+        Launch((1, 1, 1), (64, 1, 1)),
+    )
+    assert counts.rows[15].executed == 1
+
+
+def test_a_failure_of_the_emulator_names_the_instruction_and_the_line_to_report() -> None:
+    with pytest.raises(Broken, match=r"fails on 'LDS R1' at 0x10") as caught:
+        emulate(code("NOP", "LDS R1", "EXIT"), ONE_WARP)
+    assert caught.value.hint.startswith("report this line: LDS R1 | IndexError in ")
+    assert caught.value.offset == 0x10
 
 
 def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ncu_swizzle.emulate.dependence import Tag, scaled, total
-from ncu_swizzle.emulate.effects import results
+from ncu_swizzle.emulate.effects import number, results
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, pair, predicate, raw
 from ncu_swizzle.emulate.operations.registry import Compute, operation
@@ -80,6 +80,8 @@ def iadd3(ins: SassInstruction) -> Compute | None:
     sources = ins.operands[count:]
     if ins.has("64"):
         return _add64(sources)
+    if all(number(operand) is None for operand in ins.operands[1:count]):
+        count = 1  # from sm_100 on, carries that nothing reads go to PT
     numbers = [operand for operand in sources if operand.kind not in (PRED, UPRED)]
     carries = [predicate(operand) for operand in sources if operand.kind in (PRED, UPRED)] if ins.has("X") else []
     if ins.has("X"):
