@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tables import ROOT
 
@@ -323,7 +324,7 @@ def maps() -> Iterator[Map]:
     yield Map(fill=1)
     for sizes in (THREE, FOUR, FIVE):
         rank = len(sizes)
-        base = {"sizes": sizes, "strides": STRIDES[: rank - 1], "steps": (1,) * rank}
+        base: dict[str, Any] = {"sizes": sizes, "strides": STRIDES[: rank - 1], "steps": (1,) * rank}
         yield from (
             Map(**base, box=(8, *box))
             for box in itertools.product((1, 4, 7), repeat=min(rank - 1, 3))
@@ -393,6 +394,8 @@ def encoded(driver: ctypes.CDLL, of: Map) -> tuple[int, str]:
 def tensor_maps(folder: Path) -> None:
     """Write tensor_maps.jsonl."""
     driver = ctypes.CDLL("libcuda.so.1")
+    if driver.cuInit(0):
+        raise SystemExit("the driver does not start")
     with (folder / "tensor_maps.jsonl").open("w") as file:
         for of in maps():
             status, text = encoded(driver, of)
@@ -403,9 +406,13 @@ def tensor_maps(folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("--maps", action="store_true", help="the tensor maps alone")
+    arguments = parser.parse_args()
+    folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     tensor_maps(folder)
+    if arguments.maps:
+        return
     wgmma(folder)
     cluster(folder)
 
