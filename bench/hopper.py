@@ -2,7 +2,7 @@
 
 Writes a kernel for each shape, type and source of A with inline PTX, compiles them, launches each with many
 descriptors, times every launch and counts its wavefronts under ncu. FOLDER gets `wgmma.csv` (a row a launch and HGMMA),
-`cluster.csv` (the same for bench/hopper/cluster.cu: distributed shared memory, bulk copies, generic accesses) and
+`cluster.csv` (the same for tests/data/emulate/cluster.cu: distributed shared memory, bulk copies, generic accesses) and
 `tensor_maps.jsonl` (inputs of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col with the 128 bytes that they return).
 """
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import ctypes
 import itertools
-import json
 import random
 import shutil
 import subprocess
@@ -21,9 +19,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tables import ROOT
+from tensor_maps import tensor_maps
 
 sys.path.insert(0, str(ROOT))
 from ncu_swizzle import paths
@@ -32,13 +30,35 @@ from ncu_swizzle.ncu import options as options_
 from ncu_swizzle.ncurep import reader
 
 SOURCES = ROOT / "bench" / "hopper"
+CLUSTER_SOURCE = ROOT / "tests" / "data" / "emulate" / "cluster.cu"
 NEUTRAL = Path("/tmp/ncu-swizzle-hopper")
 METRICS = "inst_executed,memory_l1_wavefronts_shared,memory_l1_wavefronts_shared_ideal"
 TIMEOUT_S = 500
 REPEATS = 16  # wgmmas of a launch
 SHARED = 160 * 1024
 NONE, B128, B64, B32 = range(4)  # a descriptor's swizzle mode
-SHOWN = ("GMMA", "LDS", "STS", "LD", "ST", "ATOM", "RED", "SYNCS", "UBLK", "UTMA", "CCTL")
+SHOWN = frozenset(  # without counts, too
+    [
+        "ATOM",
+        "LD",
+        "REDAS",
+        "ST",
+        "STAS",
+        "SYNCS",
+        "UBLKCP",
+        "UBLKPF",
+        "UBLKRED",
+        "UTMACCTL",
+        "UTMACMDFLUSH",
+        "UTMALDG",
+        "UTMAPF",
+        "UTMAREDG",
+        "UTMASTG",
+    ]
+)
+
+
+Row = tuple[str, int | None, int | None, int | None]  # SASS, executed, wavefronts, ideal
 
 
 @dataclass(frozen=True)
@@ -174,7 +194,9 @@ MAJORS = tuple(itertools.product((False, True), repeat=2))
 
 def layouts() -> Iterator[tuple[Wgmma, Matrix, Matrix]]:
     """Yield one shape with many descriptors, fitting and misfitting."""
-    kernels = [Wgmma("f16", 64, False, a, b) for a, b in MAJORS] + [Wgmma("f16", 64, True, False, b) for b in (0, 1)]
+    kernels = [Wgmma("f16", 64, False, a, b) for a, b in MAJORS] + [
+        Wgmma("f16", 64, True, False, b) for b in (False, True)
+    ]
     for kernel, (mode, layout) in itertools.product(kernels, itertools.product(range(4), LAYOUTS)):
         yield kernel, Matrix(mode, *layout), Matrix(mode, *layout)
     for kind, (mode, layout) in itertools.product(("tf32", "e4m3", "s8"), itertools.product(range(4), LAYOUTS[:6])):
@@ -210,21 +232,27 @@ CLUSTER = [
     *(("controls", 1, 32, stride, 0) for stride in (0, 4, 8, 16, 32, 64, 128, 132)),
     *(("distributed", 2, 32, stride, peer) for stride in (0, 4, 16, 128, 132) for peer in (0, 1)),
     ("bulk", 2, 32, 4, 0),
+    ("tensors", 1, 32, 0, 0),
+    ("tensors", 1, 32, 240, 252),
 ]  # kernel, grid, threads, a, b
+
+
+def prepare() -> None:
+    """Compile the program that launches, in a neutral folder."""
+    shutil.rmtree(NEUTRAL, ignore_errors=True)
+    shutil.copytree(SOURCES, NEUTRAL)
+    run("nvcc", "-arch=sm_90a", "-o", "launch", "launch.cu")
 
 
 def compiled(kernels: list[Wgmma]) -> dict[str, str]:
     """Return each kernel's cubin; compile a source per kind."""
-    shutil.rmtree(NEUTRAL, ignore_errors=True)
-    shutil.copytree(SOURCES, NEUTRAL)
+    prepare()
     kinds = sorted({kernel.kind for kernel in kernels})
     for kind in kinds:
         text = "".join(kernel.source() for kernel in kernels if kernel.kind == kind)
         (NEUTRAL / f"{kind}.cu").write_text("#include <cstdint>\n" + text)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda kind: run("nvcc", "-arch=sm_90a", "-cubin", "-o", f"{kind}.cubin", f"{kind}.cu"), kinds))
-    run("nvcc", "-arch=sm_90a", "-cubin", "-o", "cluster.cubin", "cluster.cu")
-    run("nvcc", "-arch=sm_90a", "-o", "launch", "launch.cu")
     return {kernel.name: f"{kernel.kind}.cubin" for kernel in kernels}
 
 
@@ -238,7 +266,7 @@ def run(*command: str, text: str = "") -> str:
     return done.stdout
 
 
-def measured(name: str, lines: list[str]) -> Iterator[tuple[int, str, int, list[tuple[str, object, object, object]]]]:
+def measured(name: str, lines: list[str]) -> Iterator[tuple[int, str, int, list[Row]]]:
     """Yield, for each line launched, its index, kernel, clocks, and the counts of the instructions that matter."""
     text = "\n".join(lines) + "\n"
     clocks = [line.split() for line in run("./launch", text=text).splitlines()]
@@ -254,7 +282,7 @@ def measured(name: str, lines: list[str]) -> Iterator[tuple[int, str, int, list[
         rows = [
             (i.sass, i.executed, i.wavefronts, i.ideal)
             for i in profile.instructions
-            if i.wavefronts is not None or (i.executed and any(word in i.sass for word in SHOWN))
+            if i.wavefronts is not None or (i.executed and i.opcode.split(".")[0] in SHOWN)
         ]
         yield index, kernel, int(cycles), rows
 
@@ -277,6 +305,8 @@ def wgmma(folder: Path) -> None:
 
 def cluster(folder: Path) -> None:
     """Write cluster.csv."""
+    prepare()
+    run("nvcc", "-arch=sm_90a", "-cubin", "-o", "cluster.cubin", str(CLUSTER_SOURCE))
     lines = [f"cluster.cubin {kernel} {grid} {threads} 0 {a} {b} 0" for kernel, grid, threads, a, b in CLUSTER]
     with (folder / "cluster.csv").open("w", newline="") as file:
         rows = csv.writer(file)
@@ -285,137 +315,17 @@ def cluster(folder: Path) -> None:
             rows.writerows([kernel, *CLUSTER[index][3:], *row] for row in counts)
 
 
-@dataclass(frozen=True)
-class Map:
-    """The arguments of cuTensorMapEncodeTiled, or of cuTensorMapEncodeIm2col if `lower` is given."""
-
-    dtype: int = 6
-    address: int = 0x7FF4_8000_0000
-    sizes: tuple[int, ...] = (4096, 2048)
-    strides: tuple[int, ...] = (8192,)
-    box: tuple[int, ...] = (64, 32)
-    steps: tuple[int, ...] = (1, 1)
-    interleave: int = 0
-    swizzle: int = 0
-    promotion: int = 0
-    fill: int = 0
-    lower: tuple[int, ...] = ()
-    upper: tuple[int, ...] = ()
-    channels: int = 0
-    pixels: int = 0
-
-
-THREE, FOUR, FIVE = ((256, 64, 32, 16, 8)[:rank] for rank in (3, 4, 5))
-STRIDES = (512, 32768, 1048576, 16777216)
-
-
-def maps() -> Iterator[Map]:
-    """Yield one map after another, each field varied alone, then all of them at random."""
-    for dtype in range(13):
-        yield Map(dtype, strides=(65536,), box=(16, 32))
-    yield from (Map(address=0x10 << shift) for shift in range(0, 45, 4))
-    for inner, outer in itertools.product((1, 7, 64, 256), (1, 2, 5, 128, 255, 256)):
-        yield Map(box=(inner * 8 % 257 or 8, outer))
-    yield from (Map(sizes=(n, 2048)) for n in (64, 100, 4095, 65536, 1 << 32))
-    yield from (Map(strides=(n,)) for n in (16, 8208, 1 << 20, 1 << 39))
-    yield from (Map(steps=steps) for steps in ((1, 2), (2, 1), (8, 8), (1, 5)))
-    yield from (Map(swizzle=swizzle, box=(16, 8)) for swizzle in range(8))
-    yield from (Map(promotion=promotion) for promotion in range(4))
-    yield Map(fill=1)
-    for sizes in (THREE, FOUR, FIVE):
-        rank = len(sizes)
-        base: dict[str, Any] = {"sizes": sizes, "strides": STRIDES[: rank - 1], "steps": (1,) * rank}
-        yield from (
-            Map(**base, box=(8, *box))
-            for box in itertools.product((1, 4, 7), repeat=min(rank - 1, 3))
-            if len(box) == rank - 1
-        )
-        yield Map(**base, box=(8, 3, 5, 6, 7)[:rank])
-        yield Map(**{**base, "steps": (1, 2, 3, 4, 5)[:rank]}, box=(8, 3, 5, 6, 7)[:rank])
-        yield from (Map(**base, box=(8, 3, 5, 6, 7)[:rank], interleave=i, swizzle=i // 2) for i in (1, 2))
-    yield Map(sizes=(4096,), strides=(), box=(64,), steps=(1,))
-    yield Map(sizes=(4096,), strides=(), box=(256,), steps=(1,))
-    for sizes in (THREE, FOUR, FIVE):
-        rank = len(sizes)
-        base = {"sizes": sizes, "strides": STRIDES[: rank - 1], "steps": (1,) * rank, "box": ()}
-        for channels, pixels in ((8, 1), (64, 32), (16, 128), (256, 1024), (64, 7)):
-            for swizzle in (0, 3):
-                yield Map(
-                    **base,
-                    swizzle=swizzle,
-                    lower=(-1,) * (rank - 2),
-                    upper=(1,) * (rank - 2),
-                    channels=channels,
-                    pixels=pixels,
-                )
-        yield Map(**base, lower=(-3, 2, 5)[: rank - 2], upper=(4, -6, 7)[: rank - 2], channels=64, pixels=64)
-    yield from random_maps()
-
-
-def random_maps() -> Iterator[Map]:
-    """Yield maps to try a decoder on."""
-    choose = random.Random(5)
-    for _ in range(60):
-        rank = choose.randrange(1, 6)
-        itemsize, dtype = choose.choice(((1, 0), (2, 6), (4, 7), (8, 4), (2, 9), (4, 2)))
-        inner = choose.choice((16, 32, 64, 128)) // itemsize
-        box = (inner, *(choose.randrange(1, 12) for _ in range(rank - 1)))
-        sizes = tuple(max(inner, choose.randrange(1, 5000)) for _ in range(rank))
-        strides = tuple(16 * choose.randrange(1, 1 << 20) for _ in range(rank - 1))
-        steps = (1, *(choose.randrange(1, 9) for _ in range(rank - 1)))
-        swizzle = choose.choice((0, 3)) if inner * itemsize <= 128 else 0
-        yield Map(dtype, 16 * choose.randrange(1 << 40), sizes, strides, box, steps, 0, swizzle, choose.randrange(4))
-
-
-def encoded(driver: ctypes.CDLL, of: Map) -> tuple[int, str]:
-    """Return the driver's status and the map in hex."""
-    storage = (ctypes.c_byte * 192)()
-    start = -ctypes.addressof(storage) % 64
-    rank = len(of.sizes)
-    common = [
-        ctypes.c_void_p(ctypes.addressof(storage) + start),
-        ctypes.c_int(of.dtype),
-        ctypes.c_uint32(rank),
-        ctypes.c_void_p(of.address),
-        (ctypes.c_uint64 * rank)(*of.sizes),
-        (ctypes.c_uint64 * max(rank - 1, 1))(*of.strides),
-    ]
-    steps = (ctypes.c_uint32 * rank)(*of.steps)
-    modes = [ctypes.c_int(value) for value in (of.interleave, of.swizzle, of.promotion, of.fill)]
-    if of.channels:
-        corners = [(ctypes.c_int * len(corner))(*corner) for corner in (of.lower, of.upper)]
-        sizes = [ctypes.c_uint32(of.channels), ctypes.c_uint32(of.pixels)]
-        status = driver.cuTensorMapEncodeIm2col(*common, *corners, *sizes, steps, *modes)
-    else:
-        status = driver.cuTensorMapEncodeTiled(*common, (ctypes.c_uint32 * rank)(*of.box), steps, *modes)
-    return status, bytes(storage)[start : start + 128].hex()
-
-
-def tensor_maps(folder: Path) -> None:
-    """Write tensor_maps.jsonl."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    if driver.cuInit(0):
-        raise SystemExit("the driver does not start")
-    with (folder / "tensor_maps.jsonl").open("w") as file:
-        for of in maps():
-            status, text = encoded(driver, of)
-            json.dump({**vars(of), "status": status, "map": text if status == 0 else ""}, file)
-            file.write("\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--maps", action="store_true", help="the tensor maps alone")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}; all by default")
     arguments = parser.parse_args()
-    folder = arguments.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    tensor_maps(folder)
-    if arguments.maps:
-        return
-    wgmma(folder)
-    cluster(folder)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for part in arguments.parts:
+        PARTS[part](arguments.folder)
 
+
+PARTS = {"maps": tensor_maps, "wgmma": wgmma, "cluster": cluster}
 
 if __name__ == "__main__":
     main()
