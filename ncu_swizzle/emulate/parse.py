@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import Sass
@@ -15,6 +16,9 @@ INTEGER, FLOAT, CONSTANT, MEMORY, SPECIAL = "int", "float", "c", "[]", "SR"
 ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
 TRUE = 7  # PT and UPT
+
+# Their addresses have 64 bits if they have .E.
+_EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG"))
 
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
@@ -82,10 +86,18 @@ def parse_instruction(sass: Sass) -> SassInstruction:
         text=" ".join(text.split()),
         opcode=opcode,
         modifiers=tuple(modifiers),
-        operands=tuple(_operand(word) for word in _split(arguments)),
+        operands=tuple(_with_extended(_operand(word), opcode, modifiers) for word in _split(arguments)),
         guard=guard,
         targets=sass.targets,
     )
+
+
+def _with_extended(operand: Operand, opcode: str, modifiers: Sequence[str]) -> Operand:
+    """Mark the register of a 64-bit address as such where only .E says so: ``ST.E [R2], R4``."""
+    alone = len(operand.terms) == 1 and operand.terms[0].kind == REG and not operand.terms[0].suffixes
+    if operand.kind != MEMORY or opcode not in _EXTENDED or "E" not in modifiers or not alone:
+        return operand
+    return replace(operand, terms=(replace(operand.terms[0], suffixes=("64",)),))
 
 
 def _split(arguments: str) -> list[str]:

@@ -83,7 +83,11 @@ class AccessCounts:
     wavefronts: Ints  # (B,)
     ideal: Ints  # (B,)
     known: bool
-    requests: AccessRequests
+    requests: AccessRequests | None  # None for wgmma, whose lanes give no addresses
+
+    def chosen(self, blocks: Ints) -> AccessCounts:
+        """Return the counts of some blocks."""
+        return replace(self, wavefronts=self.wavefronts[blocks], ideal=self.ideal[blocks])
 
     def plus(self, other: AccessCounts) -> AccessCounts:
         """Return the counts of both, of the same instruction and blocks."""
@@ -91,7 +95,7 @@ class AccessCounts:
             self.wavefronts + other.wavefronts,
             self.ideal + other.ideal,
             self.known and other.known,
-            self.requests.plus(other.requests),
+            self.requests.plus(other.requests) if self.requests and other.requests else None,
         )
 
 
