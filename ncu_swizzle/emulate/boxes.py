@@ -11,6 +11,7 @@ import copy
 
 import numpy as np
 
+from ncu_swizzle.emulate.clusters import Chosen
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag
 from ncu_swizzle.smem.banks import Ints
 
@@ -28,7 +29,7 @@ class Boxes:
         self.step = np.ones_like(blocks)
         self.pinned = 0  # bit per dimension in which some box was narrowed to a single index
 
-    def chosen(self, which: Ints) -> Boxes:
+    def chosen(self, which: Chosen) -> Boxes:
         """Return the boxes of these blocks alone."""
         same = copy.copy(self)
         same.blocks, same.low, same.high = self.blocks[which], self.low[which], self.high[which]

@@ -13,9 +13,14 @@ from ncu_swizzle.smem.banks import Ints
 RANK_BIT = 24  # of a shared address: the bits from here on are the rank of the block in its cluster
 
 
-def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Ints]:
+Chosen = Ints | slice  # some of the running blocks
+
+
+def whole_clusters(blocks: Ints, shape: tuple[int, int, int]) -> tuple[Ints, Chosen]:
     """Return the blocks of each block's cluster, (B · size, 3), and where among them the given ones are."""
     size, extent = math.prod(shape), np.array(shape)
+    if size == 1:
+        return blocks, slice(None)
     ranks = np.arange(size)
     inside = np.stack([ranks % shape[0], ranks // shape[0] % shape[1], ranks // (shape[0] * shape[1])], axis=1)
     first = blocks // extent * extent

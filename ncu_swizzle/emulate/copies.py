@@ -27,7 +27,7 @@ def compiled(instruction: SassInstruction) -> Step | None:
         return _ToShared(instruction).step
     if opcode in ASYNC_STORES:
         return _StoreToShared(instruction).step
-    return _to_global if opcode in ("UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED") else None
+    return _to_global if opcode in ("UTMASTG", "UBLKCP", "UBLKRED") else None
 
 
 def _to_global(m: Machine) -> None:

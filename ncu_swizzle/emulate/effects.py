@@ -40,7 +40,7 @@ _CONTROL = """
 """
 CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
 _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each address operand names two registers
-_TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
+_TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMASTG"))
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))

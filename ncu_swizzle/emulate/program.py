@@ -9,7 +9,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import copies, generic, memory, operands, syncs, wgmma
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.contents import lose_everything
+from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, control_word, effects, number
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
@@ -180,5 +180,6 @@ def _unmodelled(instruction: SassInstruction, index: int) -> Step:
     def step(m: Machine) -> None:
         m.log.miss(index, reason, None)
         lose_everything(m, index)
+        lose_arrays(m)
 
     return step

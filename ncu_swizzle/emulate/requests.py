@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ncu_swizzle.emulate.clusters import Chosen
 from ncu_swizzle.emulate.limits import DISTINCT_REQUESTS
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations, wavefronts
@@ -85,7 +86,7 @@ class AccessCounts:
     known: bool
     requests: AccessRequests | None  # None for wgmma, whose lanes give no addresses
 
-    def chosen(self, blocks: Ints) -> AccessCounts:
+    def chosen(self, blocks: Chosen) -> AccessCounts:
         """Return the counts of some blocks."""
         return replace(self, wavefronts=self.wavefronts[blocks], ideal=self.ideal[blocks])
 
