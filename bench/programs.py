@@ -101,7 +101,7 @@ def emulated(folder: Path, recorded: dict[str, Any]) -> Counts:
         recorded["shared"],
         bytes(parameters),
         emulated_launch.initial(cubin),
-        tuple(recorded.get("cluster", (1, 1, 1))),
+        tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, timeout_s=TIMEOUT_S)
 

@@ -16,6 +16,7 @@ from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX, ZERO_FILL
+from ncu_swizzle.smem.wgmma import WARPS
 
 WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
 _ATOMICS = {"AND": "and.b32", "OR": "or.b32", "XOR": "xor.b32", "EXCH": "exch.b32", "CAS": "cas.b32"}
@@ -45,7 +46,7 @@ def operation_name(instruction: SassInstruction) -> str | None:
     if opcode == "LDGSTS":
         past = f"cp.async.cg.16{ZERO_FILL if instruction.has('ZFILL') else ''}"
         return past if instruction.has("BYPASS") else f"cp.async.ca.{width}"
-    return _atomic_name(instruction) if opcode == "ATOMS" else None
+    return _atomic_name(instruction) if opcode in ("ATOMS", "ATOM") else None
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:
@@ -81,6 +82,7 @@ class RequestLog:
     blocks: int  # that run together
     seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
+    wgmma: dict[int, tuple[Ints, int]] = field(default_factory=dict)  # warps by block; wavefronts of a warpgroup
     _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
     _bytes: int = field(default=0, init=False)
 
@@ -107,6 +109,11 @@ class RequestLog:
         if self._bytes > SEEN_BYTES:
             self.counts()
 
+    def record_wgmma(self, number: int, blocks: Ints, wavefronts: int) -> None:
+        """Count a wgmma of one warp for each of these blocks, with a warpgroup's wavefronts."""
+        warps, _ = self.wgmma.setdefault(number, (np.zeros(self.blocks, np.int64), wavefronts))
+        warps += np.bincount(blocks, minlength=self.blocks)
+
     def miss(self, number: int, reason: str, origin: int | None) -> None:
         """Record that a request is unknown."""
         self.unknown.setdefault(number, Unknown(reason, origin))
@@ -121,7 +128,13 @@ class RequestLog:
                 self._counted[number] = earlier.plus(counted) if earlier else counted
         self.seen.clear()
         self._bytes = 0
-        return self._counted
+        return self._counted | {number: self._of_warpgroups(number, *made) for number, made in self.wgmma.items()}
+
+    def _of_warpgroups(self, number: int, warps: Ints, wavefronts: int) -> AccessCounts:
+        if (warps % WARPS).any():
+            self.miss(number, "not all warps of a warpgroup execute it", None)
+        total = warps * wavefronts // WARPS
+        return AccessCounts(total, total, True, None)
 
     def _evaluate(self, number: int, seen: Sequence[Seen]) -> AccessCounts | None:
         op = operation_name(self.instructions[number])

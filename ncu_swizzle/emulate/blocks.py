@@ -12,6 +12,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import RequestLog, Unknown
 from ncu_swizzle.emulate.boxes import Boxes
+from ncu_swizzle.emulate.clusters import whole_clusters
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.coverage import Index, Unclaimed
 from ncu_swizzle.emulate.faults import ManyKinds, TooLarge
@@ -46,7 +47,9 @@ class Setting:
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
         shared = self.shared_size if self.program.contents else 0
-        return blocks_at_once(math.prod(self.block), shared, first.machine.local_bytes, len(first.issued))
+        cluster = math.prod(self.cluster)
+        most = blocks_at_once(math.prod(self.block), shared, first.machine.local_bytes, len(first.issued))
+        return max(1, most // cluster)
 
 
 @dataclass
@@ -69,8 +72,9 @@ class Batch:
 
 def run_batch(setting: Setting, blocks: Ints) -> Batch:
     """Run some blocks, (B, 3) indices, side by side."""
+    everyone, mine = whole_clusters(blocks, setting.cluster)
     machine = Machine(
-        blocks=blocks,
+        blocks=everyone,
         grid=setting.grid,
         block=setting.block,
         cluster=setting.cluster,
@@ -79,14 +83,16 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         memory=setting.memory,
         shared_size=setting.shared_size,
     )
-    log = RequestLog(setting.program.instructions, setting.shared_size, len(blocks))
+    log = RequestLog(setting.program.instructions, setting.shared_size, len(everyone))
     machine.log = log
     machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
     schedule = Schedule(setting.program, machine, setting.clock, HANDLERS)
     issued = schedule.run()
-    return Batch(blocks, issued, log.counts(), schedule.unknown, log.unknown, machine)
+    results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
+    machine.boxes = machine.boxes.chosen(mine)
+    return Batch(blocks, issued[:, mine], results, schedule.unknown, log.unknown, machine)
 
 
 @dataclass
@@ -112,8 +118,9 @@ class Totals:
         for number, result in batch.results.items():
             self.wavefronts[number] = self.wavefronts.get(number, 0) + int(_weighted(result.wavefronts, weights))
             self.ideal[number] = self.ideal.get(number, 0) + int(_weighted(result.ideal, weights))
-            earlier = self.requests.get(number)
-            self.requests[number] = earlier.plus(result.requests) if earlier else result.requests
+            if result.requests is not None:
+                earlier = self.requests.get(number)
+                self.requests[number] = earlier.plus(result.requests) if earlier else result.requests
         for mine, theirs in ((self.unknown, batch.unknown), (self.missed, batch.missed)):
             for number, unknown in theirs.items():
                 mine.setdefault(number, unknown)

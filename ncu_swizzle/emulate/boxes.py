@@ -7,8 +7,11 @@ box: they are one class.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
+from ncu_swizzle.emulate.clusters import Chosen
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag
 from ncu_swizzle.smem.banks import Ints
 
@@ -25,6 +28,13 @@ class Boxes:
         self.high = np.broadcast_to(np.array(grid, np.int64) - 1, blocks.shape).copy()
         self.step = np.ones_like(blocks)
         self.pinned = 0  # bit per dimension in which some box was narrowed to a single index
+
+    def chosen(self, which: Chosen) -> Boxes:
+        """Return the boxes of these blocks alone."""
+        same = copy.copy(self)
+        same.blocks, same.low, same.high = self.blocks[which], self.low[which], self.high[which]
+        same.step = self.step[which]
+        return same
 
     def decide(self, which: Ints, tag: Tag, bits: int = 32) -> None:
         """Narrow the boxes of these blocks to those that agree in the lower bits of a value with this tag."""

@@ -9,7 +9,7 @@ import numpy as np
 from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Bits, Value, dependent, unknown
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.smem.banks import Bools, Ints
 
 # ---------------------------------------------------------------------------------------------- shared memory
 
@@ -26,18 +26,27 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
     """Return the contents at the lanes' addresses, one value per word."""
     block, at, inside = _bytes_at(m, address, selected, size)
     data = m.shared[block, at].astype(np.uint32)
-    known = m.shared_known[block, at] & inside & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
+    known = (
+        m.shared_known[block, at]
+        & inside
+        & (m.unordered is None)
+        & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
+    )
     tag = any_way(m.shared_tag, address.tag)
     values = []
     for first in range(0, size, 4):
         part = slice(first, min(first + 4, size))
         shifts = 8 * np.arange(part.stop - part.start, dtype=np.uint32)
         sure = known[..., part].all(axis=-1)
-        origin = address.origin if address.known is not True else m.shared_origin
+        origin = address.origin if address.known is not True else _first(m.unordered, m.shared_origin)
         bits = (data[..., part] << shifts).sum(axis=-1, dtype=np.uint32)
         everything = bool((sure | ~selected).all())
         values.append(Value(bits, True if everything else sure, m.now if origin is None else origin, tag))
     return values
+
+
+def _first(*origins: int | None) -> int | None:
+    return next((origin for origin in origins if origin is not None), None)
 
 
 def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
@@ -62,10 +71,21 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
     m.shared_origin = m.now
 
 
+def forget_range(m: Machine, blocks: Ints, start: int, size: int | None) -> None:
+    """Forget some bytes of these blocks' shared memory; all from `start` on if their number is unknown."""
+    m.shared_known[blocks, start : None if size is None else start + size] = False
+    m.shared_origin = m.now
+
+
 def lose_shared(m: Machine, origin: int | None) -> None:
     """Forget all shared-memory contents of the view's blocks, after a store to an unknown address."""
     m.shared_known[np.unique(m.view_blocks())] = False
     m.shared_origin = m.now if origin is None else origin
+
+
+def lose_blocks(m: Machine, blocks: Ints) -> None:
+    """Forget the shared memory of these blocks, if its contents are tracked at all."""
+    forget_range(m, blocks, 0, None)
 
 
 def lose_everything(m: Machine, origin: int) -> None:

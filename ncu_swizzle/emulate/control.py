@@ -7,14 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.effects import PHASE_CHECK
 from ncu_swizzle.emulate.faults import Unsupported
 from ncu_swizzle.emulate.groups import Group, Waiting, rows
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.predicates import conjunction
 from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.schedule import Handler, Schedule
-from ncu_swizzle.emulate.values import Value, truth
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.emulate.values import Value, known_in, truth
+from ncu_swizzle.smem.banks import Bools, Ints
 
 HANDLERS: dict[str, Handler] = {}
 
@@ -196,25 +197,42 @@ def _barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -
     kept, selected = s.known_lanes(group, pc, _guard(m, instruction))
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     s.enter(kept)
+    named = _named_barriers(m, instruction, selected)
+    for barrier, count in np.unique(named[selected.any(axis=1)], axis=0).tolist():
+        used = selected.any(axis=1) & (named == (barrier, count)).all(axis=1)
+        part = Group(pc, kept.warps[used], selected[used])
+        if instruction.has("ARV"):
+            for block, warps in zip(*np.unique(m.block_of[part.warps], return_counts=True), strict=True):
+                key = (barrier, int(block))
+                s.arrivals[key] = s.arrivals.get(key, 0) + 32 * int(warps)
+            s.add(s.after(pc), part.warps, part.mask)
+            continue
+        s.waiting.append(Waiting(part, barrier, count, *_vote(m, instruction, used)))
+
+
+def _vote(m: Machine, instruction: SassInstruction, used: Bools) -> tuple[Value | None, str]:
+    """Return the predicate that the threads of these warps vote with, and how the votes are combined."""
+    if not instruction.has("RED"):
+        return None, ""
+    source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
+    value = operands.predicate(source)(m) if source else truth(True)
+    mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
+    return rows(_expanded(value, m.view.mask.shape), used), mode
+
+
+def _named_barriers(m: Machine, instruction: SassInstruction, selected: Bools) -> Ints:
+    """Return the number of each warp's barrier and the threads that it waits for, (G, 2); 0 for the whole block.
+
+    A register given twice holds both: the number in its lower bits, the threads in its upper half.
+    """
     numbers = [o for o in instruction.operands if o.kind in (INTEGER, REG, UREG)]
-    barrier = _uniform(m, numbers[0], instruction) if numbers else 0
-    count = _uniform(m, numbers[1], instruction) if len(numbers) > 1 else 0
-    used = selected.any(axis=1)
-    part = Group(pc, kept.warps[used], selected[used])
-    if instruction.has("ARV"):
-        for block, warps in zip(*np.unique(m.block_of[part.warps], return_counts=True), strict=True):
-            key = (barrier, int(block))
-            s.arrivals[key] = s.arrivals.get(key, 0) + 32 * int(warps)
-        s.add(s.after(pc), part.warps, part.mask)
-        return
-    vote, mode = None, ""
-    if instruction.has("RED"):
-        source = next((o for o in instruction.operands if o.kind in (PRED, UPRED)), None)
-        value = operands.predicate(source)(m) if source else truth(True)
-        vote = rows(_expanded(value, kept.mask.shape), np.asarray(used))
-        mode = next(word for word in ("OR", "AND", "POPC") if instruction.has(word))
-    if used.any():
-        s.waiting.append(Waiting(part, barrier, count, vote, mode))
+    named = np.zeros((len(selected), 2), np.int64)
+    for column, operand in enumerate(numbers[:2]):
+        named[:, column] = _per_warp(m, operand, instruction, selected)
+    if len(numbers) > 1 and numbers[0].kind != INTEGER and numbers[0] == numbers[1]:
+        named[:, 1] = named[:, 1] >> 16 & 0xFFF
+        named[:, 0] &= 15
+    return named
 
 
 def _expanded(value: Value, shape: tuple[int, ...]) -> Value:
@@ -228,14 +246,25 @@ def _guard(m: Machine, instruction: SassInstruction) -> Value | None:
     return read(m) if read else None
 
 
-def _uniform(m: Machine, operand: Operand, instruction: SassInstruction) -> int:
-    """Return a number that must be the same in all threads."""
+def _per_warp(m: Machine, operand: Operand, instruction: SassInstruction, selected: Bools) -> Ints:
+    """Return a number that must be known, and the same in all threads of a warp."""
     value = operands.integer(operand)(m)
     m.decide(value.tag)
-    lanes = np.broadcast_to(value.bits, m.view.mask.shape)[m.view.mask]
-    if not value.certain or len(np.unique(lanes)) > 1:
+    lanes = np.broadcast_to(value.bits, selected.shape).astype(np.int64)
+    highest: Ints = np.where(selected, lanes, 0).max(axis=1)
+    if not known_in(value, selected) or bool(((lanes != highest[:, None]) & selected).any()):
         raise Unsupported(instruction.offset, instruction.text, "has an unknown barrier number")
-    return int(lanes[0]) if len(lanes) else 0
+    return highest
+
+
+@handles(PHASE_CHECK)
+def _phase_check(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    s.waits.check(group, pc, instruction)
+
+
+@handles("UCGABAR_ARV", "UCGABAR_WAIT")
+def _cluster_barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
+    (s.waits.arrive if instruction.opcode == "UCGABAR_ARV" else s.waits.wait)(group, pc)
 
 
 @handles("BPT")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ncu_swizzle.emulate.opcodes import COUNTED, GENERIC, WGMMA, may_be_counted
 from ncu_swizzle.emulate.parse import (
     CONSTANT,
     MEMORY,
@@ -32,23 +33,30 @@ REGISTERS = 336
 SHARED, LOCAL, VOTED, GLOBAL = 336, 337, 338, 339
 
 # Instructions that end a basic block because they can change which threads run.
-_CONTROL = "BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET WARPSYNC"
-CONTROL = frozenset(_CONTROL.split())
-SHARED_ACCESS = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS", "LD", "ST"))
+PHASE_CHECK = "SYNCS.PHASECHK"  # a wait at an mbarrier
+_CONTROL = """
+    BAR BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL RET UCGABAR_ARV UCGABAR_WAIT
+    WARPSYNC
+"""
+CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
+_TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each address operand names two registers
+_TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMASTG"))
+_SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
+ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 _NO_RESULT = """
     ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
     PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM SURED SUST SYNCSU UBLKCP UBLKPF UBLKRED
-    UCGABAR_ARV UCGABAR_WAIT USTGR UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
+    USTGR UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
 """
 NO_RESULT = frozenset(_NO_RESULT.split()) | CONTROL
 _TWO_PREDICATES = frozenset(
     ("ISETP", "FSETP", "DSETP", "HSETP2", "UISETP", "UFSETP", "PSETP", "UPSETP", "PLOP3", "UPLOP3", "QSPC", "ELECT")
 )
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD"))
-MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA", "HGMMA", "QGMMA", "IGMMA", "BGMMA"))
+MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA")) | WGMMA
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
-_STORED = frozenset(("ATOMS", "STS", "ST", "STL", "STG"))
+_STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
 _WIDE_SOURCES = {"I2F": ("U64", "S64"), "F2I": ("F64",), "UIADD3": ("64",), "UMOV": ("64",)}
 
 
@@ -60,6 +68,11 @@ class Effects:
     roots: int  # what decides which threads run it, where they go and what they access
     writes: int
     kills: int
+
+
+def control_word(instruction: SassInstruction) -> str:
+    """Return the opcode, or PHASE_CHECK: what a control instruction's handler is found by."""
+    return PHASE_CHECK if instruction.opcode == "SYNCS" and instruction.has("PHASECHK") else instruction.opcode
 
 
 def number(operand: Operand) -> int | None:
@@ -113,12 +126,13 @@ def width(instruction: SassInstruction) -> int:
     if opcode in ("I2F", "F2F", "FRND"):
         return 2 if instruction.modifiers[:1] == ("F64",) else 1
     wide = instruction.has("S64", "U64") if opcode in ("F2I", "I2I") else instruction.has("64", "WIDE")
+    wide |= opcode == "SYNCS" and instruction.has("ARRIVE")
     wide |= opcode in _PAIRS or (opcode == "CS2R" and not instruction.has("32"))
     return 2 if wide else 1
 
 
 def _matrix_width(instruction: SassInstruction) -> int:
-    shape = instruction.modifiers[0]
+    shape = next((word for word in instruction.modifiers if word[0].isdigit()), "")
     half = instruction.has("F16") and not instruction.has("F32")
     if match := re.fullmatch(r"64x(\d+)x\d+", shape):
         columns = int(match[1])
@@ -149,7 +163,7 @@ def effects(instruction: SassInstruction) -> Effects:
     addresses = reads = guard
     for position, operand in enumerate(instruction.operands[count:]):
         if operand.kind in (MEMORY, CONSTANT):
-            bits = _address_bits(operand)
+            bits = _address_bits(operand, 2 if instruction.opcode in _TO_SHARED else 1)
             addresses |= bits if operand.kind == MEMORY else 0
         else:
             bits = _bits([operand], source_width(instruction, position))
@@ -158,8 +172,16 @@ def effects(instruction: SassInstruction) -> Effects:
         reads |= bits
     reads, writes = _memory(instruction, reads, writes)
     kills = 0 if instruction.guard else writes & ((1 << REGISTERS) - 1)
-    roots = reads if instruction.opcode in CONTROL else addresses if instruction.opcode in SHARED_ACCESS else 0
-    return Effects(reads, roots | (reads if instruction.opcode == "BMOV" else 0), writes, kills)
+    return Effects(reads, _roots(control_word(instruction), guard, addresses, reads), writes, kills)
+
+
+def _roots(opcode: str, guard: int, addresses: int, reads: int) -> int:
+    """Return what is needed even if no result is: an opcode in no list may access shared memory if it executes."""
+    if opcode in CONTROL or opcode in _SYNCHRONISING or opcode == "BMOV":
+        return reads
+    if opcode in ADDRESSED:
+        return addresses
+    return guard if may_be_counted(opcode) else 0
 
 
 def address_reads(instruction: SassInstruction) -> int:
@@ -171,10 +193,14 @@ def address_reads(instruction: SassInstruction) -> int:
 
 def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:
     opcode = instruction.opcode
-    if opcode in ("LDS", "ATOMS", "LD", "LDSM"):
+    if opcode in ("LDS", "ATOMS", "LD", "LDSM", "ATOM"):
         reads |= 1 << SHARED
-    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM"):
+    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM", "ATOM"):
         writes |= 1 << SHARED
+    if opcode in _TO_SHARED:
+        writes |= 1 << SHARED
+    if opcode in _TO_GLOBAL:
+        writes |= 1 << GLOBAL
     if opcode in ("LDG", "LD"):
         reads |= 1 << GLOBAL
     if opcode in ("STG", "ST", "ATOMG", "ATOM", "RED", "REDG"):
@@ -213,5 +239,5 @@ def _bits(operands: Iterable[Operand | None], wide: int) -> int:
     return bits
 
 
-def _address_bits(operand: Operand) -> int:
-    return _bits(operand.terms, 1)
+def _address_bits(operand: Operand, wide: int = 1) -> int:
+    return _bits(operand.terms, wide)

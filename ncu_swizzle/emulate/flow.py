@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Sequence
 from functools import cached_property
 
-from ncu_swizzle.emulate.effects import CONTROL
+from ncu_swizzle.emulate.effects import CONTROL, control_word
 from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, SassInstruction
 
 EXIT = -1  # stands for the end of the thread
@@ -39,7 +39,7 @@ class Flow:
         starts = {0}
         for number, instruction in enumerate(self.instructions):
             starts.update(target for target in self.targets(number) if target != EXIT)
-            if instruction.opcode in CONTROL and number + 1 < len(self.instructions):
+            if control_word(instruction) in CONTROL and number + 1 < len(self.instructions):
                 starts.add(number + 1)
         return sorted(starts)
 

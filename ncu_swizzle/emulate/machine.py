@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes
+from ncu_swizzle.emulate.clusters import Clusters
 from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
+from ncu_swizzle.emulate.mbarriers import Barriers
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
 from ncu_swizzle.emulate.partial import sure_bits
 from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
@@ -30,6 +32,7 @@ NONE = np.zeros((1, 1), bool)  # no lanes
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
 SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
 LOCAL_WINDOW = 0x00007F02
+PARAMETER_WINDOW = 0x00007F03_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 
 
 # By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.
@@ -73,6 +76,11 @@ class LocalWord:
             self.origin = value.origin
 
 
+def _is_uniform(number: int) -> bool:
+    """Say whether a register has one value per warp."""
+    return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
+
+
 @dataclass
 class Machine:
     """Registers and memories of B blocks of the same launch."""
@@ -98,6 +106,8 @@ class Machine:
         self.live = self.thread < threads
         self.registers: list[Value | None] = [None] * REGISTERS
         self.boxes = Boxes(self.blocks, self.grid)
+        self.clusters = Clusters(self.blocks, self.cluster)
+        self.mbarriers = Barriers(len(self.blocks))
         self.log: Any = None
         self.everyone = np.arange(self.warps)
         self.view = View(self.everyone, self.live, True)
@@ -112,6 +122,7 @@ class Machine:
         self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
+        self.unordered: int | None = None  # the wait after which the order of accesses to shared memory is unknown
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
@@ -136,13 +147,18 @@ class Machine:
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
 
+    def see(self, warps: Ints, mask: Bools) -> None:
+        """Let these lanes of these warps execute what follows."""
+        whole = len(warps) == self.warps and bool((mask == self.live).all())
+        self.view = View(warps, mask, whole, bool(mask.all()))
+
     # ------------------------------------------------------------------------------------------ registers
 
     def get(self, number: int) -> Value:
         """Return a register of the view's warps."""
         value = self.registers[number]
         if value is None:
-            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32)
+            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
         if value.patches is not None:
             tag = tag_of(value.patches, self.view.warps, self._reading(number))
             value = Value(value.bits, value.known, value.origin, tag)
@@ -180,7 +196,7 @@ class Machine:
         if number is None:
             return
         view = self.view
-        uniform = BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
+        uniform = _is_uniform(number)
         if uniform and value.known is False:  # unknown in every lane, but the register has one value per warp
             value = Value(value.bits[:, :1], False, value.origin, value.tag)
         if view.whole and guard is None:

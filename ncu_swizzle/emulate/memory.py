@@ -10,12 +10,10 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands, operation_name
 from ncu_swizzle.emulate.async_copies import AsyncCopy
 from ncu_swizzle.emulate.contents import (
-    forget_local,
     forget_shared,
     load_global,
     load_local,
     load_shared,
-    lose_everything,
     lose_shared,
     store_global,
     store_local,
@@ -23,7 +21,7 @@ from ncu_swizzle.emulate.contents import (
 )
 from ncu_swizzle.emulate.dependence import any_way, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
-from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.values import Value, unknown
@@ -41,13 +39,11 @@ def compiled(instruction: SassInstruction, index: int, needed: bool, contents: b
     opcode = instruction.opcode
     if opcode in ("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"):
         return _Shared(instruction, index, needed, contents).step
-    if opcode in ("LD", "ST"):
-        return _Generic(instruction, index, needed, contents).step
     other = _OTHERS.get(opcode)
     return other(instruction).step if other and needed else None
 
 
-class _Access:
+class MemoryInstruction:
     """What loads and stores have in common."""
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -90,7 +86,7 @@ class _Access:
         self.finish(m, [lost] * self.count, condition)
 
 
-class _Shared(_Access):
+class _Shared(MemoryInstruction):
     """LDS, STS, LDSM, STSM, ATOMS and LDGSTS."""
 
     def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
@@ -117,7 +113,7 @@ class _Shared(_Access):
         if address.known is not True and bool((selected & ~np.asarray(address.known)).any()):
             m.log.miss(self.index, "its address", address.origin)
             return False
-        _decide_address(m, address)
+        decide_address(m, address)
         m.log.record(m, self.index, address.bits, selected)
         return True
 
@@ -126,7 +122,7 @@ class _Shared(_Access):
     ) -> None:
         opcode = self.instruction.opcode
         if opcode == "LDS":
-            self.finish(m, _extended(self.instruction, load_shared(m, address, selected, self.width)), condition)
+            self.finish(m, extended(self.instruction, load_shared(m, address, selected, self.width)), condition)
         elif opcode == "LDSM":
             self.nothing(m, condition)
         elif not recorded and (doubtful.any() or not address.certain):
@@ -165,12 +161,12 @@ class _Shared(_Access):
             m.shared_origin = data.origin if data.known is not True else m.now
 
 
-def _decide_address(m: Machine, address: Value) -> None:
+def decide_address(m: Machine, address: Value) -> None:
     """Keep only blocks whose requests are shifted by multiples of 128 bytes, which changes no wavefront."""
     m.decide(address.tag, bits=trailing_zeros(LINE))
 
 
-def _extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
+def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:
     """Extend the sign of a loaded byte or half word."""
     bits = 8 if instruction.has("S8") else 16 if instruction.has("S16") else 32
     if bits == 32:
@@ -182,21 +178,21 @@ def _extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence
 # ---------------------------------------------------------------------------------------------- local and global memory
 
 
-class _LoadLocal(_Access):
+class _LoadLocal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = operands.address(self.memory)(m)
-        self.finish(m, _extended(self.instruction, load_local(m, address, selected, self.width)), condition)
+        self.finish(m, extended(self.instruction, load_local(m, address, selected, self.width)), condition)
 
 
-class _StoreLocal(_Access):
+class _StoreLocal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, doubtful, _ = self.lanes(m)
         address = operands.address(self.memory)(m)
         store_local(m, address, selected, doubtful, self.stored(m), self.width)
 
 
-class _LoadGlobal(_Access):
+class _LoadGlobal(MemoryInstruction):
     def __init__(self, instruction: SassInstruction) -> None:
         super().__init__(instruction)
         self.address = operands.wide_address(self.memory)
@@ -210,12 +206,12 @@ class _LoadGlobal(_Access):
         if m.memory and address.known is not False:
             values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
-                self.finish(m, _extended(self.instruction, values), condition)
+                self.finish(m, extended(self.instruction, values), condition)
                 return
         self.nothing(m, condition, uniform=same_address(address, selected), origin=m.now)
 
 
-class _StoreGlobal(_Access):
+class _StoreGlobal(MemoryInstruction):
     """A store makes what it overwrites in a known array unknown: other blocks may write it before or after."""
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -250,77 +246,6 @@ def same_address(address: Value, selected: Bools) -> bool:
     return bool(((lanes == highest) | ~selected).all())
 
 
-# ---------------------------------------------------------------------------------------------- generic addresses
-
-
-class _Generic(_Access):
-    """LD and ST: shared, local or global memory, selected by the upper half of the address."""
-
-    def __init__(self, instruction: SassInstruction, index: int, needed: bool, contents: bool) -> None:
-        super().__init__(instruction)
-        self.index, self.needed, self.contents = index, needed, contents
-        self.address = operands.wide_address(self.memory)
-        self.load = instruction.opcode == "LD"
-
-    def step(self, m: Machine) -> None:
-        selected, doubtful, condition = self.lanes(m)
-        address = self.address(m)
-        high = (address.bits >> np.uint64(32)).astype(np.uint32)
-        low = Value(
-            (address.bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), address.known, address.origin, address.tag
-        )
-        if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
-            origin = address.origin if address.known is not True else condition.origin if condition else None
-            m.log.miss(self.index, "which memory its address is in", origin)
-            if not self.load:
-                forget_local(m, m.now)
-                lose_everything(m, m.now)
-            self._unknown(m, condition)
-            return
-        in_shared, in_local = selected & (high == SHARED_WINDOW), selected & (high == LOCAL_WINDOW)
-        if in_shared.any():
-            _decide_address(m, address)
-            m.log.record(m, self.index, low.bits, in_shared)
-        self._move(m, in_shared, in_local, selected, condition, low, address)
-
-    def _unknown(self, m: Machine, condition: Value | None) -> None:
-        if self.load and self.needed:
-            self.nothing(m, condition)
-
-    def _move(
-        self,
-        m: Machine,
-        in_shared: Bools,
-        in_local: Bools,
-        selected: Bools,
-        condition: Value | None,
-        low: Value,
-        address: Value,
-    ) -> None:
-        follow_shared = bool(m.shared.shape[1])
-        if self.load:
-            if not self.needed:
-                return
-            if bool((in_shared | ~selected).all()) and follow_shared:
-                values: Sequence[Value] = load_shared(m, low, selected, self.width)
-            elif bool((in_local | ~selected).all()):
-                values = load_local(m, low, selected, self.width)
-            elif not in_shared.any() and not in_local.any():
-                values = load_global(m, address, selected, self.width)
-            else:
-                self.nothing(m, condition)
-                return
-            self.finish(m, _extended(self.instruction, values), condition)
-            return
-        data = self.stored(m)
-        if m.memory:
-            store_global(m, address, selected & ~in_shared & ~in_local, self.width)
-        if in_shared.any() and follow_shared:
-            store_shared(m, low, in_shared, data, self.width)
-        if in_local.any():
-            store_local(m, low, in_local, np.zeros_like(in_local), data, self.width)
-
-
 _OTHERS: dict[str, type[_LoadLocal | _StoreLocal | _LoadGlobal | _StoreGlobal]] = {
     "LDL": _LoadLocal,
     "STL": _StoreLocal,
@@ -328,6 +253,5 @@ _OTHERS: dict[str, type[_LoadLocal | _StoreLocal | _LoadGlobal | _StoreGlobal]] 
     "STG": _StoreGlobal,
     "RED": _StoreGlobal,
     "REDG": _StoreGlobal,
-    "ATOM": _AtomicGlobal,
     "ATOMG": _AtomicGlobal,
 }

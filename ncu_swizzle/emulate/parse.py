@@ -16,6 +16,9 @@ ZERO = 255  # RZ, the register that is always 0
 UZERO = 63  # URZ
 TRUE = 7  # PT and UPT
 
+# Their addresses have 64 bits if they have .E.
+_EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG"))
+
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")

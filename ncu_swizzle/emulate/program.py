@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate import memory, operands
+from ncu_swizzle.emulate import copies, generic, memory, operands, syncs, wgmma
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, effects, number
+from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
+from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, control_word, effects, number
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Guards, Machine
+from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.slice import needed
+from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
 
 Probe = Callable[[SassInstruction], Step | None]
@@ -26,7 +29,7 @@ _DATA = """
     ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA FMNMX
     FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F I2FP I2I I2IP
     IGMMA IMMA LD LDC LDG LDGMC LDL LDS LDSM LDTM LEPC MUFU QGMMA R2UR RED S2R S2UR SUATOM SULD SYNCS TEX TLD TLD4
-    TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC USETMAXREG UTMASTG
+    TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC
 """
 DATA = frozenset(_DATA.split())
 _ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
@@ -37,6 +40,7 @@ _ORIGINS = {
     "LD": "data loaded through a generic address",
     "LDS": "what shared memory holds",
     "LDL": "what local memory holds",
+    "USETMAXREG": "when registers are free",
     "SYNCS": "how long a barrier in shared memory takes",
     "ATOM": "what an atomic operation returns",
     "ATOMS": "what an atomic operation returns",
@@ -59,6 +63,7 @@ class PreparedCode:
     runs: dict[int, tuple[tuple[int, Step], ...]]
     guards: Guards
     contents: bool
+    timing: Timing
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
 
     def source_of(self, origin: int | None) -> str:
@@ -95,8 +100,10 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
         )
         for leader in flow.leaders
     }
-    guards = tuple(map(_reading_guard, instructions))
-    return PreparedCode(instructions, flow, part.effects, steps, runs, guards, part.shared, frozenset(unsupported))
+    guards, waits = tuple(map(_reading_guard, instructions)), timing(flow, part.effects)
+    return PreparedCode(
+        instructions, flow, part.effects, steps, runs, guards, part.shared, waits, frozenset(unsupported)
+    )
 
 
 def _parsed(sass: Sass) -> SassInstruction:
@@ -124,17 +131,32 @@ def _both(first: Step, second: Step | None) -> Step:
 
 def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:
     """Return the step of an instruction, if it matters, and whether its results are emulated."""
-    if instruction.opcode in CONTROL or instruction.never:
+    if control_word(instruction) in CONTROL or instruction.never:
         return None, True
-    if instruction.opcode == "BMOV":
-        return _barrier_move(instruction), True
-    access = memory.compiled(instruction, index, matters, contents)
-    if access is not None or not matters:
+    if instruction.opcode not in MODELLED:
+        return _both(_unmodelled(instruction, index), _forgetting(instruction, index)), not matters
+    if instruction.opcode in WGMMA:
+        return _both(wgmma.counted(instruction, index), _forgetting(instruction, index) if matters else None), True
+    access = _access(instruction, index, matters, contents)
+    if access is not None or not matters or instruction.opcode in UNCOUNTED:
         return access, True
     step = registry.compiled(instruction)
     if step is not None:
         return step, True
     return _forgetting(instruction, index), instruction.opcode in DATA
+
+
+def _access(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> Step | None:
+    """Return the step of an instruction that accesses memory or a barrier of threads; None for others."""
+    if instruction.opcode == "BMOV":
+        return _barrier_move(instruction)
+    if instruction.opcode in ("SYNCS", "ARRIVES"):
+        return syncs.compiled(instruction)
+    return (
+        copies.compiled(instruction)
+        or generic.compiled(instruction, index, matters)
+        or memory.compiled(instruction, index, matters, contents)
+    )
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:
@@ -163,38 +185,23 @@ def _forgetting(instruction: SassInstruction, index: int) -> Step:
     writes = effects(instruction).writes
     written = [bit for bit in range(REGISTERS) if writes >> bit & 1]
     guard = operands.guard(instruction.guard)
-    sources = _uniform_sources(instruction)
 
     def step(m: Machine) -> None:
         condition = guard(m) if guard else None
-        uniform = sources is not None and all(_same(m, read) for read in sources)
         for register in written:
             like = bool if register >= BASES[PRED] else np.uint32
-            m.put(register, unknown(index, like, uniform=uniform), condition)
+            m.put(register, unknown(index, like), condition)
 
     return step
 
 
-def _uniform_sources(instruction: SassInstruction) -> list[operands.Reader] | None:
-    """Return readers of the operands that must be uniform for the result to be; None if it never is."""
-    if instruction.opcode != "SYNCS":
-        return None
-    readers = []
-    for operand in instruction.operands[1:]:
-        if operand.terms:
-            readers.append(operands.address(operand))
-        elif number(operand) is not None:
-            readers.append(operands.raw(operand))
-    return readers
+def _unmodelled(instruction: SassInstruction, index: int) -> Step:
+    """Return the step of an opcode that may access shared memory in a way that is not modelled."""
+    reason = f"whether {instruction.opcode} accesses shared memory, and how, is not modelled"
 
+    def step(m: Machine) -> None:
+        m.log.miss(index, reason, None)
+        lose_everything(m, index)
+        lose_arrays(m)
 
-def _same(m: Machine, read: operands.Reader) -> bool:
-    value: Value = read(m)
-    if value.bits.shape[1] == 1:
-        return True
-    if value.known is not True:
-        return False
-    mask = m.view.mask
-    lanes = np.broadcast_to(value.bits, mask.shape)
-    highest = np.where(mask, lanes, 0).max(axis=1, keepdims=True)
-    return bool(((lanes == highest) | ~mask).all())
+    return step

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.
-_OF_SCHEDULE = frozenset(("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence"))
-_OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens"))
+_OF_SCHEDULE = frozenset(("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"))
+_OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters"))
 
 
 class _Opaque(Exception):
@@ -98,6 +98,7 @@ def _digest(schedule: Schedule, group: Group) -> bytes:
             *_state(schedule, _OF_SCHEDULE),
             *_state(schedule.machine, _OF_MACHINE),
             _barriers(schedule),
+            *schedule.waits.state,
         ):
             _feed(digest, thing)
     except _Opaque:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ncu_swizzle.emulate.clusters import Chosen
 from ncu_swizzle.emulate.limits import DISTINCT_REQUESTS
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations, wavefronts
@@ -83,7 +84,11 @@ class AccessCounts:
     wavefronts: Ints  # (B,)
     ideal: Ints  # (B,)
     known: bool
-    requests: AccessRequests
+    requests: AccessRequests | None  # None for wgmma, whose lanes give no addresses
+
+    def chosen(self, blocks: Chosen) -> AccessCounts:
+        """Return the counts of some blocks."""
+        return replace(self, wavefronts=self.wavefronts[blocks], ideal=self.ideal[blocks])
 
     def plus(self, other: AccessCounts) -> AccessCounts:
         """Return the counts of both, of the same instruction and blocks."""
@@ -91,7 +96,7 @@ class AccessCounts:
             self.wavefronts + other.wavefronts,
             self.ideal + other.ideal,
             self.known and other.known,
-            self.requests.plus(other.requests),
+            self.requests.plus(other.requests) if self.requests and other.requests else None,
         )
 
 

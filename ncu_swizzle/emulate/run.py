@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
-
-import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.launch_constants import bank_0
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
-from ncu_swizzle.emulate.machine import STACK_TOP
+from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
-from ncu_swizzle.smem.banks import Bools
 from ncu_swizzle.smem.operations import LINE
 
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
-_ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
 
 
 def emulate(
@@ -43,14 +39,14 @@ def emulate(
     clock = Clock(timeout_s)
     _check_launch(code, launch)
     program = prepare(code, arrays=bool(launch.memory))
-    constants, known = _constants(code, launch)
+    bank, known = bank_0(code, launch)
     setting = Setting(
         program=program,
         grid=launch.grid,
         block=launch.block,
         cluster=launch.cluster,
-        constants=constants,
-        known_constants=known,
+        constants={**code.constants, **launch.constants, 0: bank},
+        known_constants={0: known},
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
         clock=clock,
@@ -71,6 +67,8 @@ def emulate(
 def _check_launch(code: Code, launch: Launch) -> None:
     if min(launch.grid) < 1 or min(launch.block) < 1:
         raise UsageError(f"a grid of {launch.grid} and a block of {launch.block}", "each size must be at least 1")
+    if any(blocks % extent for blocks, extent in zip(launch.grid, launch.cluster, strict=True)):
+        raise UsageError(f"a grid of {launch.grid} in clusters of {launch.cluster}", "a multiple of the cluster's size")
     threads = math.prod(launch.block)
     if threads > capacity.MOST_THREADS:
         raise UsageError(f"{threads} threads in a block", f"at most {capacity.MOST_THREADS}")
@@ -83,27 +81,11 @@ def _check_launch(code: Code, launch: Launch) -> None:
         )
 
 
-def _constants(code: Code, launch: Launch) -> tuple[dict[int, bytes], dict[int, Bools]]:
-    """Return all constant banks, and which bytes of bank 0 are known."""
-    places = code.launch_constants
-    size = max(code.parameter_offset + len(launch.parameters), 0x210)
-    bank, known = bytearray(size), np.zeros(size, bool)
-    for start, content in (
-        (places.block, struct.pack("<3I", *launch.block)),
-        (places.grid, struct.pack("<3I", *launch.grid)),
-        (places.stack, struct.pack("<I", STACK_TOP)),
-        (code.parameter_offset, launch.parameters),
-    ):
-        bank[start : start + len(content)] = content
-        known[start : start + len(content)] = True
-    return {**code.constants, **launch.constants, 0: bytes(bank)}, {0: known}
-
-
 def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCounts:
     instruction = program.instructions[number]
     waves = totals.wavefronts.get(number)
     missed, unknown = totals.missed.get(number), totals.unknown.get(number)
-    access = instruction.opcode if instruction.opcode in _ALWAYS or waves is not None else ""
+    access = instruction.opcode if always_accesses(instruction.opcode) or waves is not None else ""
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None

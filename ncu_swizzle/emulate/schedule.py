@@ -15,16 +15,18 @@ import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
-from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, SHARED_ACCESS
+from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, control_word
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
 from ncu_swizzle.emulate.limits import Clock
-from ncu_swizzle.emulate.machine import Machine, View
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.waits import Waits
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -47,6 +49,7 @@ class Schedule:
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
     collective: dict[int, int] = field(default_factory=dict)
     circles: Circles = field(default_factory=Circles)
+    waits: Waits = field(init=False)
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
     synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
     wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
@@ -57,6 +60,7 @@ class Schedule:
         self.arrived = np.zeros((16, warps, 32), bool)
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
         self.waits_at = np.zeros((warps, 32), np.int64)
+        self.waits = Waits(self.machine, self.add, self.after, self._returns_state)
 
     def run(self) -> Ints:
         """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
@@ -80,7 +84,28 @@ class Schedule:
                 raise
             except Exception as error:
                 raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error
-        return np.cumsum(issued, axis=0)[:-1]
+        total = np.cumsum(issued, axis=0)[:-1]
+        self._doubt_timing(np.asarray(total.any(axis=1)))
+        return total
+
+    def _returns_state(self, number: int) -> bool:
+        instruction = self.program.instructions[number]
+        return instruction.opcode == "SYNCS" and instruction.has("ARRIVE")
+
+    def _doubt_timing(self, ran: Bools) -> None:
+        """Mark as unknown what depends on how long the hardware takes."""
+        waits = self.program.timing
+        for branch, region in sorted(waits.regions.items()):
+            for number in sorted(region) if ran[branch] else ():
+                self._unknown_count(number, waits.source(branch))
+        for number in waits.tainted:
+            if ran[number] and may_be_counted(self.program.instructions[number].opcode):
+                self.machine.log.miss(number, "what it accesses", waits.source(number))
+
+    def _unknown_count(self, number: int, origin: int | None, reason: str = "how often it runs") -> None:
+        self.unknown.setdefault(number, Unknown(reason, origin))
+        if may_be_counted(self.program.instructions[number].opcode):
+            self.machine.log.miss(number, reason, origin)
 
     def add(self, pc: int, warps: Ints, mask: Bools) -> None:
         """Continue the threads of the mask, if any, at an instruction."""
@@ -111,21 +136,20 @@ class Schedule:
         self.ready += self.resting
         self.resting = []
         self._recheck_convergence()
+        self.waits.release()
+        self.waits.release_clusters()
         self._release_barriers()
 
     def forget_counts(self, leaders: list[int]) -> None:
         """Record that basic blocks run an unknown number of times."""
         reason = "how often it runs, waiting for other threads,"
         for leader in leaders:
-            for number in range(leader, self.program.flow.last[leader] + 1):
-                self.unknown.setdefault(number, Unknown(reason, self.program.flow.last[leader]))
-                if self.program.instructions[number].opcode in SHARED_ACCESS:
-                    self.machine.log.miss(number, reason, self.program.flow.last[leader])
+            last = self.program.flow.last[leader]
+            for number in range(leader, last + 1):
+                self._unknown_count(number, last, reason)
 
     def enter(self, group: Group) -> None:
-        m = self.machine
-        whole = len(group.warps) == m.warps and bool((group.mask == m.live).all())
-        m.view = View(group.warps, group.mask, whole, bool(group.mask.all()))
+        self.machine.see(group.warps, group.mask)
 
     # ------------------------------------------------------------------------------------------ who is next
 
@@ -159,18 +183,18 @@ class Schedule:
     def _release(self) -> bool:
         """Release barriers that are complete, also because threads have exited; say whether anything was waiting."""
         self._recheck_convergence()
-        if self.ready:
+        if self.ready or self.waits.release() or self.waits.release_clusters():
+            return True
+        self._release_barriers()
+        if self.ready or self.waits.time_out():
             return True
         if not self.waiting:
             if self.synced.any() or self.arrived.any():
                 self._stuck_in_warp()
             return False
-        self._release_barriers()
-        if not self.ready:
-            waiting = self.waiting[0].group
-            instruction = self.program.instructions[waiting.pc]
-            raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
-        return True
+        waiting = self.waiting[0].group
+        instruction = self.program.instructions[waiting.pc]
+        raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
 
     def _stuck_in_warp(self) -> None:
         warp, lane = np.argwhere(self.synced | self.arrived.any(axis=0))[0]
@@ -186,11 +210,11 @@ class Schedule:
         """Execute the control instruction at the end of the basic block, if there is one."""
         instruction = self.program.instructions[last]
         self.machine.now = last
-        handler = self.handlers.get(instruction.opcode)
+        handler = self.handlers.get(control_word(instruction))
         if handler is not None and not instruction.never:
             handler(self, group, last, instruction)
             return
-        if instruction.opcode in CONTROL and not instruction.never:
+        if control_word(instruction) in CONTROL and not instruction.never:
             raise Unsupported(instruction.offset, instruction.text)
         self.add(self.program.flow.following(last), group.warps, group.mask)
 
@@ -218,9 +242,7 @@ class Schedule:
         region = set(flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
         for number in region | ({stop} if meets else set()):
-            self.unknown.setdefault(number, Unknown("how often it runs", origin))
-            if self.program.instructions[number].opcode in SHARED_ACCESS:
-                m.log.miss(number, "how often it runs", origin)
+            self._unknown_count(number, origin)
         self.enter(group)
         self._forget(region, m.now if origin is None else origin)
         if stop == EXIT:

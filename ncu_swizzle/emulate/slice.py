@@ -5,15 +5,27 @@ Found by live-variable analysis, backwards over the control flow. What is left o
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.emulate.effects import GLOBAL, GLOBAL_ACCESS, LOCAL, REGISTERS, SHARED, Effects, address_reads, effects
+from ncu_swizzle.emulate.effects import (
+    GLOBAL,
+    GLOBAL_ACCESS,
+    LOCAL,
+    MATRIX,
+    REGISTERS,
+    SHARED,
+    Effects,
+    address_reads,
+    effects,
+)
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.emulate.parse import SassInstruction
 
 # Only their addresses matter: their results are unknown whatever they read.
-OPAQUE_PREFIXES = ("HMMA", "IMMA", "DMMA", "BMMA", "HGMMA", "QGMMA", "IGMMA", "LDSM", "TEX", "TLD", "TXQ", "SULD")
+OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
 
 
 @dataclass(frozen=True)
@@ -37,11 +49,16 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
     if everything:
         return Slice((True,) * len(all_effects), all_effects, True, True)
     alive_after = _liveness(flow, all_effects)
+    # What one thread stores another may load, wherever in the code it is.
+    if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
+        alive_after = _liveness(flow, all_effects, common)
     useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
-    anywhere = 0
-    for alive in alive_after:
-        anywhere |= alive
+    anywhere = _ever(alive_after)
     return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
+
+
+def _ever(alive_after: list[int]) -> int:
+    return functools.reduce(operator.or_, alive_after, 0)
 
 
 def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
@@ -54,13 +71,13 @@ def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
         effect = effects(flow.instructions[number])
     if not arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
-    if flow.instructions[number].opcode in OPAQUE_PREFIXES:
+    if flow.instructions[number].opcode in OPAQUE:
         return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)
     return effect
 
 
-def _liveness(flow: Flow, all_effects: tuple[Effects, ...]) -> list[int]:
-    """Return for every instruction what is live after it, as a bit set."""
+def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> list[int]:
+    """Return for every instruction what is live after it, as a bit set; `always` is live everywhere."""
     leaders = flow.leaders
     before = dict.fromkeys(leaders, 0)
     after = [0] * len(all_effects)
@@ -69,14 +86,14 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...]) -> list[int]:
     while changed:
         changed = False
         for leader in reversed(leaders):
-            alive = 0
+            alive = always
             for successor in onward[leader]:
                 alive |= before[successor] if successor != EXIT else 0
             for number in range(flow.last[leader], leader - 1, -1):
                 after[number] = alive
                 effect = all_effects[number]
                 used = effect.reads if effect.writes & alive else effect.roots
-                alive = alive & ~effect.kills | used
+                alive = alive & ~effect.kills | used | always
             if alive != before[leader]:
                 before[leader] = alive
                 changed = True

@@ -50,6 +50,11 @@ class Value:
         return self.known is True or (self.known is not False and bool(np.all(self.known)))
 
 
+def known_in(value: Value, lanes: NDArray[np.bool_]) -> bool:
+    """Say whether it is known in all of these lanes, (G, 32)."""
+    return value.known is True or bool((np.asarray(value.known) | ~lanes).all())
+
+
 def constant(number: int) -> Value:
     """Return a number, modulo 2^32, in all lanes."""
     return Value(np.array([[number & 0xFFFFFFFF]], U32))

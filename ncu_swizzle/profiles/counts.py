@@ -22,6 +22,9 @@ TRANSFERS = {
     "LDGSTS": "GMEM→SMEM",
     "ATOMS": "in SMEM",
     "HGMMA": "SMEM→TC",
+    "QGMMA": "SMEM→TC",
+    "IGMMA": "SMEM→TC",
+    "BGMMA": "SMEM→TC",
 }
 
 

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.emulate import code, run
+from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.launch_constants import bank_0
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import prepare
@@ -40,6 +41,7 @@ from tests.support.places import DATA as ALL_DATA
 from tests.support.recorded_code import from_report
 
 DATA = ALL_DATA / "emulate"
+ARCHITECTURES = {"cluster": "sm_90a", "hopper": "sm_90a"}  # sm_90 for the other files
 OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
 
 
@@ -73,7 +75,8 @@ def pointers(n: int, *, arrays: int = 2) -> bytes:
 def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Carry out all instructions; return the integers stored at OUT, `words` a thread, and which are known."""
     program = prepare(source, everything=True, arrays=bool(launch.memory))
-    constants, known = run._constants(source, launch)
+    bank, known = bank_0(source, launch)
+    constants = {**source.constants, **launch.constants, 0: bank}
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
     machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size)
@@ -158,7 +161,8 @@ def remake(nvdisasm: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for source in sorted(DATA.glob("*.cu")):
             cubin = Path(folder) / f"{source.stem}.cubin"
-            command = ["nvcc", "-arch=sm_90", "-cubin", "-O3", "-fmad=false", str(source), "-o", str(cubin)]
+            architecture = ARCHITECTURES.get(source.stem, "sm_90")
+            command = ["nvcc", f"-arch={architecture}", "-cubin", "-O3", "-fmad=false", str(source), "-o", str(cubin)]
             subprocess.run(command, check=True)
             done = subprocess.run([nvdisasm, "-c", str(cubin)], check=True, capture_output=True, text=True)
             (DATA / f"{source.stem}.sass").write_text(done.stdout, encoding="utf-8")

@@ -10,9 +10,10 @@ import numpy as np
 from ncu_swizzle.emulate.dependence import Tag, affine, any_way
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import constant_bank, integer, predicate, raw
+from ncu_swizzle.emulate.operands import guard as operands_guard
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, SassInstruction
-from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, unknown
+from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, truth, unknown
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
 
@@ -82,11 +83,8 @@ def _block(m: Machine, axis: int) -> Value:
 def _rank(m: Machine) -> Value:
     if m.cluster == (1, 1, 1):
         return constant(0)
-    x, y, z = m.cluster
-    position = m.blocks % np.array(m.cluster)
-    rank = position[:, 0] + x * (position[:, 1] + y * position[:, 2])
-    tag = affine((0, 0, 0), stride=(x, y, z))
-    return Value(rank[m.block_of].astype(np.uint32)[:, None], tag=tag)
+    tag = affine((0, 0, 0), stride=m.cluster)
+    return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=tag)
 
 
 def _lane_mask(bits: Bits) -> Value:
@@ -302,13 +300,22 @@ def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
 
 @operation("ELECT")
 def elect(ins: SassInstruction) -> Compute | None:
-    """True in the first active lane."""
+    """True in the first lane that executes it."""
+    guard = operands_guard(ins.guard)
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        first = m.view.mask.argmax(axis=1)[:, None]
-        return Value(LANES[None] == first), Value(first.astype(np.uint32))
+        mask, doubtful = m.selection(guard(m) if guard else None)
+        first = mask.argmax(axis=1)[:, None]
+        sure = _simple(~doubtful.any(axis=1, keepdims=True))
+        return Value(LANES[None] == first, sure, m.now), Value(first.astype(np.uint32), sure, m.now)
 
     return compute if ins.operands else None
+
+
+@operation("USETMAXREG")
+def usetmaxreg(ins: SassInstruction) -> Compute | None:
+    """Whether registers were granted: in the end they are."""
+    return (lambda m: (truth(True),)) if ins.has("TRY_ALLOC") else None
 
 
 @operation("B2R")

@@ -1,0 +1,144 @@
+"""Execute bulk and tensor copies: their bytes arrive at an mbarrier at once, and what they write is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands, tensor_map
+from ncu_swizzle.emulate.accesses import WINDOW
+from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_blocks
+from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
+from ncu_swizzle.emulate.operations.registry import Step
+from ncu_swizzle.emulate.operations.special import first_lane
+from ncu_swizzle.emulate.parse import MEMORY, Operand, SassInstruction
+from ncu_swizzle.emulate.values import Value, known_in, wide
+from ncu_swizzle.smem.banks import Ints
+
+GRANULE = 16  # bytes: the unit of a bulk copy's size
+ASYNC_STORES = ("STAS", "REDAS")  # a store or reduction per lane that an mbarrier counts
+
+
+def compiled(instruction: SassInstruction) -> Step | None:
+    """Return the step of a copy that writes memory; None for prefetches and the like."""
+    opcode = instruction.opcode
+    if opcode == "UTMALDG" or (opcode == "UBLKCP" and instruction.modifiers[0] == "S"):
+        return _ToShared(instruction).step
+    if opcode in ASYNC_STORES:
+        return _StoreToShared(instruction).step
+    return _to_global if opcode in ("UTMASTG", "UBLKCP", "UBLKRED") else None
+
+
+def _to_global(m: Machine) -> None:
+    lose_arrays(m)
+
+
+class _ToShared:
+    """UTMALDG and UBLKCP.S: one copy per warp into the shared memory of one block, or of several (.MULTICAST)."""
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.tensor = instruction.opcode == "UTMALDG"
+        self.multicast = instruction.has("MULTICAST")
+        self.guard = operands.guard(instruction.guard)
+        target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
+        self.target, self.barrier = _registers(target)
+        self.source = _registers(source)
+        extra = instruction.operands[2:]
+        self.extra = operands.raw(extra[0]) if extra else None
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        rows = np.flatnonzero(selected.any(axis=1))
+        target, barrier = (first_lane(m, read(m)) for read in (self.target, self.barrier))
+        extra = first_lane(m, self.extra(m)) if self.extra else None
+        sure = target.certain and barrier.certain and (extra is None or extra.certain or not self.multicast)
+        if doubtful.any() or not sure:
+            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            return
+        sizes = self._bytes(m, extra)
+        for row in rows.tolist():
+            blocks = self._blocks(m, row, _of(target, row), extra)
+            arrivals = self._blocks(m, row, _of(barrier, row), extra)
+            forget_range(m, blocks, _of(target, row) & int(WINDOW), _of_sizes(sizes, row))
+            _arrive(m, arrivals, _of(barrier, row) & int(WINDOW), _of_sizes(sizes, row))
+
+    def _blocks(self, m: Machine, row: int, address: int, extra: Value | None) -> Ints:
+        """Return the blocks that an address means: one, or those in the multicast's mask."""
+        mine = m.view_blocks()[row : row + 1]
+        if not self.multicast or extra is None:
+            return m.clusters.at(mine, np.array([address], np.uint32))
+        mask = _of(extra, row) >> 16
+        ranks = np.array([rank for rank in range(m.clusters.size) if mask >> rank & 1], np.int64)
+        return np.repeat(m.clusters.base(mine), len(ranks)) + ranks
+
+    def _bytes(self, m: Machine, extra: Value | None) -> Ints | None:
+        """Return the bytes that each warp's copy moves; None if unknown."""
+        if not self.tensor:
+            if extra is None or not extra.certain:
+                return None
+            return (extra.bits[:, 0] & 0xFFFF).astype(np.int64) * GRANULE
+        low, high = (first_lane(m, read(m)) for read in self.source)
+        if not (low.certain and high.certain):
+            return None
+        sizes = [_map_bytes(m, int(address)) for address in wide(low.bits, high.bits).ravel()]
+        return None if None in sizes else np.array(sizes, np.int64)
+
+
+class _StoreToShared:
+    """STAS and REDAS: each lane's bytes arrive at the barrier of the block that they go to."""
+
+    def __init__(self, instruction: SassInstruction) -> None:
+        self.guard = operands.guard(instruction.guard)
+        self.target, self.barrier = _registers(instruction.operands[0])
+        self.width = 16 if instruction.has("128") else 8 if instruction.has("64") else 4
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        target, barrier = self.target(m), self.barrier(m)
+        if doubtful.any() or not (known_in(target, selected) and known_in(barrier, selected)):
+            m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+            lose_blocks(m, m.clusters.around(m.view_blocks()))
+            return
+        rows, lanes = np.nonzero(selected)
+        to, at = (np.broadcast_to(value.bits, selected.shape)[rows, lanes] for value in (target, barrier))
+        blocks = m.clusters.at(m.view_blocks()[rows], to)
+        for block, address in zip(blocks, to & WINDOW, strict=True):
+            forget_range(m, np.array([block]), int(address), self.width)
+        waiting = m.clusters.at(m.view_blocks()[rows], at)
+        for offset in np.unique(at & WINDOW).tolist():
+            here = (at & WINDOW) == offset
+            arrived = np.full(int(here.sum()), -self.width, np.int64)
+            m.mbarriers.update(offset, waiting[here], np.zeros_like(arrived), arrived)
+
+
+def _registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[Machine], Value]]:
+    """Return readers of the two registers that an address operand names: [UR8] is UR8 and UR9."""
+    return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
+
+
+def _of(value: Value, row: int) -> int:
+    return int(value.bits[min(row, len(value.bits) - 1), 0])
+
+
+def _of_sizes(sizes: Ints | None, row: int) -> int | None:
+    return None if sizes is None else int(sizes[min(row, len(sizes) - 1)])
+
+
+def _arrive(m: Machine, blocks: Ints, offset: int, size: int | None) -> None:
+    if size is None:
+        m.mbarriers.blur(offset, blocks)
+        return
+    m.mbarriers.update(offset, blocks, np.zeros(len(blocks), np.int64), np.full(len(blocks), -size, np.int64))
+
+
+def _map_bytes(m: Machine, address: int) -> int | None:
+    """Return the bytes that a copy by the tensor map at a global address moves; None unless it is a known parameter."""
+    content = m.constants.get(0, b"")
+    offset = address - PARAMETER_WINDOW
+    given = m.known_constants.get(0)
+    if not 0 <= offset <= len(content) - tensor_map.BYTES or given is None:
+        return None
+    here = slice(offset, offset + tensor_map.BYTES)
+    return tensor_map.copied_bytes(content[here]) if given[here].all() else None

@@ -1,0 +1,220 @@
+"""wgmma, tensor copies, mbarriers and clusters: counts by hand, and what an H100 was measured to do."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.emulate.tensor_map import copied_bytes
+from tests.support.emulation import IN, OUT, kernel
+from tests.support.places import DATA as ALL_DATA
+
+MAP_AT, AFTER_MAP = 0x70, 0xF0  # in the parameters
+BOX = 64 * 64 * 2
+TILES = 10
+ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # by CUtensorMapDataType
+
+
+def encoded_maps() -> Iterator[dict[str, Any]]:
+    with gzip.open(ALL_DATA / "tensor_maps_h100.jsonl.gz", "rt", encoding="utf-8") as lines:
+        yield from (entry for entry in map(json.loads, lines) if entry["status"] == 0)
+
+
+def tensor_map(box_bytes: int = BOX) -> bytes:
+    """Return a map of 64 x 64 elements of 16 bits: a measured one with another box."""
+    entry = next(m for m in encoded_maps() if (m["box"], m["dtype"], m["swizzle"]) == ([64, 32], 6, 0))
+    content = bytearray.fromhex(entry["map"])
+    content[56] = 63
+    struct.pack_into("<I", content, 64, box_bytes)
+    return bytes(content)
+
+
+def with_map(content: bytes, *values: int, form: str) -> bytes:
+    return bytes(MAP_AT) + content + struct.pack(form, *values)
+
+
+def counted(counts: Counts, opcode: str) -> list[tuple[int | None, int | None, int | None]]:
+    return [(r.executed, r.wavefronts, r.ideal) for r in counts.rows if r.opcode.split(".")[0] == opcode and r.access]
+
+
+# ---------------------------------------------------------------------------------------------- own kernels
+
+
+@pytest.mark.parametrize("content", [tensor_map(), tensor_map(BOX - 1)], ids=["known map", "unknown map"])
+def test_producers_and_consumers_of_a_pipeline_wait_for_each_other(content: bytes) -> None:
+    parameters = with_map(content, OUT, TILES, 64, form="<Qii")
+    counts = emulate(kernel("hopper", "specialised"), Launch((3, 2, 1), (384, 1, 1), 9 * BOX, parameters))
+    assert not counts.unknown
+    warps = 6 * 8  # of the consumers
+    assert counted(counts, "HGMMA") == [(warps * TILES, 8 * warps * TILES, 8 * warps * TILES)] * 4
+    assert counted(counts, "STS") == [(warps, 8 * warps, warps)] * 8  # rows of 64 words: 8 of them in each request
+    assert counted(counts, "LDS") == [(warps, warps, warps)]
+
+
+def test_how_often_a_wait_goes_round_is_unknown() -> None:
+    parameters = with_map(tensor_map(), OUT, TILES, 68, form="<Qii")
+    counts = emulate(kernel("hopper", "specialised"), Launch((1, 1, 1), (384, 1, 1), 9 * BOX, parameters))
+    unknown = {row.opcode.split(".")[0]: row.reason for row in counts.rows if row.executed is None}
+    assert "USETMAXREG" in unknown
+    assert "when registers are free" in unknown["USETMAXREG"]
+    assert "how long a barrier in shared memory takes" in unknown["SYNCS"]
+    assert counted(counts, "STS") == [(8, 8, 8)] * 8
+
+
+def test_blocks_of_a_cluster_copy_for_each_other() -> None:
+    parameters = with_map(tensor_map(), OUT, TILES, form="<Qi")
+    launch = Launch((6, 1, 1), (256, 1, 1), 9 * BOX, parameters, cluster=(2, 1, 1))
+    for exhaustive in (False, True):
+        counts = emulate(kernel("hopper", "multicast"), launch, exhaustive=exhaustive)
+        assert not counts.unknown
+        assert counted(counts, "HGMMA") == [(6 * 4 * TILES, 6 * 32 * TILES, 6 * 32 * TILES)] * 4
+
+
+def test_what_an_mbarrier_orders_is_read_in_order() -> None:
+    """A consumer that overtakes its producer, or falls behind it, would use another stride."""
+    counts = emulate(kernel("hopper", "mailbox"), Launch((2, 1, 1), (64, 1, 1), parameters=struct.pack("<Qi", OUT, 6)))
+    assert not counts.unknown
+    strided = 2 * sum(2**i for i in range(6))
+    assert counted(counts, "STS") == [(12, 12, 12), (12, strided, 12)]
+
+
+def test_states_of_arrivals_and_copies_that_arrive() -> None:
+    parameters = struct.pack("<QQi", IN, OUT, 6)
+    counts = emulate(kernel("hopper", "tokens"), Launch((2, 1, 1), (64, 1, 1), parameters=parameters))
+    assert not counts.unknown
+    strided = 4 * sum(2**i for i in range(6))
+    assert counted(counts, "STS") == [(24, 12, 12), (24, strided, 24)]
+    assert counted(counts, "LDGSTS") == [(24, 24, 24)]
+
+
+def test_distributed_shared_memory_counts_in_the_own_block_only() -> None:
+    launch = Launch((4, 1, 1), (32, 1, 1), parameters=struct.pack("<Qi", OUT, 2), cluster=(2, 1, 1))
+    counts = emulate(kernel("hopper", "neighbours"), launch)
+    assert not counts.unknown
+    assert counted(counts, "STS") == [(4, 8, 4)]
+    assert counted(counts, "ST") == counted(counts, "ATOM") == [(4, 8, 4), (4, 0, 0)]
+
+
+# ---------------------------------------------------------------------------------------------- measurements
+
+
+def test_clusters_and_bulk_copies_count_as_measured() -> None:
+    with gzip.open(ALL_DATA / "cluster_h100.csv.gz", "rt", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    launches = dict.fromkeys((row["kernel"], row["a"], row["b"]) for row in rows)
+    assert len(launches) == 19
+    for name, a, b in launches:
+        blocks = 1 if name == "controls" else 2
+        parameters = struct.pack("<QQiiQ", int(a), int(b), 0, 0, OUT)
+        launch = Launch((blocks, 1, 1), (32, 1, 1), parameters=parameters, cluster=(blocks, 1, 1))
+        counts = emulate(kernel("cluster", name), launch)
+        ours = [(r.sass, r.executed, r.wavefronts, r.ideal) for r in counts.rows if r.access]
+        theirs = [
+            (row["sass"], int(row["executed"]), int(row["wavefronts"]), int(row["ideal"]))
+            for row in rows
+            if (row["kernel"], row["a"], row["b"]) == (name, a, b) and row["wavefronts"]
+        ]
+        assert ours == theirs, (name, a, b)
+
+
+def test_the_bytes_of_tensor_maps() -> None:
+    """All encoded maps are understood but those whose element strides do not divide the box."""
+    understood = 0
+    for entry in encoded_maps():
+        elements = entry["channels"] * entry["pixels"] or math.prod(
+            -(-box // step) for box, step in zip(entry["box"], entry["steps"], strict=True)
+        )
+        found = copied_bytes(bytes.fromhex(entry["map"]))
+        if found is None:
+            assert any(box % step for box, step in zip(entry["box"], entry["steps"], strict=True))
+            continue
+        assert found == elements * ELEMENT_BYTES[entry["dtype"]]
+        understood += 1
+    assert understood == 153
+
+
+# ---------------------------------------------------------------------------------------------- by hand
+
+
+def run(*lines: str, threads: int = 32) -> Counts:
+    code = Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), shared_bytes=0x1400)
+    return emulate(code, Launch((1, 1, 1), (threads, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    "line", ["UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0", "NEWOP R2"]
+)
+def test_an_opcode_without_a_rule_makes_the_counts_unknown(line: str) -> None:
+    counts = run("S2R R0, SR_TID.X", line, "EXIT")
+    (row,) = counts.unknown
+    assert row.sass == line
+    assert "is not modelled" in row.reason
+    assert (row.executed, row.wavefronts, row.ideal) == (1, None, None)
+
+
+def test_what_never_runs_accesses_nothing() -> None:
+    counts = run("S2R R0, SR_TID.X", "ISETP.GE.AND P0, PT, R0, RZ, PT", "@P0 EXIT", "NEWOP R2", "EXIT")
+    assert not counts.unknown
+
+
+def test_a_wgmma_of_less_than_a_warpgroup_is_unknown() -> None:
+    assert [row.opcode.split(".")[0] for row in run("HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT", "EXIT").unknown]
+    counts = run("HGMMA.64x8x16.F32 R24, gdesc[UR4], RZ, !UPT", "EXIT", threads=128)
+    assert counted(counts, "HGMMA") == [(4, 18, 18)]
+
+
+def test_one_lane_after_another_is_elected() -> None:
+    counts = run(
+        "S2R R0, SR_TID.X",
+        "ISETP.LT.AND P0, PT, R0, 0x3, PT",
+        "PLOP3.LUT P1, PT, PT, PT, PT, 0x8, 0x0",
+        "@P0 ELECT P1, URZ, PT",  # 0x30
+        "STS [0x400], R0",
+        "@P1 PLOP3.LUT P0, PT, P1, PT, PT, 0x8, 0x0",
+        "PLOP3.LUT P1, PT, PT, PT, PT, 0x8, 0x0",
+        "@P0 BRA.U.ANY 0x30",
+        "EXIT",
+    )
+    assert counts.rows[4].executed == 3
+
+
+@pytest.mark.parametrize("where", ["UMOV UR6, URZ", "ULDC UR6, c[0x3][0x0]"], ids=["a barrier", "unknown which"])
+def test_what_comes_after_a_wait_that_nothing_ends_is_counted(where: str) -> None:
+    counts = run(
+        where,
+        "UMOV UR4, 0x1ffffe",  # one arrival
+        "SYNCS.EXCH.64 URZ, [UR6+0x400], UR4",
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR6+0x400], RZ",  # 0x30
+        "@!P0 BRA 0x30",
+        "STS [0x800], RZ",
+        "LDS R2, [0x800]",
+        "STS [R2+0x800], RZ",
+        "EXIT",
+    )
+    assert [row.executed for row in counts.rows[:3]] == [1, 1, 1]
+    assert counts.rows[3].executed is None
+    assert (counts.rows[5].executed, counts.rows[5].wavefronts) == (1, 1)
+    assert "its address" in counts.rows[7].reason  # what ended the wait may have written anything
+
+
+def test_barriers_whose_number_is_in_a_register() -> None:
+    counts = run(
+        "S2R R0, SR_TID.X",
+        "SHF.R.U32.HI R1, RZ, 0x6, R0",
+        "IADD3 R1, R1, 0x400001, RZ",  # barrier 1 or 2, of 64 threads
+        "BAR.SYNC.DEFER_BLOCKING R1, R1",
+        "STS [0x400], R0",
+        "EXIT",
+        threads=128,
+    )
+    assert [row.executed for row in counts.rows] == [4] * 6
