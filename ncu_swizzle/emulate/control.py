@@ -260,11 +260,13 @@ def _per_warp(m: Machine, operand: Operand, instruction: SassInstruction, select
 @handles(PHASE_CHECK)
 def _phase_check(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     s.waits.check(group, pc, instruction)
+    s.resume()
 
 
 @handles("UCGABAR_ARV", "UCGABAR_WAIT")
 def _cluster_barrier(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
     (s.waits.arrive if instruction.opcode == "UCGABAR_ARV" else s.waits.wait)(group, pc)
+    s.resume()
 
 
 @handles("BPT")

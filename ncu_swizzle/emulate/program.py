@@ -66,6 +66,11 @@ class PreparedCode:
     timing: Timing
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
 
+    def returns_state(self, number: int) -> bool:
+        """Say whether an instruction returns the state of an mbarrier."""
+        instruction = self.instructions[number]
+        return instruction.opcode == "SYNCS" and instruction.has("ARRIVE")
+
     def source_of(self, origin: int | None) -> str:
         """Return in words where an unknown value came from."""
         if origin is None:

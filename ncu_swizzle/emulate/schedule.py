@@ -60,7 +60,7 @@ class Schedule:
         self.arrived = np.zeros((16, warps, 32), bool)
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
         self.waits_at = np.zeros((warps, 32), np.int64)
-        self.waits = Waits(self.machine, self.add, self.after, self._returns_state)
+        self.waits = Waits(self.machine, self.program.flow.following, self.program.returns_state)
 
     def run(self) -> Ints:
         """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
@@ -88,9 +88,12 @@ class Schedule:
         self._doubt_timing(np.asarray(total.any(axis=1)))
         return total
 
-    def _returns_state(self, number: int) -> bool:
-        instruction = self.program.instructions[number]
-        return instruction.opcode == "SYNCS" and instruction.has("ARRIVE")
+    def resume(self) -> bool:
+        """Continue the threads that no longer wait; say whether any thread can run."""
+        released, self.waits.released = self.waits.released, []
+        for group in released:
+            self.add(group.pc, group.warps, group.mask)
+        return bool(self.ready)
 
     def _doubt_timing(self, ran: Bools) -> None:
         """Mark as unknown what depends on how long the hardware takes."""
@@ -138,6 +141,7 @@ class Schedule:
         self._recheck_convergence()
         self.waits.release()
         self.waits.release_clusters()
+        self.resume()
         self._release_barriers()
 
     def forget_counts(self, leaders: list[int]) -> None:
@@ -183,10 +187,15 @@ class Schedule:
     def _release(self) -> bool:
         """Release barriers that are complete, also because threads have exited; say whether anything was waiting."""
         self._recheck_convergence()
-        if self.ready or self.waits.release() or self.waits.release_clusters():
+        self.waits.release()
+        self.waits.release_clusters()
+        if self.resume():
             return True
         self._release_barriers()
-        if self.ready or self.waits.time_out():
+        if self.ready:
+            return True
+        self.waits.time_out()
+        if self.resume():
             return True
         if not self.waiting:
             if self.synced.any() or self.arrived.any():

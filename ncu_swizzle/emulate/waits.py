@@ -17,7 +17,6 @@ from ncu_swizzle.emulate.values import Bits, Value, known_in, truth, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 PARITY_BIT = np.uint32(31)  # of the operand of a wait
-Continue = Callable[[int, Ints, Bools], None]  # the threads of the mask at an instruction
 
 
 @dataclass
@@ -33,12 +32,12 @@ class Held:
 
 @dataclass
 class Waits:
-    """All threads that wait so, and where they continue."""
+    """All threads that wait so, and in `released` those that go on."""
 
     machine: Machine
-    proceed: Continue
-    after: Callable[[int], int]
+    after: Callable[[int], int]  # the next instruction
     states: Callable[[int], bool]  # whether an instruction returns the state of an mbarrier
+    released: list[Group] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     at_cluster: list[Group] = field(default_factory=list)
     arrived: Ints = field(init=False)  # arrivals of each warp at its cluster's barrier
@@ -50,7 +49,10 @@ class Waits:
     @property
     def state(self) -> tuple[object, ...]:
         """What decides who continues, besides the machine."""
-        return self.held, self.at_cluster, self.arrived, self.given_up
+        return self.released, self.held, self.at_cluster, self.arrived, self.given_up
+
+    def _continue(self, pc: int, warps: Ints, mask: Bools) -> None:
+        self.released.append(Group(pc, warps, mask))
 
     # -------------------------------------------------------------------------------------------- mbarriers
 
@@ -65,10 +67,10 @@ class Waits:
             ended = truth(True) if self._same_in_all_lanes(instruction) else unknown(pc, bool)
             m.put(result, ended, None if guard is None else guard(m))
             m.unordered = pc if m.unordered is None else m.unordered
-            self.proceed(self.after(pc), group.warps, group.mask)
+            self._continue(self.after(pc), group.warps, group.mask)
             return
         executes = selected.any(axis=1)
-        self.proceed(self.after(pc), group.warps[~executes], group.mask[~executes])
+        self._continue(self.after(pc), group.warps[~executes], group.mask[~executes])
         warps = Group(pc, group.warps[executes], group.mask[executes])
         offset, parity = (part[executes] for part in asked)
         self.held.append(Held(warps, selected[executes], offset, parity, result))
@@ -116,39 +118,38 @@ class Waits:
         m = self.machine
         m.see(one.group.warps, one.group.mask)
         m.put(one.result, truth(complete), Value(one.selected))
-        self.proceed(self.after(one.group.pc), one.group.warps, one.group.mask)
+        self._continue(self.after(one.group.pc), one.group.warps, one.group.mask)
 
-    def time_out(self) -> bool:
+    def time_out(self) -> None:
         """Nothing else can run: let copies of unknown size arrive, else let all waits fail once, else let them pass.
 
         What lets them pass is not modelled; the contents of shared memory are unknown from then on.
         """
         barriers = self.machine.mbarriers
         barriers.settle()
-        if self.release():
-            return True
+        if self.release() or not self.held:
+            return
         waiting, self.held = self.held, []
         passes = self.given_up == barriers.version
         self.given_up = barriers.version
         if passes:
-            self.machine.unordered = waiting[0].group.pc if waiting else None
+            self.machine.unordered = waiting[0].group.pc
         for one in waiting:
             self._answer(one, passes)
-        return bool(waiting)
 
     # -------------------------------------------------------------------------------------------- clusters
 
     def arrive(self, group: Group, pc: int) -> None:
         """Execute UCGABAR_ARV."""
         self.arrived[group.warps] += 1
-        self.proceed(self.after(pc), group.warps, group.mask)
+        self._continue(self.after(pc), group.warps, group.mask)
 
     def wait(self, group: Group, pc: int) -> None:
         """Execute UCGABAR_WAIT."""
         self.at_cluster.append(Group(pc, group.warps, group.mask))
 
-    def release_clusters(self) -> bool:
-        """Continue the warps whose cluster has arrived as often as they have; say whether there are any."""
+    def release_clusters(self) -> None:
+        """Continue the warps whose cluster has arrived as often as they have."""
         m = self.machine
         fewest = np.full(len(m.blocks), np.iinfo(np.int64).max)
         live = m.live.any(axis=1)
@@ -156,10 +157,9 @@ class Waits:
         waiting, self.at_cluster = self.at_cluster, []
         for group in waiting:
             there = fewest[m.clusters.base(m.block_of[group.warps])] >= self.arrived[group.warps]
-            self.proceed(self.after(group.pc), group.warps[there], group.mask[there])
+            self._continue(self.after(group.pc), group.warps[there], group.mask[there])
             if not there.all():
                 self.at_cluster.append(Group(group.pc, group.warps[~there], group.mask[~there]))
-        return sum(len(group.warps) for group in self.at_cluster) < sum(len(group.warps) for group in waiting)
 
 
 def _common(bits: Bits, selected: Bools) -> Ints | None:
