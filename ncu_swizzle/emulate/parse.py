@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ncu_swizzle.emulate.code import Sass
@@ -19,6 +19,7 @@ TRUE = 7  # PT and UPT
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
+_EXTENDED = frozenset(("LDG", "STG", "LD", "ST", "RED", "ATOM", "ATOMG"))
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 
 
@@ -82,10 +83,21 @@ def parse_instruction(sass: Sass) -> SassInstruction:
         text=" ".join(text.split()),
         opcode=opcode,
         modifiers=tuple(modifiers),
-        operands=tuple(_operand(word) for word in _split(arguments)),
+        operands=tuple(
+            _extended(operand) if opcode in _EXTENDED and "E" in modifiers else operand
+            for operand in map(_operand, _split(arguments))
+        ),
         guard=guard,
         targets=sass.targets,
     )
+
+
+def _extended(operand: Operand) -> Operand:
+    """Return an operand of an instruction with .E: a plain register as its address is the first of two to sm_75."""
+    plain = operand.kind == MEMORY and operand.text.startswith("[") and len(operand.terms) == 1
+    if not plain or operand.terms[0].kind != REG or operand.terms[0].suffixes:
+        return operand
+    return replace(operand, terms=(replace(operand.terms[0], suffixes=("64",)),))
 
 
 def _split(arguments: str) -> list[str]:

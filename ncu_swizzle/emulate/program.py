@@ -9,6 +9,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import memory, operands
 from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.contents import lose_everything
 from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, effects, number
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import Flow
@@ -23,10 +24,10 @@ Probe = Callable[[SassInstruction], Step | None]
 
 # Opcodes whose results need no emulation: data, or values that only the hardware knows.
 _DATA = """
-    ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA FMNMX
-    FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F I2FP I2I I2IP
-    IGMMA IMMA LD LDC LDG LDGMC LDL LDS LDSM LDTM LEPC MUFU QGMMA R2UR RED S2R S2UR SUATOM SULD SYNCS TEX TLD TLD4
-    TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC USETMAXREG UTMASTG
+    ATOM ATOMG ATOMS BGMMA BMMA BMOV CS2R CS2UR DADD DFMA DMMA DMNMX DMUL DSETP F2F F2FP F2I F2IP FADD FCHK FFMA
+    FMNMX FMNMX3 FMUL FRND FSEL FSET FSETP FSWZADD GETLMEMBASE HADD2 HFMA2 HGMMA HMMA HMNMX2 HMUL2 HSET2 HSETP2 I2F
+    I2FP I2I I2IP IGMMA IMMA LD LDC LDG LDGMC LDL LDS LDSM LDTM LEPC MUFU QGMMA R2UR RED S2R S2UR SUATOM SULD SYNCS
+    TEX TLD TLD4 TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC USETMAXREG UTMASTG
 """
 DATA = frozenset(_DATA.split())
 _ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
@@ -43,6 +44,7 @@ _ORIGINS = {
     "ATOMG": "what an atomic operation returns",
     "LDC": "a constant that was not given",
     "ULDC": "a constant that was not given",
+    "ARRIVES": "when copies end",
     "LDGSTS": "data copied from global memory",
     "MUFU": "a hardware approximation",
 }
@@ -128,6 +130,8 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
         return None, True
     if instruction.opcode == "BMOV":
         return _barrier_move(instruction), True
+    if instruction.opcode == "ARRIVES":
+        return _arrival if contents else None, True
     access = memory.compiled(instruction, index, matters, contents)
     if access is not None or not matters:
         return access, True
@@ -135,6 +139,11 @@ def _step(instruction: SassInstruction, index: int, matters: bool, contents: boo
     if step is not None:
         return step, True
     return _forgetting(instruction, index), instruction.opcode in DATA
+
+
+def _arrival(m: Machine) -> None:
+    """Forget what shared memory holds: a barrier there changes when earlier copies end."""
+    lose_everything(m, m.now)
 
 
 def _barrier_move(instruction: SassInstruction) -> Step:

@@ -23,6 +23,9 @@ from ncu_swizzle.smem.operations import LINE
 
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 _ALWAYS = frozenset({"LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"})  # others only if they access shared memory
+# From sm_100 on: they read shared memory, and no rule says in how many wavefronts.
+_WITHOUT_RULE = frozenset({"UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA", "UTCCP"})
+_NO_RULE = Unknown("no rule is known for the wavefronts of this instruction", None)
 
 
 def emulate(
@@ -102,7 +105,9 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
     instruction = program.instructions[number]
     waves = totals.wavefronts.get(number)
     missed, unknown = totals.missed.get(number), totals.unknown.get(number)
-    access = instruction.opcode if instruction.opcode in _ALWAYS or waves is not None else ""
+    unruled = instruction.opcode in _WITHOUT_RULE and bool(totals.issued[number] or unknown)
+    missed = missed or _NO_RULE if unruled else missed
+    access = instruction.opcode if instruction.opcode in _ALWAYS or unruled or waves is not None else ""
     access = "" if instruction.never else access
     why = missed or unknown if access or missed else unknown
     known = access != "" and missed is None and unknown is None

@@ -10,6 +10,7 @@ import numpy as np
 from ncu_swizzle.emulate.dependence import Tag, affine, any_way
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import constant_bank, integer, predicate, raw
+from ncu_swizzle.emulate.operands import guard as operands_guard
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, unknown
@@ -302,11 +303,14 @@ def reduced(bits: Bits, mask: Bits, mode: str, is_signed: bool) -> Bits:
 
 @operation("ELECT")
 def elect(ins: SassInstruction) -> Compute | None:
-    """True in the first active lane."""
+    """True in the first lane that executes it."""
+    guard = operands_guard(ins.guard)
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
-        first = m.view.mask.argmax(axis=1)[:, None]
-        return Value(LANES[None] == first), Value(first.astype(np.uint32))
+        mask, doubtful = m.selection(guard(m) if guard else None)
+        first = mask.argmax(axis=1)[:, None]
+        sure = _simple(~doubtful.any(axis=1, keepdims=True))
+        return Value(LANES[None] == first, sure, m.now), Value(first.astype(np.uint32), sure, m.now)
 
     return compute if ins.operands else None
 
