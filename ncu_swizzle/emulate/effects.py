@@ -46,8 +46,9 @@ ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 _NO_RESULT = """
     ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
-    PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM SURED SUST SYNCSU UBLKCP UBLKPF UBLKRED
-    USTGR UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
+    PMTRIG PREEXIT RED REDAS REDG SETCTAID SETLMEMBASE ST STAS STG STL STS STSM STTM SURED SUST SYNCSU UBLKCP UBLKPF
+    UBLKRED USTGR UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT UTMACCTL UTMACMDFLUSH UTMALDG UTMAPF
+    UTMAREDG UTMASTG UWARPGROUP WARPGROUP YIELD
 """
 NO_RESULT = frozenset(_NO_RESULT.split()) | CONTROL
 _TWO_PREDICATES = frozenset(
@@ -57,7 +58,11 @@ _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD")
 MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA")) | WGMMA
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
 _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
-_WIDE_SOURCES = {"I2F": ("U64", "S64"), "F2I": ("F64",), "UIADD3": ("64",), "UMOV": ("64",)}
+_WIDE_SOURCES = {
+    "I2F": ("U64", "S64"),
+    "F2I": ("F64",),
+    **dict.fromkeys(("IADD", "IADD3", "UIADD3", "MOV", "UMOV"), ("64",)),
+}
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,7 @@ def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int,
     opcode = instruction.opcode
     if opcode in ("LDS", "ATOMS", "LD", "LDSM", "ATOM"):
         reads |= 1 << SHARED
-    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM", "ATOM"):
+    if opcode in ("STS", "ATOMS", "ST", "LDGSTS", "STSM", "ATOM", "ARRIVES"):
         writes |= 1 << SHARED
     if opcode in _TO_SHARED:
         writes |= 1 << SHARED

@@ -108,9 +108,11 @@ class TooLarge(ProgramFailed):
 class Endless(TimeLimit):
     """The time limit, with the instruction that was reached."""
 
-    def __init__(self, offset: int, sass: str, timeout_s: float) -> None:
+    def __init__(self, offset: int, sass: str, timeout_s: float, issued: int) -> None:
         super().__init__(
-            f"still running after {timeout_s:g} s, at {sass!r} ({offset:#x}): an endless loop, or a large problem", HINT
+            f"still running after {timeout_s:g} s and {issued:,} instructions of warps, at {sass!r} ({offset:#x}): "
+            f"an endless loop, or a large problem",
+            HINT,
         )
         self.offset = offset
 

@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
+from ncu_swizzle.emulate.local_word import LocalWord
 from ncu_swizzle.emulate.mbarriers import Barriers
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
 from ncu_swizzle.emulate.partial import sure_bits
@@ -50,32 +51,6 @@ class View:
 
 
 @dataclass
-class LocalWord:
-    """A word of all threads' local memory; `known` has a bit per byte."""
-
-    bits: Bits  # (W, 32) uint32
-    known: Bits  # (W, 32) uint8
-    origin: int | None = None
-    tag: Tag | None = None
-
-    @classmethod
-    def nothing(cls, warps: int) -> LocalWord:
-        """Return a word that has not been written yet."""
-        return cls(np.zeros((warps, 32), np.uint32), np.zeros((warps, 32), np.uint8))
-
-    def write(self, warps: Ints, lanes: Bools, byte: Bits, value: Value, size: int) -> None:
-        """Write `size` bytes from byte `byte` on, in some lanes of some warps."""
-        shift = np.uint32(8) * byte
-        hole = np.uint32((1 << 8 * size) - 1) << shift
-        touched = np.uint8((1 << size) - 1) << byte.astype(np.uint8)
-        old, sure = self.bits[warps], self.known[warps]
-        self.bits[warps] = np.where(lanes, (old & ~hole) | (value.bits << shift & hole), old)
-        now_known = np.where(np.asarray(value.known), sure | touched, sure & ~touched)
-        self.known[warps] = np.where(lanes, now_known, sure)
-        if value.known is not True:
-            self.origin = value.origin
-
-
 def _is_uniform(number: int) -> bool:
     """Say whether a register has one value per warp."""
     return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]

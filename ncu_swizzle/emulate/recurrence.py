@@ -9,20 +9,31 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ncu_swizzle.emulate.groups import Group
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Value
-
-if TYPE_CHECKING:
-    from ncu_swizzle.emulate.groups import Group
-    from ncu_swizzle.emulate.schedule import Schedule
 
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.
 _OF_SCHEDULE = frozenset(("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"))
 _OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters"))
+
+
+class Running(Protocol):
+    """The schedule whose threads are watched."""
+
+    machine: Machine
+    ready: list[Group]
+    resting: list[Group]
+    reconvergence: list[int]
+
+    def wake(self) -> None: ...
+
+    def forget_counts(self, leaders: list[int]) -> None: ...
 
 
 class _Opaque(Exception):
@@ -42,7 +53,7 @@ class Circles:
         self._rested: set[bytes] = set()
         self._visited: set[int] = set()  # basic blocks since the state that is kept
 
-    def closed(self, schedule: Schedule, group: Group) -> bool:
+    def closed(self, schedule: Running, group: Group) -> bool:
         """Say whether the state before this group's basic block is the one that was kept."""
         self.steps += 1
         self._visited.add(group.pc)
@@ -55,7 +66,7 @@ class Circles:
             self._visited = {group.pc}
         return False
 
-    def rests(self, schedule: Schedule, group: Group) -> bool:
+    def rests(self, schedule: Running, group: Group) -> bool:
         """Let the others run instead of threads that wait in a loop; say whether one of them may end it.
 
         How often the loop runs depends on their time, so it is unknown.
@@ -89,7 +100,7 @@ def _same(a: Value | None, b: Value | None) -> bool:
     return np.array_equal(a.bits, b.bits) and np.array_equal(np.asarray(a.known), np.asarray(b.known))
 
 
-def _digest(schedule: Schedule, group: Group) -> bytes:
+def _digest(schedule: Running, group: Group) -> bytes:
     """Return a digest of everything but the registers; empty if something cannot be compared."""
     digest = hashlib.sha256()
     try:
@@ -116,7 +127,7 @@ def _state(thing: object, without: frozenset[str]) -> Iterable[object]:
     return (pair for pair in vars(thing).items() if pair[0] not in without)
 
 
-def _barriers(schedule: Schedule) -> tuple[Any, ...]:
+def _barriers(schedule: Running) -> tuple[Any, ...]:
     """Return the convergence barriers; executions of BSSY have ever new tokens, so these are numbered again."""
     used, which = np.unique(schedule.machine.tokens, return_inverse=True)
     targets = [schedule.reconvergence[token] if token < len(schedule.reconvergence) else -token for token in used]

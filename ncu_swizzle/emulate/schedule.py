@@ -127,7 +127,7 @@ class Schedule:
         instruction = self.program.instructions[last]
         self.clock.issued += len(group.warps) * (last + 1 - group.pc)
         if self.clock.expired:
-            raise Endless(instruction.offset, instruction.text, self.clock.timeout_s)
+            raise Endless(instruction.offset, instruction.text, self.clock.timeout_s, self.clock.issued)
         if not self.circles.closed(self, group):
             return False
         if not self.circles.rests(self, group):

@@ -61,7 +61,8 @@ def profile_of_counts(
         requests=tuple(SavedRequests.of(offset, made) for offset, made in sorted(counts.requests.items())),
     )
     outside = tuple(_violations(profile, counts))
-    return replace(profile, metrics={**profile.metrics, **_totals(profile)}, findings=outside)
+    notes = (*profile.notes, *([f"{kernel.name}: wavefronts: {profile.rule_from}."] if profile.rule_from else []))
+    return replace(profile, metrics={**profile.metrics, **_totals(profile)}, findings=outside, notes=notes)
 
 
 def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:

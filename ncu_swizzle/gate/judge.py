@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry_of, grouped_launches
+from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import (
     BASELINE,
@@ -69,7 +70,11 @@ def judge(
     policy.check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
     chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
     subjects = _subjects(chosen, here)
-    checks = [check for subject in subjects for check in _judge_kernel(subject, rules, baseline, note)]
+    checks = [
+        check
+        for subject in subjects
+        for check in marked(_judge_kernel(subject, rules, baseline, note), subject.profiles)
+    ]
     judged = {check.kernel for check in checks}
     notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
     return Verdict((*checks, *_absent(subjects, rules, baseline)), (*notes, *_unchecked(subjects)))

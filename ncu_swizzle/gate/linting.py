@@ -16,6 +16,7 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import lint_inputs, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
+from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.profiles import attribution, tiles_seen
@@ -78,7 +79,7 @@ def _lint_kernel(
     hint = f"{option}, {data}" if option else ""
     checks = [
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
-        for check in judge(emulated, rules)
+        for check in marked(judge(emulated, rules), [emulated.profile])
     ]
     return checks, [note for note in emulated.profile.notes if "unknown" not in note]
 

@@ -63,6 +63,10 @@ class LaunchId:
     block: tuple[Count, ...] = ()
 
 
+MEASURED_ON = "9.0"  # the compute capability that the rules of docs/wavefronts.md were measured on
+RULE_FROM = "rule measured on sm_90"
+
+
 @dataclass(frozen=True)
 class MachineInfo:
     """The machine it ran on. Unknown fields are empty (or 0)."""
@@ -128,6 +132,14 @@ class Profile:
     def of_sample(self) -> str:
         """What to add to a sentence about its counts if random inputs stand for the data; mostly empty."""
         return "" if self.sample is None else f", in a sample of random inputs (seed {self.sample})"
+
+    @property
+    def rule_from(self) -> str:
+        """Which GPU's rule gave an emulated profile's wavefronts, if its own architecture was never measured."""
+        own = self.machine.compute_capability
+        if self.engine != EMULATED or own in ("", MEASURED_ON) or not any(i.access for i in self.instructions):
+            return ""
+        return RULE_FROM
 
     @property
     def library(self) -> bool:

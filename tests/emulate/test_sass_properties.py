@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from random import Random
 
 from hypothesis import strategies as st
 
 from ncu_swizzle.emulate import code
 from ncu_swizzle.emulate.code import Sass
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.parse import FLOAT, INTEGER, MEMORY, REG, SPECIAL, UREG, Operand, parse_instruction
+from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.errors import NcuSwizzleError
 from tests.support import emulation
 from tests.support.corpus import bytewise
 from tests.support.properties import chances, examples, holds
 
+WORDS = (
+    *("R3", "RZ", "UR4", "URZ", "P0", "!PT", "UP1", "0x10", "-0x1", "1.5", "+INF", "c[0x0][0x210]", "[R2]", "|R3|"),
+    *("[UR4+0x8]", "desc[UR4][R2.64]", "SR_TID.X", "B0", "~R5", "xyz"),
+)
+MODIFIERS = (
+    "64",
+    "128",
+    "X",
+    "HI",
+    "WIDE",
+    "U32",
+    "S64",
+    "XYZ",
+    "4",
+    "MT88",
+    "F64",
+    "U8",
+    "ARV",
+    "RED",
+    "DIV",
+    "CLEAR",
+)
+KERNELS = [("warps", "scan"), ("warps", "votes"), ("warps", "bitonic"), ("blocks", "linear"), ("blocks", "edges")]
 LETTERS = st.text(alphabet="@!-~|[](){}.,+ RUPBcxZT0123456789abcdefxdesg;\n\t\x1b", max_size=60)
 REGISTERS = st.integers(0, 254).map("R{}".format) | st.just("RZ") | st.integers(0, 62).map("UR{}".format)
 OFFSETS = st.integers(-(2**31), 2**31 - 1)
@@ -77,3 +103,36 @@ def test_a_damaged_disassembly_is_code_or_an_error(examples: int) -> None:
                 parse_instruction(sass)
 
     holds(examples // 2, check, st.sampled_from(list(bytewise.TEXT)), chances)
+
+
+def mutated(text: str, chance: Random) -> str:
+    """Return an instruction with an operand dropped, replaced, added or moved, or a modifier added."""
+    guard, rest = text.split(" ", 1) if text.startswith("@") else ("", text)
+    head, _, arguments = rest.partition(" ")
+    operands = arguments.split(", ") if arguments else []
+    what = chance.randrange(5)
+    if what == 0:
+        head += "." + chance.choice(MODIFIERS)
+    elif what == 1:
+        chance.shuffle(operands)
+    elif what == 2:
+        operands.insert(chance.randint(0, len(operands)), chance.choice(WORDS))
+    elif operands:
+        place = chance.randrange(len(operands))
+        operands[place : place + 1] = [chance.choice(WORDS)] if what == 3 else []
+    return f"{guard} {head} {', '.join(operands)}".strip()
+
+
+@examples
+def test_code_that_makes_no_sense_is_counted_or_refused(examples: int) -> None:
+    def check(file_and_name: tuple[str, str], chance: Random) -> None:
+        whole = emulation.kernel(*file_and_name)
+        lines = list(whole.instructions)
+        for _ in range(chance.choice((1, 3))):
+            place = chance.randrange(len(lines))
+            lines[place] = replace(lines[place], text=mutated(lines[place].text, chance))
+        launch = Launch((2, 1, 1), (64, 1, 1), 0, emulation.pointers(100))
+        with contextlib.suppress(NcuSwizzleError):
+            emulate(replace(whole, instructions=tuple(lines)), launch, timeout_s=5)
+
+    holds(examples, check, st.sampled_from(KERNELS), chances)

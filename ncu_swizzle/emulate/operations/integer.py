@@ -159,8 +159,9 @@ def _add64(sources: Sequence[Operand]) -> Compute:
         whole = np.zeros((1, 1), np.uint64)
         for low, high in halves:
             whole = whole + wide(low.bits, high.bits)
-        every = [half for both in halves for half in both]
-        return computed(low_half(whole), *every), computed(high_half(whole), *every)
+        lows, every = [low for low, _ in halves], [half for both in halves for half in both]
+        low = derived(low_half(whole), *lows, tag=total(*(value.tag for value in lows)))
+        return low, computed(high_half(whole), *every)
 
     return compute
 
