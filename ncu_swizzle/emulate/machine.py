@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
-from ncu_swizzle.emulate.partial import sure_bits
+from ncu_swizzle.emulate.partial import written_sure
 from ncu_swizzle.emulate.values import Bits, Known, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -240,15 +240,7 @@ class Machine:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag, self._sure(value, old, selected, doubtful, wide))
-
-    def _sure(self, value: Value, old: Value, selected: Bools, doubtful: Bools, wide: int) -> Bits | None:
-        if value.sure is None and old.sure is None:
-            return None
-        sure = np.broadcast_to(sure_bits(old), (self.warps, wide)).copy()
-        part = np.where(selected, sure_bits(value), sure[self.view.warps])
-        sure[self.view.warps] = np.where(doubtful, np.uint32(0), part)
-        return sure
+        return Value(bits, known, origin, tag, written_sure(value, old, selected, doubtful, warps, full))
 
     def forget(self, numbers: int, origin: int) -> None:
         """Make the registers in a bit set unknown in the view's lanes."""
