@@ -79,15 +79,15 @@ __global__ void samples(uint32_t *out) {
     out[i] = mufu<F>(scattered(i));
 }
 
-// What 2^x is by its results for [1, 2): x in units of 2^-23, towards zero, and the bits of these inverted if negative.
+// What 2^x is by its results for [1, 2): x in units of 2^-23, towards zero; if negative and no integer, their bits
+// inverted.
 __device__ uint32_t power(const uint32_t *base, uint32_t bits) {
     int exponent = int(bits >> 23 & 255), shift = exponent - 127;
     if (exponent == 255 && bits & 0x7fffff) return 0x7fffffff;
     if (shift >= 7) return bits >> 31 ? 0 : 0x7f800000;
     uint32_t mantissa = bits & 0x7fffff | 0x800000;
     int fixed = shift < -23 ? 0 : shift < 0 ? mantissa >> -shift : mantissa << shift;
-    if (fixed == 0) return 0x3f800000;
-    if (bits >> 31) fixed = ~fixed;
+    if (bits >> 31) fixed = fixed & 0x7fffff ? ~fixed : -fixed;
     int scaled = (fixed >> 23) + 126;  // the results in `base` are those of 2 and more
     return scaled < 0 ? 0 : base[fixed & 0x7fffff] + (uint32_t(scaled - 127) << 23);
 }

@@ -1,6 +1,7 @@
 """Make ncu_swizzle/emulate/approximations of what measure.cu wrote: ``python3 bench/mufu/tables.py FOLDER``.
 
-Each table is checked against results of scattered operands. FCHK's cycles are compared with the emulator's rule.
+Each table is checked against results of scattered operands; some of these go to tests/data/emulate/mufu.npz. FCHK's
+cycles are compared with the emulator's rule.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from ncu_swizzle.emulate.operations.floating import needs_slow_path
 Words = NDArray[np.uint32]
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 24}]
 SLOW = 150  # cycles: without the slow path it is below 120, with it above 180
+TESTED = 2048  # results of each function that the tests compare
 MANTISSAS = (0, 1, 0x2AAAAA, 0x7FFFFF)
 
 
 def main(folder: Path) -> int:
     """Write the tables; return how many results are not those of the GPU."""
-    wrong = 0
+    wrong, tested = 0, {"operands": scattered(np.arange(TESTED, dtype=np.uint32))}
     for name, function in FUNCTIONS.items():
         off = content(folder, f"{name.lower()}.off")
         kept = off[len(off) // 2 :] if name == "EX2" else off  # 2^x has the upper half alone: x from 1 to 2
@@ -34,8 +36,10 @@ def main(folder: Path) -> int:
         results = np.frombuffer(content(folder, f"{name.lower()}.samples"), np.uint32)
         with np.errstate(all="ignore"):
             mine = function(scattered(np.arange(len(results), dtype=np.uint32))[None])[0]
+        tested[name] = results[:TESTED]
         wrong += int((mine != results).sum())
         print(f"{name}: {(TABLES / f'{name.lower()}.xz').stat().st_size:,} bytes, {(mine != results).sum()} wrong")
+    np.savez_compressed(ROOT / "tests" / "data" / "emulate" / "mufu.npz", **tested)
     slow = np.frombuffer(content(folder, "fchk.cycles"), np.uint8) > SLOW
     differing = int((needs_slow_path(*divisions(len(slow))) != slow).sum())
     print(f"FCHK: {len(slow):,} pairs, {differing} wrong")

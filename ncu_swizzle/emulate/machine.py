@@ -23,7 +23,7 @@ from ncu_swizzle.emulate.limits import LOCAL_BYTES
 from ncu_swizzle.emulate.local_word import LocalWord
 from ncu_swizzle.emulate.mbarriers import Barriers
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
-from ncu_swizzle.emulate.partial import sure_bits
+from ncu_swizzle.emulate.partial import written_sure
 from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
 from ncu_swizzle.emulate.values import Bits, Known, Patches, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -50,7 +50,6 @@ class View:
     full: bool = False  # all lanes of its warps are active
 
 
-@dataclass
 def _is_uniform(number: int) -> bool:
     """Say whether a register has one value per warp."""
     return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
@@ -249,15 +248,7 @@ class Machine:
             elif doubtful.any() and guard is not None:
                 origin = guard.origin
             known = True if known.all() else known
-        return Value(bits, known, origin, tag, self._sure(value, old, selected, doubtful, wide), patches)
-
-    def _sure(self, value: Value, old: Value, selected: Bools, doubtful: Bools, wide: int) -> Bits | None:
-        if value.sure is None and old.sure is None:
-            return None
-        sure = np.broadcast_to(sure_bits(old), (self.warps, wide)).copy()
-        part = np.where(selected, sure_bits(value), sure[self.view.warps])
-        sure[self.view.warps] = np.where(doubtful, np.uint32(0), part)
-        return sure
+        return Value(bits, known, origin, tag, written_sure(value, old, selected, doubtful, warps, full), patches)
 
     def _mixed_tags(
         self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ncu_swizzle.emulate.values import Bits, Value
+from ncu_swizzle.smem.banks import Bools, Ints
 
 NO_BIT, EVERY = np.uint32(0), np.uint32(0xFFFFFFFF)
 
@@ -40,6 +41,17 @@ def with_sure(value: Value, sure: Bits | None) -> Value:
     if known.all():
         return Value(value.bits, True, None, value.tag)
     return Value(value.bits, known, value.origin, value.tag, sure)
+
+
+def written_sure(
+    value: Value, old: Value, selected: Bools, doubtful: Bools, warps: Ints, shape: tuple[int, int]
+) -> Bits | None:
+    """Return which bits of a register are known after a write to the selected, maybe the doubtful lanes of warps."""
+    if not _partly(value, old):
+        return None
+    sure = np.broadcast_to(sure_bits(old), shape).copy()
+    sure[warps] = np.where(doubtful, NO_BIT, np.where(selected, sure_bits(value), sure[warps]))
+    return sure
 
 
 def narrowed(value: Value, mask: int) -> Value:

@@ -16,6 +16,7 @@ import numpy as np
 from ncu_swizzle.emulate.groups import Group
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.waits import Waits
 
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.
@@ -30,6 +31,7 @@ class Running(Protocol):
     ready: list[Group]
     resting: list[Group]
     reconvergence: list[int]
+    waits: Waits
 
     def wake(self) -> None: ...
 

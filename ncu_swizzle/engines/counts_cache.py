@@ -26,7 +26,13 @@ from ncu_swizzle.smem import operations
 
 KIND = "emulations"
 MOST_BYTES = 32 << 20  # of an entry: a few must not evict everything else
-SOURCES = ("emulate/**/*.py", "smem/*.py", "cubin/*.py", "engines/*.py")  # of this package: what decides the counts
+SOURCES = (
+    "emulate/**/*.py",
+    "emulate/approximations/*.xz",
+    "smem/*.py",
+    "cubin/*.py",
+    "engines/*.py",
+)  # of this package: what decides the counts
 
 
 def key(binary: Binary, launch: Launch, exhaustive: bool, disassembler: str) -> str:

@@ -27,8 +27,10 @@ def machine() -> Machine:
 
 
 def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
-    """Carry out one instruction with a, b, c in R2, R4, R6 (their upper halves, where read, in R3, R5, R7), P0, P1."""
-    program = prepare(Code("test", (Sass(0, sass), Sass(16, "EXIT"))), everything=True)
+    """Carry out instructions, one a line, with a, b, c in R2, R4, R6 (upper halves in R3, R5, R7), P0, P1."""
+    lines = [*sass.splitlines(), "EXIT"]
+    code = Code("test", tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
+    program = prepare(code, everything=True)
     m = machine()
     for place in range(3):
         numbers = np.array([[lane[place] for lane in lanes]], np.uint32)
@@ -36,10 +38,10 @@ def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
         m.registers[3 + 2 * place] = Value(numbers[:, ::-1].copy(), known)
     m.registers[320] = Value(np.array([[lane[3] for lane in lanes]]))
     m.registers[321] = Value(np.array([[lane[4] for lane in lanes]]))
-    step = program.steps[0]
-    assert step is not None
     assert not program.unsupported
-    step(m)
+    for step in program.steps[: len(lines) - 1]:
+        assert step is not None
+        step(m)
     return m
 
 

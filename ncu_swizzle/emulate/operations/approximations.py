@@ -94,17 +94,18 @@ class Function:
 
 
 def _two_to(bits: Bits) -> Bits:
-    """Return the words of 2^x: x in steps of 2^-23, towards 0, and these inverted if it is negative."""
+    """Return the words of 2^x: x in steps of 2^-23, towards 0; if negative and no integer, the steps' bits inverted."""
     exponent, negative = SINGLE.exponent(bits), bits >> np.uint32(31) != 0
     mantissa = (SINGLE.fraction(bits) | np.uint32(1 << 23)).astype(np.int64)
     shift = exponent - 127
     steps = np.where(shift < 0, mantissa >> np.clip(-shift, 0, 24), mantissa << np.clip(shift, 0, 7))
-    place = np.where(negative, ~steps, steps)
+    whole = steps & (1 << 23) - 1 == 0
+    place = np.where(negative, np.where(whole, -steps, ~steps), steps)
     fraction = place & (1 << 23) - 1
     base = SINGLE.nearest(np.exp2(1 + fraction / F64(1 << 23))) + _table("ex2")[fraction]
     result = base + ((place >> 23) - 1 << 23)
     result = np.where(place >> 23 < -126, 0, result)
-    result = np.where(shift >= 7, np.where(negative, 0, 0x7F800000), np.where(steps == 0, 0x3F800000, result))
+    result = np.where(shift >= 7, np.where(negative, 0, 0x7F800000), result)
     return np.where((exponent == 255) & (SINGLE.fraction(bits) != 0), NAN, result.astype(np.uint32))
 
 

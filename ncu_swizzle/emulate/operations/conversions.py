@@ -8,7 +8,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import raw
-from ncu_swizzle.emulate.operations.doubles import words
+from ncu_swizzle.emulate.operations.doubles import QUIET, words
 from ncu_swizzle.emulate.operations.reals import LOWER, UPPER, Reals, calculation, double, single, widened
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import (
@@ -18,6 +18,7 @@ from ncu_swizzle.emulate.operations.rounding import (
     ROUNDINGS,
     SINGLE,
     STEPS,
+    Format,
     directed,
     flushed,
     packed,
@@ -184,17 +185,27 @@ def frnd(ins: SassInstruction) -> Compute | None:
 
 def _converted(ins: SassInstruction, name: str, step: Callable[[Bits], Bits] = np.positive) -> Compute:
     mode = next((word for word in ins.modifiers if word in ROUNDINGS), "RN")
+    keeps_nan = "F64" in _formats(ins)
 
     def result(numbers: Bits) -> tuple[Bits, ...]:
         exact = step(numbers.astype(F64))
         exact = saturated(exact) if ins.has("SAT") else exact
         if name == "F64":
-            return words(exact)
-        total = rounded(exact, FORMATS[name], mode)
-        total = flushed(total) if ins.has("FTZ") and name == "F32" else total
-        return (packed(total, FORMATS[name]),)
+            return words(exact, exact)
+        form = FORMATS[name]
+        total = rounded(exact, form, mode)
+        word = packed(flushed(total) if ins.has("FTZ") and name == "F32" else total, form)
+        return (np.where(np.isnan(exact), _shortened(exact, form), word) if keeps_nan else word,)
 
     return calculation([_real(ins)], result, registers=2 if name == "F64" else 1)
+
+
+def _shortened(nan: Bits, form: Format) -> Bits:
+    """Return NaN, float64, with as much of its payload as the format has, made quiet."""
+    bits, size = nan.view(np.uint64) | QUIET, 32 if form is SINGLE else 16
+    sign = bits >> np.uint64(63) << np.uint64(size - 1)
+    rest = bits >> np.uint64(53 - form.precision) & np.uint64((1 << size - 1) - 1)
+    return (sign | rest).astype(np.uint32)
 
 
 @operation("F2FP", "UF2FP")

@@ -6,12 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from ncu_swizzle.emulate.operations.floating import fsetp
 from ncu_swizzle.emulate.operations.reals import calculation, double
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.operations.rounding import F64, ROUNDINGS, directed
-from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.parse import TRUE, SassInstruction
 from ncu_swizzle.emulate.values import Bits, high_half, low_half
 
+GENERATED, QUIET = np.uint64(0xFFF80000_00000000), np.uint64(1 << 51)  # NaN, and what makes one quiet
 _LARGEST = Fraction(np.finfo(F64).max)
 
 
@@ -26,19 +28,38 @@ def dfma(ins: SassInstruction) -> Compute | None:
     def result(*numbers: Bits) -> tuple[Bits, ...]:
         a, b = numbers[:2]
         if ins.opcode == "DFMA":
-            return words(fused_doubles(a, b, numbers[2], mode))
+            return words(fused_doubles(a, b, numbers[2], mode), a, numbers[2], b)
         if mode == "RN":
-            return words(a + b if ins.opcode == "DADD" else a * b)
+            return words(a + b if ins.opcode == "DADD" else a * b, *numbers)
         if ins.opcode == "DADD":
-            return words(fused_doubles(a, one, b, mode))
-        return words(fused_doubles(a, b, np.copysign(zero, a * b), mode))
+            return words(fused_doubles(a, one, b, mode), *numbers)
+        return words(fused_doubles(a, b, np.copysign(zero, a * b), mode), *numbers)
 
     return calculation([double(operand) for operand in ins.operands[1:]], result, registers=2)
 
 
-def words(numbers: Bits) -> tuple[Bits, Bits]:
-    """Return the lower and the upper half of float64 numbers; NaN in the form that operations generate."""
-    bits = np.where(np.isnan(numbers), np.uint64(0xFFF80000_00000000), numbers.view(np.uint64))
+@operation("DSETP")
+def dsetp(ins: SassInstruction) -> Compute | None:
+    """A comparison of two doubles; with MIN and MAX, whether the first is it, and whether both are NaN."""
+    if not ins.has("MIN", "MAX"):
+        return fsetp(ins)
+    if ins.operands[4].number != TRUE or ins.operands[4].negated:
+        return None
+    smaller = ins.has("MIN")
+
+    def result(a: Bits, b: Bits) -> tuple[Bits, ...]:
+        one, other = np.isnan(a), np.isnan(b)
+        less = (a < b) | ((a == b) & np.signbit(a))
+        return ~one & (other | (less == smaller)), one & other
+
+    return calculation([double(operand) for operand in ins.operands[2:4]], result, registers=2, like=bool)
+
+
+def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
+    """Return the lower and the upper half of float64 numbers; NaN is the last operand that is NaN, made quiet."""
+    bits = np.where(np.isnan(numbers), GENERATED, numbers.view(np.uint64))
+    for operand in operands:
+        bits = np.where(np.isnan(operand), operand.view(np.uint64) | QUIET, bits)
     return low_half(bits), high_half(bits)
 
 

@@ -86,7 +86,7 @@ def _exponent(numbers: Bits) -> Bits:
 # ---------------------------------------------------------------------------------------------- comparisons
 
 
-@operation("FSETP", "DSETP")
+@operation("FSETP")
 def fsetp(ins: SassInstruction) -> Compute | None:
     """A comparison of two floats or doubles, combined with a predicate, and the opposite, combined too."""
     comparison = comparing(ins)

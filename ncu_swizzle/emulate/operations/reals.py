@@ -43,8 +43,9 @@ def double(operand: Operand) -> Reals:
 def _signed(numbers: Bits, operand: Operand) -> Bits:
     if operand.kind == FLOAT:  # its sign is in its bits
         return numbers
-    numbers = np.abs(numbers) if operand.absolute else numbers
-    return -numbers if operand.negated else numbers
+    nan = np.isnan(numbers)  # keeps its sign
+    numbers = np.where(nan, numbers, np.abs(numbers)) if operand.absolute else numbers
+    return np.where(nan, numbers, -numbers) if operand.negated else numbers
 
 
 def halves(operand: Operand, form: Format) -> Reals:
