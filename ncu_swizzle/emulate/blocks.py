@@ -42,6 +42,7 @@ class Setting:
     memory: dict[int, bytes]
     shared_size: int
     clock: Clock
+    contended: frozenset[int] = frozenset()
 
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
@@ -79,6 +80,7 @@ def run_batch(setting: Setting, blocks: Ints, ulps: Ints | None = None) -> Batch
         memory=setting.memory,
         shared_size=setting.shared_size,
         ulps=np.zeros(len(blocks), np.int64) if ulps is None else ulps,
+        contended=setting.contended,
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(blocks))
     machine.log = log

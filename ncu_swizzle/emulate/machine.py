@@ -80,6 +80,7 @@ class Machine:
     memory: Mapping[int, bytes]
     shared_size: int  # bytes per block
     ulps: Ints  # (B,): the error of approximate results in units in the last place, see operations.floating.mufu
+    contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -130,6 +131,17 @@ class Machine:
         """Track the contents of shared memory, unknown at first."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
+
+    @cached_property
+    def claims(self) -> tuple[Ints, Ints]:
+        """By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what."""
+        shape = (len(self.blocks), -(-self.shared_size // 4))
+        return np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def forget_claims(self, block: int) -> None:
+        """Forget who swapped which words, at a barrier of the block."""
+        if "claims" in vars(self):
+            self.claims[0][block] = 0
 
     # ------------------------------------------------------------------------------------------ registers
 

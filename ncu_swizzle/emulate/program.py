@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate import memory, operands
+from ncu_swizzle.emulate import memory, operands, spin_loops
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.effects import BASES, CONTROL, REGISTERS, Effects, effects, number
 from ncu_swizzle.emulate.flow import Flow
@@ -79,6 +79,12 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
     unsupported = set()
     for index, instruction in enumerate(instructions):
         step, emulated = _step(instruction, index, part.needed[index], part.shared)
+        if (
+            step
+            and spin_loops.is_spin(instruction)
+            and spin_loops.swaps_what_it_loaded(instructions, flow.first(index), index)
+        ):
+            step = spin_loops.SpinLoop(instruction, index, step).step
         first = probe(instruction) if probe else None
         steps.append(_both(first, step) if first else step)
         if not emulated:
