@@ -1,8 +1,8 @@
 """ATOMS.CAST.SPIN: the compare-and-swap in the loop that a floating-point atomic in shared memory compiles to.
 
 Of the lanes whose words are in one bank, one swaps per execution; the others go round again. So an H100 did in all of
-368 measured loops, of one warp and of eight, in which every lane had a word of its own (docs/wavefronts.md). If several
-lanes want the same word between two barriers of the block, how often they fail is the hardware's: the result is unknown.
+368 measured loops, of one warp and of eight, in which every lane had a word of its own (docs/wavefronts.md). If lanes
+want the same word between two barriers of the block, how often they fail is the hardware's: the result is unknown.
 """
 
 from __future__ import annotations
