@@ -14,8 +14,8 @@ from ncu_swizzle.emulate.parse import MEMORY, SassInstruction
 from ncu_swizzle.emulate.requests import AccessCounts, Seen, count_accesses
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.banks import Bools, Ints
-from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, STMATRIX, ZERO_FILL
+from ncu_swizzle.smem.banks import WORD, Bools, Ints
+from ncu_swizzle.smem.operations import ADD_ONE, LDMATRIX, LINE, SPIN, STMATRIX, ZERO_FILL
 from ncu_swizzle.smem.wgmma import WARPS
 
 WINDOW = np.uint32(0xFFFFFF)  # address within a block; in a cluster the bits above select the block
@@ -50,19 +50,26 @@ def operation_name(instruction: SassInstruction) -> str | None:
 
 
 def _atomic_name(instruction: SassInstruction) -> str | None:
-    if instruction.has("64") and not instruction.has("CAST") and (word := instruction.modifiers[0]) in ("EXCH", "CAS"):
-        return f"atom.shared.{word.lower()}.b64"
-    if instruction.has("CAST", "64", "F32", "F16x2", "BF16x2", "F16", "F64"):
-        return None
+    width = access_width(instruction)
+    if instruction.has("CAST"):
+        return SPIN if width == WORD else None
     if instruction.has("POPC"):
         return ADD_ONE
-    for word in instruction.modifiers:
-        if word in _ATOMICS:
-            return f"atom.shared.{_ATOMICS[word]}"
-        if word in _ORDERED:
-            kind = "s32" if instruction.has("S32") and word in ("MIN", "MAX") else "u32"
-            return f"atom.shared.{_ORDERED[word]}.{kind}"
-    return None
+    if width == 2 * WORD and instruction.has("EXCH", "CAS"):
+        return f"atom.shared.{instruction.modifiers[0].lower()}.b64"
+    if width != WORD or instruction.has("F32", "F16x2", "BF16x2", "F16", "F64"):
+        return None
+    return next(filter(None, (_integer_atomic(instruction, word) for word in instruction.modifiers)), None)
+
+
+def _integer_atomic(instruction: SassInstruction, word: str) -> str | None:
+    """Return the 32-bit operation that a modifier stands for."""
+    if word in _ATOMICS:
+        return f"atom.shared.{_ATOMICS[word]}"
+    if word not in _ORDERED:
+        return None
+    kind = "s32" if instruction.has("S32") and word in ("MIN", "MAX") else "u32"
+    return f"atom.shared.{_ORDERED[word]}.{kind}"
 
 
 @dataclass

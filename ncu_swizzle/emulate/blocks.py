@@ -43,6 +43,7 @@ class Setting:
     memory: dict[int, bytes]
     shared_size: int
     clock: Clock
+    contended: frozenset[int] = frozenset()
 
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
@@ -82,6 +83,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         known_constants=setting.known_constants,
         memory=setting.memory,
         shared_size=setting.shared_size,
+        contended=setting.contended,
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(everyone))
     machine.log = log

@@ -49,6 +49,10 @@ class Flow:
         ends = [*self.leaders[1:], len(self.instructions)]
         return [end - 1 for start, end in zip(self.leaders, ends, strict=True) for _ in range(start, end)]
 
+    def first(self, number: int) -> int:
+        """Return the first instruction of an instruction's basic block."""
+        return self.leaders[bisect.bisect_right(self.leaders, number) - 1]
+
     def targets(self, number: int) -> tuple[int, ...]:
         """Return where a jump can go besides falling through; for BSSY, where the threads reconverge."""
         instruction = self.instructions[number]

@@ -67,6 +67,7 @@ class Machine:
     known_constants: Mapping[int, Bools]  # which bytes of a bank are known
     memory: Mapping[int, bytes]
     shared_size: int  # bytes per block
+    contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -125,6 +126,17 @@ class Machine:
         """Let these lanes of these warps execute what follows."""
         whole = len(warps) == self.warps and bool((mask == self.live).all())
         self.view = View(warps, mask, whole, bool(mask.all()))
+
+    @cached_property
+    def claims(self) -> tuple[Ints, Ints]:
+        """By block and word: the thread, from 1, that swapped it since the block's last barrier, and by what."""
+        shape = (len(self.blocks), -(-self.shared_size // 4))
+        return np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def forget_claims(self, block: int) -> None:
+        """Forget who swapped which words, at a barrier of the block."""
+        if "claims" in vars(self):
+            self.claims[0][block] = 0
 
     # ------------------------------------------------------------------------------------------ registers
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ncu_swizzle.emulate import copies, generic, memory, operands, syncs, wgmma
+from ncu_swizzle.emulate import copies, generic, memory, operands, spin_loops, syncs, wgmma
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, control_word, effects, number
@@ -96,6 +96,8 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
             step, emulated = _step(instruction, index, part.needed[index], part.shared)
+            if step and spin_loops.ends_one(instructions, flow.first(index), index):
+                step = spin_loops.SpinLoop(instruction, index, step).step
             first = probe(instruction) if probe else None
         steps.append(_both(first, step) if first else step)
         if not emulated:

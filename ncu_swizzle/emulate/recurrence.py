@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.waits import Waits
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.
 _OF_SCHEDULE = frozenset(("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"))
-_OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters"))
+_OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters", "contended"))
 
 
 class Running(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread
@@ -15,6 +16,7 @@ from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
+from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
@@ -51,6 +53,17 @@ def emulate(
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
         clock=clock,
     )
+    contended: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _counts(code, launch, replace(setting, contended=contended), exhaustive, on_progress)
+        except Contended as found:
+            contended |= found.instructions
+
+
+def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, on_progress: Progress | None) -> Counts:
+    """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
+    program = setting.program
     totals = cover(setting, exhaustive, on_progress)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),

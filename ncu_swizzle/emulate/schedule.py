@@ -391,6 +391,8 @@ class Schedule:
     def _open(self, mine: list[Waiting], block: int) -> None:
         m = self.machine
         voted = vote(mine, m, block)
+        if not any(waiting.count for waiting in mine):
+            m.forget_claims(block)
         for waiting in mine:
             group = waiting.group
             inside = m.block_of[group.warps] == block

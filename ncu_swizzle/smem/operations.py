@@ -20,6 +20,7 @@ _REDUCTIONS = ("add.u32", "and.b32", "or.b32", "max.u32")
 _ATOMICS = (*_REDUCTIONS, "max.s32", "min.u32", "min.s32", "xor.b32", "inc.u32", "dec.u32", "exch.b32", "cas.b32")
 _WIDE_ATOMICS = ("exch.b64", "cas.b64")
 ZERO_FILL = ".zfill"  # of cp.async whose source size is in a register
+SPIN = "atoms.cast.spin"  # the 32-bit compare-and-swap of a floating-point atomic's loop
 ADD_ONE = "atoms.popc.inc"  # what adding the constant 1 compiles to; it has no PTX name
 
 
@@ -80,7 +81,7 @@ def _operations() -> list[Operation]:
     atomics = [Operation(f"atom.shared.{kind}", ATOMIC, 4, WARP) for kind in _ATOMICS]
     atomics += [Operation(f"red.shared.{kind}", ATOMIC, 4, WARP) for kind in _REDUCTIONS]
     atomics += [Operation(f"atom.shared.{kind}", ATOMIC, 8, lanes(8)) for kind in _WIDE_ATOMICS]
-    atomics.append(Operation(ADD_ONE, ATOMIC, 4, WARP))
+    atomics += [Operation(name, ATOMIC, 4, WARP) for name in (ADD_ONE, SPIN)]
     copies = [Operation(f"cp.async.ca.{width}", COPY, width, lanes(width)) for width in (4, 8, 16)]
     copies += [Operation(f"cp.async.cg.16{form}", COPY, 16, lanes(16)) for form in ("", ZERO_FILL)]
     return [*plain, *matrices, *atomics, *copies]

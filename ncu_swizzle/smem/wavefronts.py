@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import copies, operations
 from ncu_swizzle.smem.banks import Bools, Ints, degrees, most_lanes, one_address, paired, phase_degrees
-from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, LOAD, STMATRIX, WARP, Operation
+from ncu_swizzle.smem.operations import ADD_ONE, ATOMIC, COPY, LDMATRIX, LINE, LOAD, SPIN, STMATRIX, WARP, Operation
 
 __all__ = ["Bools", "Ints", "Wavefronts", "wavefronts"]
 
@@ -105,6 +105,9 @@ def _count(operation: Operation, lanes: Ints, mask: Bools, source: Ints) -> tupl
         return copies.count(operation, lanes, mask, source)
     known = np.ones(len(lanes), bool)
     ideal = -(-mask.sum(axis=1) * operation.width_bytes // LINE)
+    if operation.name == SPIN:  # a lane per bank swaps, the others fail
+        twice: Ints = np.where(mask.any(axis=1), 2, 0)
+        return twice, twice, known
     if operation.kind == ATOMIC and operation.name != ADD_ONE:
         times = 2 if ".cas." in operation.name else 1  # a compare-and-swap passes twice
         parts = [slice(phase.start, phase.stop) for phase in operation.phases]

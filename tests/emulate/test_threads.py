@@ -231,6 +231,54 @@ def test_lanes_that_ncu_counts_although_they_are_off_need_valid_addresses() -> N
     assert "predicated off" in counts.rows[3].reason
 
 
+SPIN_LOOP = (
+    "BSSY B0, {after:#x}",
+    "LDS R2, [R1+0x400]",
+    "FADD R3, R2, 1.5",
+    "ATOMS.CAST.SPIN R3, [R1+0x400], R2, R3",
+    "ISETP.EQ.U32.AND P0, PT, R3, 0x1, PT",
+    "@!P0 BRA {again:#x}",
+    "BSYNC B0",
+)
+
+
+def spin_loop(at: int) -> list[str]:
+    return [line.format(again=16 * (at + 1), after=16 * (at + 7)) for line in SPIN_LOOP]
+
+
+@pytest.mark.parametrize(("stride", "rounds", "loads"), [(4, 1, 1), (8, 2, 3), (128, 32, 32 * 33 // 2), (132, 1, 1)])
+def test_in_a_compare_and_swap_loop_one_lane_per_bank_swaps_each_time(stride: int, rounds: int, loads: int) -> None:
+    lines = [THREAD, f"IMAD R1, R0, {stride:#x}, RZ", *spin_loop(2), "EXIT"]
+    counts = emulate(code(*lines, shared_bytes=0x3000), Launch((3, 1, 1), (64, 1, 1)))
+    load, swap = counts.rows[3], counts.rows[5]
+    assert (load.executed, load.wavefronts) == (6 * rounds, 6 * loads)
+    assert (swap.executed, swap.wavefronts, swap.ideal) == (6 * rounds, 12 * rounds, 12 * rounds)
+    assert not counts.unknown
+
+
+def test_lanes_that_swap_the_same_word_need_a_barrier_between_them() -> None:
+    lines = [THREAD, "LOP3.LUT R1, R0, 0x1f, RZ, 0xc0, !PT", "IMAD.SHL.U32 R1, R1, 0x4, RZ"]
+    lines += ["ISETP.GE.AND P1, PT, R0, 0x20, PT", "@P1 BRA 0xc0", *spin_loop(5)]
+    second = [f"@!P1 BRA {16 * 21:#x}", *spin_loop(14), "EXIT"]
+    launch = Launch((1, 1, 1), (64, 1, 1))
+    apart = emulate(code(*lines, "BAR.SYNC.DEFER_BLOCKING 0x0", *second), launch)
+    assert [(row.executed, row.wavefronts) for row in apart.rows if row.opcode.startswith("ATOMS")] == [(1, 2), (1, 2)]
+    together = emulate(code(*lines, "NOP", *second), launch)
+    swaps = [row for row in together.rows if row.opcode.startswith("ATOMS")]
+    assert [row.executed for row in swaps] == [None, None]
+    assert all("what an atomic operation returns" in row.reason for row in swaps)
+    lanes = emulate(code(THREAD, "LOP3.LUT R1, R0, 0x3c, RZ, 0xc0, !PT", *spin_loop(2), "EXIT"), ONE_WARP)
+    assert lanes.rows[5].executed is None
+
+
+def test_a_swap_of_what_was_not_loaded_just_before_is_not_known() -> None:
+    loop = spin_loop(2)
+    lines = [THREAD, "IMAD.SHL.U32 R1, R0, 0x4, RZ", *loop, "EXIT"]
+    other = [line.replace("LDS R2, [R1+0x400]", "LDS R2, [R1+0x404]") for line in lines]
+    assert emulate(code(*lines), ONE_WARP).rows[5].executed == 1
+    assert emulate(code(*other), ONE_WARP).rows[5].executed is None
+
+
 def test_an_instruction_that_is_not_emulated_is_named() -> None:
     counts = emulate(code(THREAD, "FOO.BAR R1, R0", "STS [R1+0x400], R0", "EXIT"), ONE_WARP)
     assert counts.rows[2].wavefronts is None
