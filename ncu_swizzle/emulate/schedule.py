@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
+from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
 from ncu_swizzle.errors import NcuSwizzleError
@@ -80,7 +81,7 @@ class Schedule:
                     m.now = pc
                     step(m)
                 self._leave(group, last)
-            except (NcuSwizzleError, MemoryError):
+            except (NcuSwizzleError, MemoryError, Contended):
                 raise
             except Exception as error:
                 raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error

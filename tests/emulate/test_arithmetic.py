@@ -17,8 +17,8 @@ from ncu_swizzle.emulate.operations.approximations import FUNCTIONS
 from ncu_swizzle.emulate.operations.doubles import fused_doubles
 from ncu_swizzle.emulate.operations.floating import needs_slow_path
 from ncu_swizzle.emulate.operations.rounding import BRAIN, HALF, SINGLE, Format, fused, rounded
-from tests.emulate.test_operations import execute
 from tests.support.emulation import DATA, kernel, outputs, pointers
+from tests.support.operations import execute
 
 RECORDED: dict[str, dict[str, str]] = json.loads((DATA / "arithmetic.json").read_text("utf-8"))
 # Not emulated: their results are unknown.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from hypothesis import given, settings
@@ -13,36 +13,12 @@ from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.rounding import fused
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.values import Value
+from tests.support.operations import Lane, execute
 
 TOP = (1 << 32) - 1
 EDGES = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF)
 WORDS = st.one_of(st.sampled_from(EDGES), st.integers(0, TOP), st.integers(0, 64))
 LANES = st.lists(st.tuples(WORDS, WORDS, WORDS, st.booleans(), st.booleans()), min_size=32, max_size=32)
-Lane = tuple[int, int, int, bool, bool]
-
-
-def machine() -> Machine:
-    return Machine(np.zeros((1, 3), np.int64), (1, 1, 1), (32, 1, 1), (1, 1, 1), {}, {}, {}, 0)
-
-
-def execute(sass: str, lanes: Sequence[Lane], known: bool = True) -> Machine:
-    """Carry out instructions, one a line, with a, b, c in R2, R4, R6 (upper halves in R3, R5, R7), P0, P1."""
-    lines = [*sass.splitlines(), "EXIT"]
-    code = Code("test", tuple(Sass(16 * number, line) for number, line in enumerate(lines)))
-    program = prepare(code, everything=True)
-    m = machine()
-    for place in range(3):
-        numbers = np.array([[lane[place] for lane in lanes]], np.uint32)
-        m.registers[2 + 2 * place] = Value(numbers, known)
-        m.registers[3 + 2 * place] = Value(numbers[:, ::-1].copy(), known)
-    m.registers[320] = Value(np.array([[lane[3] for lane in lanes]]))
-    m.registers[321] = Value(np.array([[lane[4] for lane in lanes]]))
-    assert not program.unsupported
-    for step in program.steps[: len(lines) - 1]:
-        assert step is not None
-        step(m)
-    return m
 
 
 def register(m: Machine, number: int) -> list[int]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import lzma
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.emulate import run as emulator
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
+from ncu_swizzle.engines.emulation import profile_launch
 from ncu_swizzle.ncurep import container, reader
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
@@ -68,3 +71,14 @@ def emulations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(emulator, "emulate", counted)
     return names
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Callable[..., Profile]:
+    def emulate(source: str, name: str, arch: str, values: list[Parameter], block: tuple[int, ...]) -> Profile:
+        code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
+        file = tmp_path / f"{arch}.cubin"
+        file.write_bytes(code)
+        return profile_launch(file, name, BinaryLaunch((4, 4), block, parameters=values)).profile
+
+    return emulate

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.engines.binary_launch import BinaryLaunch, Parameter
-from ncu_swizzle.engines.emulation import profile_launch
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.profiles.comparison import compare
@@ -41,17 +37,6 @@ extern "C" __global__ void product(unsigned long a, unsigned long b, unsigned me
     y[threadIdx.x] = tile[31 - threadIdx.x];
 }
 """
-
-
-@pytest.fixture
-def emulated(tmp_path: Path) -> Callable[..., Profile]:
-    def emulate(source: str, name: str, arch: str, values: list[Parameter], block: tuple[int, ...]) -> Profile:
-        code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
-        file = tmp_path / f"{arch}.cubin"
-        file.write_bytes(code)
-        return profile_launch(file, name, BinaryLaunch((4, 4), block, parameters=values)).profile
-
-    return emulate
 
 
 def turned(emulated: Callable[..., Profile], arch: str) -> Profile:

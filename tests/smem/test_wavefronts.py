@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ncu_swizzle import paths
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import operations, wavefronts
-from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE, WARP
+from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, SPIN, STMATRIX, STORE, WARP
 
 LANE = np.arange(WARP)
 EVERY_LANE = np.ones(WARP, bool)
@@ -292,7 +292,8 @@ def test_a_load_never_takes_more_than_the_store_of_its_width(
     assert (load.actual <= wavefronts(op, addresses, active).actual).all()
 
 
-@given(requests([name for name, kind in KINDS.items() if kind == ATOMIC]))
+# Compare-and-swap of a loop reads what a load before it has read.
+@given(requests([name for name, kind in KINDS.items() if kind == ATOMIC and name != SPIN]))
 def test_an_atomic_never_takes_less_than_a_load(request: tuple[str, NDArray[np.int64], NDArray[np.bool_]]) -> None:
     op, addresses, active = request
     assert (wavefronts(op, addresses, active).actual >= wavefronts("ld.shared.b32", addresses, active).actual).all()

@@ -79,7 +79,7 @@ def outputs(source: Code, launch: Launch, words: int = 1) -> tuple[NDArray[np.in
     constants = {**source.constants, **launch.constants, 0: bank}
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
     size = source.shared_bytes + launch.shared_dynamic
-    machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, known, launch.memory, size)
+    machine = Machine(blocks, launch.grid, launch.block, (1, 1, 1), constants, {0: known}, launch.memory, size)
     machine.log = RequestLog(program.instructions, size, len(blocks))
     machine.keep_contents()
     machine.stores = []
