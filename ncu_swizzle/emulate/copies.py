@@ -50,8 +50,8 @@ class _ToShared:
     def step(self, m: Machine) -> None:
         selected, doubtful = m.selection(self.guard(m) if self.guard else None)
         rows = np.flatnonzero(selected.any(axis=1))
-        target, barrier = (first_lane(m, read(m)) for read in (self.target, self.barrier))
-        extra = first_lane(m, self.extra(m)) if self.extra else None
+        target, barrier = (first_lane(read(m), m.view.mask) for read in (self.target, self.barrier))
+        extra = first_lane(self.extra(m), m.view.mask) if self.extra else None
         sure = target.certain and barrier.certain and (extra is None or extra.certain or not self.multicast)
         if doubtful.any() or not sure:
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
@@ -79,7 +79,7 @@ class _ToShared:
             if extra is None or not extra.certain:
                 return None
             return (extra.bits[:, 0] & 0xFFFF).astype(np.int64) * GRANULE
-        low, high = (first_lane(m, read(m)) for read in self.source)
+        low, high = (first_lane(read(m), m.view.mask) for read in self.source)
         if not (low.certain and high.certain):
             return None
         sizes = [_map_bytes(m, int(address)) for address in wide(low.bits, high.bits).ravel()]

@@ -147,7 +147,7 @@ class Machine:
             return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
         if value.patches is not None:
             tag = tag_of(value.patches, self.view.warps, self._reading(number))
-            value = Value(value.bits, value.known, value.origin, tag)
+            value = Value(value.bits, value.known, value.origin, tag, value.sure)
         return value if self.view.whole else self.part(value)
 
     def _reading(self, number: int) -> Bools:
@@ -221,18 +221,21 @@ class Machine:
         return alive
 
     def selection(self, guard: Value | None, wide: int = 32) -> tuple[Bools, Bools]:
-        """Return the lanes that execute an instruction, and those for which that is unknown, shape (G, wide)."""
+        """Return the lanes that execute an instruction, and those for which that is unknown, shape (G, wide).
+
+        A warp executes for a uniform register, `wide` 1, if any of its lanes does.
+        """
         mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
         if guard is None:
             return mask, NONE
-        condition = guard.bits
-        if wide == 1 and condition.shape[1] == 32:
-            condition = condition[:, :1]
+        if wide == 1 and guard.bits.shape[1] == 32:
+            selected, doubtful = self.selection(guard)
+            some: Bools = np.asarray(selected.any(axis=1, keepdims=True))
+            return some, doubtful.any(axis=1, keepdims=True) & ~some
         if guard.known is True:
-            return mask & condition, NONE
+            return mask & guard.bits, NONE
         known = np.asarray(guard.known)
-        known = known[:, :1] if wide == 1 and known.ndim == 2 else known
-        return mask & condition & known, mask & ~known
+        return mask & guard.bits & known, mask & ~known
 
     def _mixed(
         self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.rounding import fused
+from ncu_swizzle.emulate.parse import PRED, UREG
 from ncu_swizzle.emulate.program import prepare
 from tests.support.operations import Lane, execute
 
@@ -226,3 +228,12 @@ def test_bits_to_predicates() -> None:
     assert register(m, 321) == [bool(lane & 2) for lane in range(32)]
     assert register(m, 322) == [bool(lane & 4) for lane in range(32)]
     assert register(m, 320) == [True] * 32
+
+
+def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_are_told_apart() -> None:
+    lanes = [(7 if lane in (3, 9) else 5, 0, 0, lane >= 3, lane == 0) for lane in range(32)]
+    m = execute("@P0 R2UR P1, UR4, R2", lanes)
+    assert register(m, BASES[UREG] + 4) == [7] * 32
+    assert register(m, BASES[PRED] + 1) == [lane == 0 or (lane >= 3 and lane not in (3, 9)) for lane in range(32)]
+    m = execute("R2UR.OR P1, UR4, R2", lanes)
+    assert register(m, BASES[PRED] + 1) == [lane in (0, 3, 9) for lane in range(32)]

@@ -249,9 +249,9 @@ def test_ptx_is_assembled_once_and_from_python_too(
     assembled: list[str] = []
     real = Toolchain.assemble
 
-    def assemble(self: Toolchain, ptx: bytes, name: str) -> bytes:
+    def assemble(self: Toolchain, ptx: bytes, name: str, arch: str = "") -> bytes:
         assembled.append(name)
-        return real(self, ptx, name)
+        return real(self, ptx, name, arch)
 
     monkeypatch.setattr(Toolchain, "assemble", assemble)
     (work / "k.ptx").write_text(PTX, encoding="utf-8")

@@ -14,6 +14,7 @@ from ncu_swizzle.emulate.operands import guard as operands_guard
 from ncu_swizzle.emulate.operations.registry import Compute, operation
 from ncu_swizzle.emulate.parse import CONSTANT, PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, constant, derived, truth, unknown
+from ncu_swizzle.smem.banks import Bools
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
 
@@ -26,7 +27,7 @@ def s2r(ins: SassInstruction) -> Compute | None:
     if read is None:
         return None
     if ins.opcode == "S2UR":
-        return lambda m: (first_lane(m, m.part(read(m))),)
+        return lambda m: (first_lane(m.part(read(m)), m.view.mask),)
     return lambda m: (m.part(read(m)),)
 
 
@@ -125,20 +126,42 @@ def _extended(value: Value, bits: int) -> Value:
 
 @operation("R2UR")
 def r2ur(ins: SassInstruction) -> Compute | None:
-    """The value of the first active lane, into a uniform register."""
-    read = integer(ins.operands[-1])
-    return lambda m: (first_lane(m, read(m)),)
+    """The value of the first lane that executes it, into a uniform register.
+
+    A predicate before it tells which lanes have another value, so that a loop can serve one value at a time; with .OR,
+    lanes for which it was true stay true.
+    """
+    read, guard = integer(ins.operands[-1]), operands_guard(ins.guard)
+    tells = ins.operands[0].kind == PRED
+    before = predicate(ins.operands[0]) if tells and ins.has("OR") else None
+
+    def compute(m: Machine) -> tuple[Value | None, ...]:
+        value = read(m)
+        mask, doubtful = m.selection(guard(m) if guard else None)
+        one = first_lane(value, mask | doubtful)
+        if doubtful.any() and value.bits.shape[1] > 1:
+            sure = _simple(~doubtful.any(axis=1, keepdims=True) & np.asarray(one.known))
+            one = Value(one.bits, sure, m.now if value.certain else value.origin, value.tag)
+        if not tells:
+            return (one,)
+        differs = computed(value.bits != one.bits, value, one)
+        if before is not None:
+            others = before(m)
+            differs = computed(differs.bits | others.bits, differs, others)
+        return differs, one
+
+    return compute
 
 
-def first_lane(m: Machine, value: Value) -> Value:
-    """Return the value of each warp's first active lane, shape (G, 1)."""
+def first_lane(value: Value, mask: Bools) -> Value:
+    """Return the value of each warp's first lane in the mask, shape (G, 1)."""
     if value.bits.shape[1] == 1:
         return value
-    lane = m.view.mask.argmax(axis=1)[:, None]
-    bits = np.take_along_axis(np.broadcast_to(value.bits, m.view.mask.shape), lane, axis=1)
+    lane = mask.argmax(axis=1)[:, None]
+    bits = np.take_along_axis(np.broadcast_to(value.bits, (len(mask), 32)), lane, axis=1)
     known = value.known
     if not isinstance(known, bool):
-        known = np.take_along_axis(np.broadcast_to(known, m.view.mask.shape), lane, axis=1)
+        known = np.take_along_axis(np.broadcast_to(known, (len(mask), 32)), lane, axis=1)
     return Value(bits, known, value.origin, value.tag)
 
 
