@@ -82,13 +82,23 @@ class Flow:
         elif opcode in ("BRX", "JMX"):
             jumps = self.targets(number) or tuple(self.leaders)
         elif opcode == "CALL":
-            jumps = self.targets(number) if into_calls else (after,)
+            jumps = self._called(number) if into_calls else (after,)
         elif opcode == "WARPSYNC":
             jumps = (*self.targets(number), after)
         if jumps is None:
             return (after,)
         conditional = instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
         return (*jumps, after) if conditional else jumps
+
+    def _called(self, number: int) -> tuple[int, ...]:
+        """Return where a call can go; without a function in the code, an indirect call leaves it and comes back."""
+        if targets := self.targets(number):
+            return targets
+        return (*(self.leaders if self._returns_somewhere else ()), self.following(number))
+
+    @cached_property
+    def _returns_somewhere(self) -> bool:
+        return any(instruction.opcode == "RET" for instruction in self.instructions)
 
     @cached_property
     def post_dominators(self) -> list[int]:
@@ -110,6 +120,17 @@ class Flow:
                     dominators[number] = new
                     changed = True
         return [dominators.get(number, EXIT) for number in range(count)]
+
+    @cached_property
+    def fatal(self) -> frozenset[int]:
+        """The instructions from which every path ends in a trap: no thread of a launch that succeeds is there."""
+        found: set[int] = set()
+        for number in reversed(range(len(self.instructions))):
+            instruction = self.instructions[number]
+            traps = instruction.opcode == "BPT" and instruction.has("TRAP") and instruction.guard is None
+            if traps or found.issuperset(self.successors(number, into_calls=False)):
+                found.add(number)
+        return frozenset(found)
 
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
         """Return what can run after an instruction before `stop` is reached, including called functions.
