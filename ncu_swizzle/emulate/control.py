@@ -10,6 +10,7 @@ from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.effects import PHASE_CHECK
 from ncu_swizzle.emulate.externals import RESULT
 from ncu_swizzle.emulate.faults import Unsupported
+from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, rows
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.predicates import conjunction
@@ -213,8 +214,11 @@ def _jump_to_register(
         goes = selected & (targets == target)
         if int(target) & LOW in s.program.externals:
             _call_external(s, group, goes, pc)
-        else:
-            s.add(s.program.flow.at(int(target) & LOW), group.warps, goes)
+            continue
+        start = s.program.flow.at(int(target) & LOW)
+        if start != EXIT and start not in s.program.runs:
+            raise Unsupported(instruction.offset, instruction.text, f"goes to {target:#x}, inside a basic block")
+        s.add(start, group.warps, goes)
 
 
 @handles("BAR")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL, control_word
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, SassInstruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
 
 EXIT = -1  # stands for the end of the thread
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
@@ -60,6 +60,8 @@ class Flow:
             return tuple(self.at(target) for target in instruction.targets)
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
+        if instruction.opcode == "CALL" and any(operand.kind in (REG, UREG) for operand in instruction.operands):
+            return ()  # the address in the register counts from the one that is written behind it
         addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
         if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
@@ -146,7 +148,7 @@ class Flow:
             seen.add(current)
             onward = set(self.successors(current, into_calls=whole))
             if self.instructions[current].opcode == "CALL":
-                onward.update(self.targets(current))
+                onward.update(self._called(current))
             waiting += [s for s in onward if s not in (stop, EXIT) and s not in seen]
         return frozenset(seen)
 
