@@ -29,7 +29,7 @@ from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, module_image
 from ncu_swizzle.errors import NcuSwizzleError
 
 WORKERS = 2
@@ -100,7 +100,7 @@ def emulated(folder: Path, recorded: dict[str, Any]) -> Counts:
         tuple(recorded["block"]),
         recorded["shared"],
         bytes(parameters),
-        emulated_launch.initial(cubin),
+        module_image.initial(cubin),
         tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
     return emulate(code, launch, timeout_s=TIMEOUT_S)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.errors import BadFile, UnknownKernel
 from ncu_swizzle.smem.capacity import RESERVED_BYTES
 
 STEP = 16  # bytes of an instruction
+
+Span = tuple[int, int]  # from the first byte to before the last
 
 _LINE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
 _LABEL = re.compile(r"^([.$\w][^\s:]*):\s*$")
@@ -53,6 +55,8 @@ class Code:
     shared_bytes: int = RESERVED_BYTES  # static, including the reserved bytes (the size of .nv.shared.<name>)
     parameter_offset: int = 0x210  # in constant bank 0
     parameter_bytes: int = 0
+    unknown_constants: Mapping[int, Sequence[Span]] = field(default_factory=dict)  # bank → bytes that are unknown
+    externals: Mapping[int, str] = field(default_factory=dict)  # address → function that is not part of the module
 
     @property
     def launch_constants(self) -> LaunchConstants:
@@ -67,12 +71,14 @@ def from_disassembly(
     shared_bytes: int = RESERVED_BYTES,
     parameter_offset: int = 0x210,
     parameter_bytes: int = 0,
+    unknown_constants: Mapping[int, Sequence[Span]] | None = None,
     symbols: Mapping[str, int] | None = None,
+    externals: Mapping[int, str] | None = None,
 ) -> Code:
     """Return the kernel of that name from the output of ``nvdisasm -c``.
 
-    `symbols` maps the global variables that instructions refer to, by name, to their addresses. Raises UnknownKernel if
-    the text has no such kernel, BadFile if it has no instructions or a label is missing.
+    `symbols` maps what instructions refer to by name to its address: global variables and external functions. Raises
+    UnknownKernel if the text has no such kernel, BadFile if it has no instructions or a label is missing.
     """
     sections = _sections(text)
     if name not in sections:
@@ -88,6 +94,8 @@ def from_disassembly(
         shared_bytes=shared_bytes,
         parameter_offset=parameter_offset,
         parameter_bytes=parameter_bytes,
+        unknown_constants=dict(unknown_constants or {}),
+        externals=dict(externals or {}),
     )
 
 

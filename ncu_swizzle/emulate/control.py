@@ -8,11 +8,14 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.effects import PHASE_CHECK
+from ncu_swizzle.emulate.externals import RESULT
 from ncu_swizzle.emulate.faults import Unsupported
+from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, rows
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operations.predicates import conjunction
 from ncu_swizzle.emulate.parse import BARRIER, INTEGER, PRED, REG, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.program import LOW
 from ncu_swizzle.emulate.schedule import Handler, Schedule
 from ncu_swizzle.emulate.values import Value, known_in, truth
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -49,12 +52,21 @@ def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) ->
     if instruction.has("DIV", "CONV"):
         _branch_if_apart(s, group, pc, instruction, targets[0])
         return
-    condition = _condition(m, instruction)
+    condition = _without_traps(s, pc, targets[0], _condition(m, instruction))
     kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):
         taken = kept.mask & taken.any(axis=1, keepdims=True)
     s.add(s.after(pc), kept.warps, kept.mask & ~taken)
     s.add(targets[0], kept.warps, taken)
+
+
+def _without_traps(s: Schedule, pc: int, target: int, condition: Value | None) -> Value | None:
+    """Return a branch's condition; if one way ends in a trap, threads for which it is unknown go the other."""
+    fatal = s.program.flow.fatal
+    falls, jumps = s.after(pc) in fatal, target in fatal
+    if condition is None or condition.known is True or falls == jumps:
+        return condition
+    return Value(np.where(condition.known, condition.bits, falls), tag=condition.tag)
 
 
 def _branch_if_apart(s: Schedule, group: Group, pc: int, instruction: SassInstruction, target: int) -> None:
@@ -145,8 +157,18 @@ def _call(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> N
     s.add(s.after(pc), kept.warps, kept.mask & ~selected)
     if any(operand.kind in (REG, UREG) for operand in instruction.operands):
         _jump_to_register(s, kept, selected, pc, instruction)
-        return
-    s.add(s.program.flow.targets(pc)[0], kept.warps, selected)
+    elif any(operand.number & LOW in s.program.externals for operand in instruction.operands):
+        _call_external(s, kept, selected, pc)
+    else:
+        s.add(s.program.flow.targets(pc)[0], kept.warps, selected)
+
+
+def _call_external(s: Schedule, group: Group, selected: Bools, pc: int) -> None:
+    """Continue after the call of a function that is not part of the module; what it returns is unknown."""
+    called = Group(pc, group.warps, selected)
+    s.enter(called)
+    s.machine.forget(RESULT, pc)
+    s.add(s.after(pc), called.warps, called.mask)
 
 
 @handles("RET")
@@ -182,13 +204,21 @@ def _jump_to_register(
     known = np.broadcast_to(np.asarray(value.known), selected.shape)
     if bool((selected & ~known).any()):
         lost = (selected & ~known).any(axis=1)
-        s.lose_track(Group(pc, group.warps[lost], selected[lost]), pc, value.bits.shape[1] == 1, value.origin)
+        uniform, anywhere = value.bits.shape[1] == 1, instruction.opcode == "CALL"
+        s.lose_track(Group(pc, group.warps[lost], selected[lost]), pc, uniform, value.origin, anywhere)
         keep = ~lost
         group, selected = Group(pc, group.warps[keep], group.mask[keep]), selected[keep]
         value = Value(np.broadcast_to(value.bits, known.shape)[keep])
     targets = np.broadcast_to(value.bits, selected.shape).astype(np.int64) + plus
     for target in np.unique(targets[selected]):
-        s.add(s.program.flow.at(int(target) & 0xFFFFFFFF), group.warps, selected & (targets == target))
+        goes = selected & (targets == target)
+        if int(target) & LOW in s.program.externals:
+            _call_external(s, group, goes, pc)
+            continue
+        start = s.program.flow.at(int(target) & LOW)
+        if start != EXIT and start not in s.program.runs:
+            raise Unsupported(instruction.offset, instruction.text, f"goes to {target:#x}, inside a basic block")
+        s.add(start, group.warps, goes)
 
 
 @handles("BAR")
@@ -271,7 +301,8 @@ def _cluster_barrier(s: Schedule, group: Group, pc: int, instruction: SassInstru
 
 @handles("BPT")
 def _trap(s: Schedule, group: Group, pc: int, instruction: SassInstruction) -> None:
-    """A trap: end the threads that reach it."""
-    kept, selected = s.known_lanes(group, pc, _condition(s.machine, instruction))
-    s.machine.live[kept.warps] &= ~selected
-    s.add(s.after(pc), kept.warps, kept.mask & ~selected)
+    """A trap: end the threads that certainly reach it; one on an unknown condition does not occur."""
+    condition = _condition(s.machine, instruction)
+    selected = group.mask if condition is None else s.machine.certain_mask(condition)[0]
+    s.machine.live[group.warps] &= ~selected
+    s.add(s.after(pc), group.warps, group.mask & ~selected)

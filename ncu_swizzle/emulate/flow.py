@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL, control_word
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, UREG, SassInstruction
+from ncu_swizzle.emulate.parse import INTEGER, PRED, REG, UPRED, UREG, SassInstruction
 
 EXIT = -1  # stands for the end of the thread
 _CONDITIONS = (PRED, UPRED, UREG)  # condition operands of a branch
@@ -60,6 +60,8 @@ class Flow:
             return tuple(self.at(target) for target in instruction.targets)
         if instruction.opcode not in ("BRA", "JMP", "BSSY", "CALL", "WARPSYNC"):
             return ()
+        if instruction.opcode == "CALL" and any(operand.kind in (REG, UREG) for operand in instruction.operands):
+            return ()  # the address in the register counts from the one that is written behind it
         addresses = [operand.number for operand in instruction.operands if operand.kind == INTEGER]
         if not addresses or (instruction.opcode == "WARPSYNC" and not instruction.has("COLLECTIVE")):
             return ()
@@ -82,13 +84,23 @@ class Flow:
         elif opcode in ("BRX", "JMX"):
             jumps = self.targets(number) or tuple(self.leaders)
         elif opcode == "CALL":
-            jumps = self.targets(number) if into_calls else (after,)
+            jumps = self._called(number) if into_calls else (after,)
         elif opcode == "WARPSYNC":
             jumps = (*self.targets(number), after)
         if jumps is None:
             return (after,)
         conditional = instruction.guard is not None or any(o.kind in _CONDITIONS for o in instruction.operands)
         return (*jumps, after) if conditional else jumps
+
+    def _called(self, number: int) -> tuple[int, ...]:
+        """Return where a call can go; without a function in the code, an indirect call leaves it and comes back."""
+        if targets := self.targets(number):
+            return targets
+        return (*(self.leaders if self._returns_somewhere else ()), self.following(number))
+
+    @cached_property
+    def _returns_somewhere(self) -> bool:
+        return any(instruction.opcode == "RET" for instruction in self.instructions)
 
     @cached_property
     def post_dominators(self) -> list[int]:
@@ -111,6 +123,17 @@ class Flow:
                     changed = True
         return [dominators.get(number, EXIT) for number in range(count)]
 
+    @cached_property
+    def fatal(self) -> frozenset[int]:
+        """The instructions from which every path ends in a trap: no thread of a launch that succeeds is there."""
+        found: set[int] = set()
+        for number in reversed(range(len(self.instructions))):
+            instruction = self.instructions[number]
+            traps = instruction.opcode == "BPT" and instruction.has("TRAP") and instruction.guard is None
+            if traps or found.issuperset(self.successors(number, into_calls=False)):
+                found.add(number)
+        return frozenset(found)
+
     def region(self, number: int, stop: int, whole: bool = False) -> frozenset[int]:
         """Return what can run after an instruction before `stop` is reached, including called functions.
 
@@ -125,7 +148,7 @@ class Flow:
             seen.add(current)
             onward = set(self.successors(current, into_calls=whole))
             if self.instructions[current].opcode == "CALL":
-                onward.update(self.targets(current))
+                onward.update(self._called(current))
             waiting += [s for s in onward if s not in (stop, EXIT) and s not in seen]
         return frozenset(seen)
 

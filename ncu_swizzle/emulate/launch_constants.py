@@ -1,4 +1,7 @@
-"""Constant bank 0 as the driver fills it for a launch: sizes, addresses, parameters. Offsets are in bytes."""
+"""Constant banks at a launch: bank 0 as the driver fills it with sizes, addresses and parameters, and what is unknown.
+
+Offsets are in bytes.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,16 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
         bank.put(PARAMETER_POINTER_AT, struct.pack("<Q", PARAMETER_WINDOW + code.parameter_offset))
     bank.put(code.parameter_offset, launch.parameters)
     return bytes(bank.content), bank.known
+
+
+def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
+    """Return which bytes are known of the module's banks that hold something unknown."""
+    masks = {}
+    for bank in code.unknown_constants.keys() - launch.constants.keys():
+        mask = masks[bank] = np.ones(len(code.constants[bank]), bool)
+        for first, end in code.unknown_constants[bank]:
+            mask[first:end] = False
+    return masks
 
 
 def _put_cluster(bank: _Bank, launch: Launch) -> None:

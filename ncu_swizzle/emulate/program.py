@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,8 @@ from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_inst
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
+
+LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 
 Probe = Callable[[SassInstruction], Step | None]
 
@@ -50,6 +52,7 @@ _ORIGINS = {
     "ARRIVES": "when copies end",
     "LDGSTS": "data copied from global memory",
     "MUFU": "a hardware approximation",
+    "CALL": "what a called function returns",
 }
 
 
@@ -66,6 +69,7 @@ class PreparedCode:
     contents: bool
     timing: Timing
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
+    externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
 
     def returns_state(self, number: int) -> bool:
         """Say whether an instruction returns the state of an mbarrier."""
@@ -109,8 +113,9 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
         for leader in flow.leaders
     }
     guards, waits = tuple(map(_reading_guard, instructions)), timing(flow, part.effects)
+    externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
-        instructions, flow, part.effects, steps, runs, guards, part.shared, waits, frozenset(unsupported)
+        instructions, flow, part.effects, steps, runs, guards, part.shared, waits, frozenset(unsupported), externals
     )
 
 

@@ -11,7 +11,7 @@ from ncu_swizzle.emulate.async_copies import misread
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
-from ncu_swizzle.emulate.launch_constants import bank_0
+from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
 from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
@@ -48,7 +48,7 @@ def emulate(
         block=launch.block,
         cluster=launch.cluster,
         constants={**code.constants, **launch.constants, 0: bank},
-        known_constants={0: known},
+        known_constants={0: known, **known_constants(code, launch)},
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
         clock=clock,

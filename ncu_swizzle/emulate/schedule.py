@@ -245,11 +245,14 @@ class Schedule:
         kept = Group(group.pc, group.warps[~unsure], group.mask[~unsure])
         return kept, selected[~unsure]
 
-    def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None) -> None:
-        """Move threads past a branch on an unknown condition, to where all its paths reconverge."""
+    def lose_track(self, group: Group, pc: int, uniform: bool, origin: int | None, anywhere: bool = False) -> None:
+        """Move threads past a branch on an unknown condition, to where all its paths reconverge.
+
+        `anywhere`: it goes to an unknown function, which may do anything, so all counts are unknown.
+        """
         flow, m = self.program.flow, self.machine
-        stop = flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
-        region = set(flow.region(pc, stop, whole=stop == EXIT))
+        stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
+        region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform
         for number in region | ({stop} if meets else set()):
             self._unknown_count(number, origin)

@@ -26,18 +26,15 @@ from ncu_swizzle.emulate.buffers import Buffer
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Dim3, Launch
 from ncu_swizzle.emulate.limits import ARRAY_BYTES
-from ncu_swizzle.errors import DamagedFile, ProgramFailed, UsageError
+from ncu_swizzle.engines import module_image
+from ncu_swizzle.engines.module_image import APART, GLOBAL_SECTIONS, GLOBALS
+from ncu_swizzle.errors import ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 
 HEAP = 0x7F00_0000_0000  # address of the first buffer
-GLOBALS = 0x7E00_0000_0000  # address of the module's global variables
 ALIGNMENT = 512  # bytes, for every buffer
-APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
-GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
-CONSTANT = "3"  # the bank of __constant__ variables
 POINTER = 8  # bytes
 MOST_SHARED = capacity.block_bytes("sm_90")
-ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57})  # R_CUDA_64, _32 and halves
 
 
 @dataclass(frozen=True)
@@ -63,60 +60,19 @@ def code(cubin: Cubin, kernel: str, text: str) -> Code:
     return machine_code.from_disassembly(
         text,
         kernel,
-        constants=_constants(cubin, kernel),
+        constants=module_image.constants(cubin, kernel),
+        unknown_constants=module_image.unknown_constants(cubin, kernel),
         shared_bytes=_static_shared(cubin, attributes),
         parameter_offset=attributes.parameter_offset,
         parameter_bytes=attributes.parameter_bytes,
-        symbols={name: address for name, (address, _) in _globals(cubin).items()},
+        symbols=module_image.addresses(cubin),
+        externals=module_image.externals(cubin),
     )
 
 
 def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
     """Return the bytes of static shared memory, including those reserved by the system on sm_90 and newer."""
     return attributes.static_shared + (capacity.RESERVED_BYTES if cubin.sm >= 90 else 0)
-
-
-def _globals(cubin: Cubin) -> dict[str, tuple[int, int]]:
-    """Return the address and size of each global variable in the module."""
-    variables, start = {}, GLOBALS
-    for section in GLOBAL_SECTIONS:
-        for symbol in cubin.symbols:
-            if symbol.section == section and symbol.name:
-                variables[symbol.name] = (start + symbol.offset, symbol.size)
-        start += APART + cubin.size(section)
-    return variables
-
-
-def _constants(cubin: Cubin, kernel: str) -> dict[int, bytes]:
-    """Return the constant banks with relocations applied, as the loader leaves them."""
-    variables = _globals(cubin)
-    banks = {}
-    for bank, content in cubin.constants(kernel).items():
-        patched = bytearray(content)
-        for section in (f".nv.constant{bank}", f".nv.constant{bank}.{kernel}"):
-            for relocation in cubin.relocations(section):
-                if relocation.symbol in variables:
-                    _write(
-                        patched, relocation.offset, variables[relocation.symbol][0] + relocation.addend, relocation.kind
-                    )
-        banks[bank] = bytes(patched)
-    return banks
-
-
-def _write(data: bytearray, offset: int, address: int, kind: int) -> None:
-    if kind in ABSOLUTE_64:
-        data[offset : offset + 8] = struct.pack("<Q", address % (1 << 64))
-    elif kind in LOW_32 or kind in HIGH_32:
-        word = (address >> 32 if kind in HIGH_32 else address) & 0xFFFFFFFF
-        data[offset : offset + 4] = struct.pack("<I", word)
-    else:
-        raise DamagedFile(f"unknown relocation type {kind}", "compile the kernel with nvcc 12 or 13")
-
-
-def initial(cubin: Cubin) -> dict[int, bytes]:
-    """Return the content of the module's initialized global variables by address."""
-    content = cubin.section(GLOBAL_SECTIONS[0])
-    return {GLOBALS: content} if content else {}
 
 
 # ---------------------------------------------------------------------------------------------- launches
@@ -190,7 +146,7 @@ def launch(
         block=_three(block),
         shared_dynamic=shared,
         parameters=packed,
-        memory={**initial(cubin), **memory},
+        memory={**module_image.initial(cubin), **memory},
         cluster=_three(attributes.cluster) if any(attributes.cluster) else (1, 1, 1),
         buffers=tuple(_buffers(cubin, values)),
     )

@@ -13,7 +13,7 @@ from ncu_swizzle.cubin import parameters, symbols
 from ncu_swizzle.cubin.demangled import demangle, distinct
 from ncu_swizzle.cubin.elf import Cubin, open_elf
 from ncu_swizzle.cubin.line_table import LineTable, TableRow, line_table
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import module_image
 from ncu_swizzle.errors import DamagedFile, NcuSwizzleError
 
 HEADER = 64  # bytes of the file's header, and of each section's
@@ -28,8 +28,9 @@ def read_everything(data: bytes) -> None:
     for kernel in cubin.kernels:
         slots = cubin.attributes(kernel).parameters
         distinct([demangle(kernel)])
-        emulated_launch._constants(cubin, kernel)
-        emulated_launch.initial(cubin)
+        module_image.constants(cubin, kernel)
+        module_image.unknown_constants(cubin, kernel)
+        module_image.initial(cubin)
         table = line_table(data, kernel)
         for offset in range(0, 4096, 16):
             table.stack(offset)
