@@ -103,6 +103,9 @@ class RequestLog:
         if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
         origin = None if source is None else _from_first_line(source, selected)
+        period = _period(m.view_blocks(), [lanes, origin] if every_lane else [lanes, origin, selected])
+        lanes, selected = lanes[:period], selected[:period]
+        origin = None if origin is None else origin[:period]
         extra = b"" if origin is None else origin.tobytes()
         key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), m.view.warps.tobytes(), extra)
         requests = self.seen.setdefault(number, {})
@@ -177,6 +180,16 @@ class RequestLog:
         fault = MemoryFault(instruction.offset, instruction.text, reason, thread, block)
         fault.beyond = at % width == 0
         raise fault
+
+
+def _period(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:
+    """Return after how many warps, of these blocks, the requests repeat: a block's if all blocks make the same ones."""
+    warps = len(blocks)
+    period = int(np.searchsorted(blocks, blocks[0], "right")) if warps else 0
+    if not period or period == warps or warps % period:
+        return warps
+    by_block = [rows.reshape(-1, period, 32) for rows in requests if rows is not None]
+    return period if all(bool((rows == rows[:1]).all()) for rows in by_block) else warps
 
 
 def _from_first_line(source: Ints, selected: Bools) -> Ints:

@@ -14,16 +14,26 @@ from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
 
+_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 3 * 32, np.uint64)  # that hash addresses, lanes and sources
+
 
 @dataclass
 class Seen:
-    """Requests that some warps made together, and how often."""
+    """Requests that some warps made together, and how often.
 
-    addresses: Bits
-    selected: Bools
+    Warps of different blocks mostly make the same requests: warp w, of W, makes request w modulo N.
+    """
+
+    addresses: Bits  # (N, 32)
+    selected: Bools  # (N, 32)
     source: Ints | None
-    blocks: Ints
+    blocks: Ints  # (W,)
     count: int = 0
+
+    @property
+    def repeats(self) -> int:
+        """How many warps make each request."""
+        return len(self.blocks) // len(self.selected)
 
     @property
     def nbytes(self) -> int:
@@ -104,15 +114,18 @@ def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCoun
     """Count the wavefronts of all requests of one instruction, by block."""
     addresses = np.concatenate([np.broadcast_to(r.addresses, r.selected.shape) for r in requests]).astype(np.int64)
     active = np.concatenate([r.selected for r in requests])
-    owner = np.concatenate([r.blocks for r in requests])
-    times = np.concatenate([np.full(len(r.blocks), r.count, np.int64) for r in requests])
+    times = np.concatenate([np.full(len(r.selected), r.count * r.repeats, np.int64) for r in requests])
     sources = [r.source for r in requests if r.source is not None]
     every = AccessRequests(op, addresses, active, times, np.concatenate(sources) if sources else None)
     distinct, which = every.distinct()
     actual, ideal, known = _count(distinct)
     by_block = np.zeros((2, blocks), np.int64)
-    np.add.at(by_block[0], owner, actual[which] * times)
-    np.add.at(by_block[1], owner, ideal[which] * times)
+    first = 0
+    for seen in requests:
+        mine = which[first : first + len(seen.selected)]
+        np.add.at(by_block[0], seen.blocks, np.tile(actual[mine] * seen.count, seen.repeats))
+        np.add.at(by_block[1], seen.blocks, np.tile(ideal[mine] * seen.count, seen.repeats))
+        first += len(mine)
     return AccessCounts(by_block[0], by_block[1], bool(known.all()), distinct.most_frequent())
 
 
@@ -120,9 +133,23 @@ def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, 
     """Return the first row of each distinct request, and for every row the index of its request."""
     parts = [addresses, active.astype(np.int64), *([source] if source is not None else [])]
     table = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    as_bytes = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
+    first, group = _alike(table)
+    as_bytes = table[first].view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
     _, rows, which = np.unique(as_bytes, return_index=True, return_inverse=True)
-    return rows, which.ravel()
+    return first[rows], which.ravel()[group]
+
+
+def _alike(table: Ints) -> tuple[Ints, Ints]:
+    """Return the first of each group of equal rows, and for every row its group: numbers sort faster than rows do.
+
+    If two different rows hash alike, every row is a group of its own.
+    """
+    hashed = table.view(np.uint64) @ _FACTORS[: table.shape[1]]
+    _, first, group = np.unique(hashed, return_index=True, return_inverse=True)
+    if bool((table[first][group] == table).all()):
+        return first, group
+    every = np.arange(len(table))
+    return every, every
 
 
 def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
