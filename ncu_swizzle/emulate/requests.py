@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ncu_swizzle.emulate.clusters import Chosen
-from ncu_swizzle.emulate.limits import DISTINCT_REQUESTS
+from ncu_swizzle.emulate.limits import CACHED_REQUESTS, CACHED_ROWS, DISTINCT_REQUESTS
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
-from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX
 
 _FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 3 * 32, np.uint64)  # that hash addresses, lanes and sources
 
@@ -27,7 +29,7 @@ class Seen:
     addresses: Bits  # (N, 32)
     selected: Bools  # (N, 32)
     source: Ints | None
-    blocks: Ints  # (W,)
+    blocks: Ints  # (W,), shared with what else these warps request
     count: int = 0
 
     @property
@@ -38,7 +40,7 @@ class Seen:
     @property
     def nbytes(self) -> int:
         source = 0 if self.source is None else self.source.nbytes
-        return self.addresses.nbytes + self.selected.nbytes + self.blocks.nbytes + source
+        return self.addresses.nbytes + self.selected.nbytes + source
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +156,38 @@ def _alike(table: Ints) -> tuple[Ints, Ints]:
 
 def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:
     """Return actual and ideal wavefronts and whether they are known; requests without active lanes take none."""
-    operation = operations.find(requests.op)
-    addresses, active, source = requests.addresses, requests.active, requests.source
+    lowest = int(requests.addresses.min(initial=1 << 40, where=requests.active)) & -LINE
+    relative = np.where(requests.active, requests.addresses - lowest, 0)  # shifted by lines, they take as many
+    key = _Rows(requests.op, relative.tobytes(), requests.active.tobytes(), None)
+    if requests.source is not None:
+        key = key._replace(source=requests.source.tobytes())
+    return _counted(key) if len(relative) <= CACHED_ROWS else _counted.__wrapped__(key)
+
+
+class _Rows(NamedTuple):
+    """Distinct requests as bytes, of int64 and bool."""
+
+    op: str
+    addresses: bytes
+    active: bytes
+    source: bytes | None
+
+
+@functools.lru_cache(CACHED_REQUESTS)
+def _counted(rows: _Rows) -> tuple[Ints, Ints, Bools]:
+    operation = operations.find(rows.op)
+    addresses = np.frombuffer(rows.addresses, np.int64).reshape(-1, 32)
+    active = np.frombuffer(rows.active, bool).reshape(-1, 32)
+    source = None if rows.source is None else np.frombuffer(rows.source, np.int64).reshape(-1, 32)
     actual, ideal = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
     known = np.ones(len(addresses), bool)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
     given = active[:, : operation.addressed]
-    rows = np.flatnonzero(given.all(axis=1) if matrix else active.any(axis=1))
+    counting = np.flatnonzero(given.all(axis=1) if matrix else active.any(axis=1))
     if matrix:
         known &= given.all(axis=1) | ~active.any(axis=1)
-    if len(rows):
-        counted = wavefronts(operation.name, addresses[rows], active[rows], None if source is None else source[rows])
-        actual[rows], ideal[rows], known[rows] = counted.actual, counted.ideal, counted.known
+    if len(counting):
+        sources = None if source is None else source[counting]
+        counted = wavefronts(operation.name, addresses[counting], active[counting], sources)
+        actual[counting], ideal[counting], known[counting] = counted.actual, counted.ideal, counted.known
     return np.where(known, actual, 0), ideal, known
