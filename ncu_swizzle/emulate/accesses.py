@@ -87,10 +87,11 @@ class RequestLog:
     instructions: Sequence[SassInstruction]
     limit: int  # bytes of shared memory per block
     blocks: int  # that run together
-    seen: dict[int, dict[tuple[bytes, ...], Seen]] = field(default_factory=dict)
+    seen: dict[int, dict[tuple[int | bytes, ...], Seen]] = field(default_factory=dict)
     unknown: dict[int, Unknown] = field(default_factory=dict)
     wgmma: dict[int, tuple[Ints, int]] = field(default_factory=dict)  # warps by block; wavefronts of a warpgroup
     _counted: dict[int, AccessCounts] = field(default_factory=dict, init=False)
+    _warps: dict[bytes, tuple[int, Ints]] = field(default_factory=dict, init=False)  # warps by number, and their blocks
     _bytes: int = field(default=0, init=False)
 
     def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Ints | None = None) -> None:
@@ -103,18 +104,31 @@ class RequestLog:
         if not every_lane:
             lanes = np.where(selected, lanes, np.uint32(0))
         origin = None if source is None else _from_first_line(source, selected)
+        together, blocks = self._together(m)
+        period = _period(blocks, [lanes, origin] if every_lane else [lanes, origin, selected])
+        lanes, selected = lanes[:period], selected[:period]
+        origin = None if origin is None else origin[:period]
         extra = b"" if origin is None else origin.tobytes()
-        key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), m.view.warps.tobytes(), extra)
+        key = (lanes.tobytes(), b"" if every_lane else selected.tobytes(), together, extra)
         requests = self.seen.setdefault(number, {})
         seen = requests.get(key)
         if seen is None:
             lanes = lanes & WINDOW
             self._check(m, self.instructions[number], lanes, selected)
-            seen = requests[key] = Seen(lanes, selected.copy(), origin, m.view_blocks())
-            self._bytes += seen.nbytes + sum(map(len, key))
+            seen = requests[key] = Seen(lanes, selected.copy(), origin, blocks)
+            self._bytes += 2 * seen.nbytes  # the key is as long
         seen.count += 1
         if self._bytes > SEEN_BYTES:
             self.counts()
+
+    def _together(self, m: Machine) -> tuple[int, Ints]:
+        """Return a number for the view's warps, and their blocks."""
+        key = m.view.warps.tobytes()
+        found = self._warps.get(key)
+        if found is None:
+            found = self._warps[key] = (len(self._warps), m.view_blocks())
+            self._bytes += 2 * len(key)
+        return found
 
     def record_wgmma(self, number: int, blocks: Ints, wavefronts: int) -> None:
         """Count a wgmma of one warp for each of these blocks, with a warpgroup's wavefronts."""
@@ -134,6 +148,7 @@ class RequestLog:
                 earlier = self._counted.get(number)
                 self._counted[number] = earlier.plus(counted) if earlier else counted
         self.seen.clear()
+        self._warps.clear()
         self._bytes = 0
         return self._counted | {number: self._of_warpgroups(number, *made) for number, made in self.wgmma.items()}
 
@@ -177,6 +192,16 @@ class RequestLog:
         fault = MemoryFault(instruction.offset, instruction.text, reason, thread, block)
         fault.beyond = at % width == 0
         raise fault
+
+
+def _period(blocks: Ints, requests: Sequence[Bits | Bools | Ints | None]) -> int:
+    """Return after how many warps, of these blocks, the requests repeat: a block's if all blocks make the same ones."""
+    warps = len(blocks)
+    period = int(np.searchsorted(blocks, blocks[0], "right")) if warps else 0
+    if not period or period == warps or warps % period:
+        return warps
+    by_block = [rows.reshape(-1, period, 32) for rows in requests if rows is not None]
+    return period if all(bool((rows == rows[:1]).all()) for rows in by_block) else warps
 
 
 def _from_first_line(source: Ints, selected: Bools) -> Ints:

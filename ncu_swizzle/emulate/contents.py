@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.values import Bits, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
+
+_UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+_KNOWN = 0x01010101  # a word all of whose bytes are known
 
 # ---------------------------------------------------------------------------------------------- shared memory
 
@@ -22,26 +26,35 @@ def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[B
     return block, np.where(inside, at, 0), inside
 
 
+def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools, Any]:
+    """Return block and unit, (G, 32, units), that the lanes access, which are inside shared memory, and a unit's type.
+
+    An access to a known address is aligned, or the log would have raised: a unit is a word, or all of a smaller access.
+    """
+    unit = min(size, 4)
+    first = (np.broadcast_to(address.bits, selected.shape).astype(np.int64) & 0xFFFFFF) // unit
+    at = first[..., None] + np.arange(size // unit)
+    inside = selected[..., None] & (at < m.shared.shape[1] // unit)
+    block = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
+    return block, np.where(inside, at, 0), inside, _UNITS[unit]
+
+
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
     """Return the contents at the lanes' addresses, one value per word."""
-    block, at, inside = _bytes_at(m, address, selected, size)
-    data = m.shared[block, at].astype(np.uint32)
-    known = (
-        m.shared_known[block, at]
-        & inside
-        & (m.unordered is None)
-        & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
-    )
     tag = any_way(m.shared_tag, address.tag)
+    origin = address.origin if address.known is not True else _first(m.unordered, m.shared_origin)
+    origin = m.now if origin is None else origin
+    if not m.shared_written or m.unordered is not None:
+        return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
+    block, at, inside, unit = _units_at(m, address, selected, size)
+    data = m.shared.view(unit)[block, at].astype(np.uint32)
+    whole = m.shared_known.view(unit)[block, at] == unit(_KNOWN & np.iinfo(unit).max)
+    known = whole & inside & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
     values = []
-    for first in range(0, size, 4):
-        part = slice(first, min(first + 4, size))
-        shifts = 8 * np.arange(part.stop - part.start, dtype=np.uint32)
-        sure = known[..., part].all(axis=-1)
-        origin = address.origin if address.known is not True else _first(m.unordered, m.shared_origin)
-        bits = (data[..., part] << shifts).sum(axis=-1, dtype=np.uint32)
+    for word in range(at.shape[-1]):
+        sure = known[..., word]
         everything = bool((sure | ~selected).all())
-        values.append(Value(bits, True if everything else sure, m.now if origin is None else origin, tag))
+        values.append(Value(data[..., word], True if everything else sure, origin, tag))
     return values
 
 
@@ -51,23 +64,24 @@ def _first(*origins: int | None) -> int | None:
 
 def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
     """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
-    block, at, inside = _bytes_at(m, address, selected, size)
-    for word, value in enumerate(values):
-        bits = np.broadcast_to(value.bits, selected.shape)
-        known = np.broadcast_to(np.asarray(value.known), selected.shape)
-        for k in range(min(4, size - 4 * word)):
-            here = inside[..., 4 * word + k]
-            where = block[..., 4 * word + k][here], at[..., 4 * word + k][here]
-            m.shared[where] = (bits >> np.uint32(8 * k) & np.uint32(0xFF)).astype(np.uint8)[here]
-            m.shared_known[where] = known[here]
+    block, at, inside, unit = _units_at(m, address, selected, size)
+    for word, value in enumerate(values[: at.shape[-1]]):
+        m.shared_written |= bool(np.any(value.known))
+        if m.shared_written:
+            here = inside[..., word]
+            where = block[..., word][here], at[..., word][here]
+            known = np.broadcast_to(np.asarray(value.known), selected.shape)[here]
+            m.shared.view(unit)[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
+            m.shared_known.view(unit)[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
         if value.known is not True:
             m.shared_origin = value.origin
         m.shared_tag = any_way(m.shared_tag, value.tag, address.tag)
 
 
 def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> None:
-    block, at, inside = _bytes_at(m, address, selected, size)
-    m.shared_known[block[inside], at[inside]] = False
+    if m.shared_written:
+        block, at, inside = _bytes_at(m, address, selected, size)
+        m.shared_known[block[inside], at[inside]] = False
     m.shared_origin = m.now
 
 
@@ -111,7 +125,7 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
     at = lanes >> np.uint32(2)
     bits, known = np.zeros(selected.shape, np.uint32), np.zeros(selected.shape, bool)
     origin, tag = m.now if m.local_lost is None else m.local_lost, address.tag
-    for number_of_word in np.unique(at[selected]):
+    for number_of_word in _distinct(at[selected]):
         word = m.local.get(int(number_of_word) + k)
         if word is None:
             continue
@@ -126,6 +140,11 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
     return Value(bits, True if bool((known | ~selected).all()) else known, origin, tag)
 
 
+def _distinct(words: Bits) -> Bits:
+    """Return the distinct numbers of words; mostly all threads access the same one."""
+    return words[:1] if bool((words == words[:1]).all()) else np.unique(words)
+
+
 def store_local(
     m: Machine, address: Value, selected: Bools, doubtful: Bools, values: Sequence[Value], size: int
 ) -> None:
@@ -134,7 +153,7 @@ def store_local(
         forget_local(m, m.now)
         return
     lanes = np.broadcast_to(address.bits, selected.shape)
-    for number_of_word in np.unique(lanes[selected] >> np.uint32(2)):
+    for number_of_word in _distinct(lanes[selected] >> np.uint32(2)):
         here = selected & (lanes >> np.uint32(2) == number_of_word)
         for k, value in enumerate(values):
             word = m.local_word(int(number_of_word) + k)

@@ -14,6 +14,7 @@ LOCAL_BYTES = 256 << 20  # of local memory, over all threads that run together
 ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory
 SEEN_BYTES = 16 << 20  # of requests that are not counted yet
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
+CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # whose wavefronts are kept: of so many requests together, so many times
 KINDS = 1 << 20  # of blocks that are told apart
 
 

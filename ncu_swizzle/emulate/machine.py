@@ -95,6 +95,7 @@ class Machine:
         self.voted: Value | None = None
         self.shared: Bits = np.zeros((len(self.blocks), 0), np.uint8)
         self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
+        self.shared_written = False  # whether anything known was ever stored there
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
         self.unordered: int | None = None  # the wait after which the order of accesses to shared memory is unknown

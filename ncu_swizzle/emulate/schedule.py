@@ -372,34 +372,48 @@ class Schedule:
     # ------------------------------------------------------------------------------------------ barriers of a block
 
     def _release_barriers(self) -> None:
-        m = self.machine
-        for block in range(len(m.blocks)):
-            here = slice(block * m.per_block, (block + 1) * m.per_block)
-            live = m.live[here]
-            for barrier in {waiting.barrier for waiting in self.waiting}:
-                mine = [w for w in self.waiting if w.barrier == barrier and (m.block_of[w.group.warps] == block).any()]
-                if mine and self._all_there(mine, here, live, barrier, block):
-                    self._open(mine, block)
-                    self.arrivals.pop((barrier, block), None)
+        for barrier in {waiting.barrier for waiting in self.waiting}:
+            mine = [waiting for waiting in self.waiting if waiting.barrier == barrier]
+            complete = self._complete(mine, barrier)
+            if not complete.any():
+                continue
+            if any(waiting.vote is not None for waiting in mine):
+                for block in np.flatnonzero(complete):
+                    self._open(barrier, np.arange(len(complete)) == block)
+            else:
+                self._open(barrier, complete)
 
-    def _all_there(self, mine: list[Waiting], here: slice, live: Bools, barrier: int, block: int) -> bool:
-        there = np.zeros((self.machine.warps, 32), bool)
+    def _complete(self, mine: list[Waiting], barrier: int) -> Bools:
+        """Return the blocks, (B,), all of whose threads are at a barrier, given those that wait there."""
+        m = self.machine
+        blocks = len(m.blocks)
+        there = np.zeros((m.warps, 32), bool)
+        used, count = np.zeros(blocks, bool), np.zeros(blocks, np.int64)
         for waiting in mine:
+            here = m.block_of[waiting.group.warps]
             there[waiting.group.warps] |= waiting.group.mask
-        count = max(waiting.count for waiting in mine)
-        if not count:
-            return not (live & ~there[here]).any()
-        arrived = 32 * int(there[here].any(axis=1).sum()) + self.arrivals.get((barrier, block), 0)
-        return arrived >= count
+            used[here] = True
+            count[here] = np.maximum(count[here], waiting.count)
+        missing = (m.live & ~there).reshape(blocks, -1).any(axis=1)
+        arrived = 32 * there.any(axis=1).reshape(blocks, -1).sum(axis=1)
+        for (other, block), threads in self.arrivals.items():
+            arrived[block] += threads if other == barrier else 0
+        complete: Bools = used & np.where(count == 0, ~missing, arrived >= count)
+        return complete
 
-    def _open(self, mine: list[Waiting], block: int) -> None:
+    def _open(self, barrier: int, blocks: Bools) -> None:
+        """Let the threads of some blocks, (B,), that wait at a barrier go on."""
         m = self.machine
-        voted = vote(mine, m, block)
-        if not any(waiting.count for waiting in mine):
-            m.forget_claims(block)
+        mine = [w for w in self.waiting if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
+        chosen = np.flatnonzero(blocks).tolist()
+        voted = vote(mine, m, chosen[0]) if len(chosen) == 1 else None
+        for block in chosen:
+            self.arrivals.pop((barrier, block), None)
+            if not any(waiting.count and block in m.block_of[waiting.group.warps] for waiting in mine):
+                m.forget_claims(block)
         for waiting in mine:
             group = waiting.group
-            inside = m.block_of[group.warps] == block
+            inside = blocks[m.block_of[group.warps]]
             self.waiting.remove(waiting)
             if not inside.all():
                 rest = Group(group.pc, group.warps[~inside], group.mask[~inside])
