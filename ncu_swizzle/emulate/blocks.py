@@ -26,6 +26,7 @@ from ncu_swizzle.smem.banks import Bools, Ints
 Progress = Callable[[int, int], None]
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
+FEW_WARPS = 256  # of a grid, that run together in about the time of one
 FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
@@ -166,6 +167,7 @@ def cover(setting: Setting, exhaustive: bool, on_progress: Progress | None) -> T
 def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     """Run blocks until their boxes cover the grid; yield how many blocks each of a batch represents."""
     unclaimed = Unclaimed(setting.grid)
+    warps = math.prod(setting.grid) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
         batch = run_batch(setting, unclaimed.some(pinned, size))
@@ -174,7 +176,7 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
         yield batch, np.array(weights, object), boxes
         pinned |= boxes.pinned
         most = most or setting.blocks_at_once(batch)
-        size = min(most, GROWTH * size)
+        size = min(most, GROWTH * size if warps > FEW_WARPS else most)
 
 
 def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 TIMEOUT_S = 600.0
-WARPS_AT_ONCE = 1024  # over all blocks that run together: at most 32 KiB of registers each
+WARPS_AT_ONCE = 2048  # over all blocks that run together: at most 32 KiB of registers each
 SHARED_BYTES = 64 << 20  # of shared-memory contents, over all blocks that run together
 ISSUED_BYTES = 64 << 20  # of the table of issue counts, one per instruction and block
 LOCAL_BYTES = 256 << 20  # of local memory, over all threads that run together
