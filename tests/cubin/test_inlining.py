@@ -39,7 +39,7 @@ def test_an_ldmatrix_leads_back_to_its_kernel(recorded: Callable[[str], Profile]
     stacks = [i.stack for i in profile.instructions if i.opcode == "LDSM.16.MT88.4"]
     assert len(stacks) == 32
     for stack in stacks:
-        assert stack[-1][0] == "kernels/attention/kernel2.cu"
+        assert stack[-1][0] == "kernels/attention/2_swizzled.cu"
         (line,) = (line for file, line in stack if file == BODY and "ldmatrix_x4_trans" in source[line - 1])
         assert line
 

@@ -67,7 +67,7 @@ def test_six_replay_passes_or_fewer(name: str, recorded: Recorded) -> None:
 def test_sources_are_the_kernels_own_files(recorded: Recorded) -> None:
     profile = recorded("kernel2")
     files = {file for instruction in profile.instructions for file, _ in instruction.stack}
-    assert files >= {"kernels/attention/attention.cuh", "kernels/attention/kernel2.cu", "kernels/common/ptx.cuh"}
+    assert files >= {"kernels/attention/attention.cuh", "kernels/attention/2_swizzled.cu", "kernels/common/ptx.cuh"}
     assert not [file for file in files if file.startswith("/tmp")]
     assert files & profile.sources.keys()
 

@@ -101,6 +101,6 @@ def test_what_is_missing_is_named(recorded: Recorded) -> None:
 
 def test_a_line_counts_what_is_inlined_there(recorded: Recorded) -> None:
     profile = recorded("kernel1")
-    file = "kernels/attention/kernel1.cu"
+    file = "kernels/attention/1_plain.cu"
     call = next(n for n, text in enumerate(profile.sources[file].splitlines(), 1) if "attention::forward" in text)
     assert profile.lines[file, call].wavefronts == profile.total.wavefronts

@@ -21,3 +21,11 @@ REPORTS = [*sorted(PROGRAMS.glob("*.ncu-rep")), *sorted((RECORDINGS / "attention
 KERNELS = ("kernel1", "kernel2", "reference-attention")
 
 Recorded = Callable[[str], Profile]
+
+
+def faster(recorded: Recorded, before: str, after: str) -> str:
+    """Return how many times as fast one recorded kernel is as another."""
+    durations = [recorded(name).duration_ns for name in (before, after)]
+    assert durations[0]
+    assert durations[1]
+    return f"{durations[0] / durations[1]:.2f}"
