@@ -39,7 +39,6 @@ KINDS = ("none", "ok", "warning", "error", "optimization")  # RuleResultMessageT
 _ADDRESS, _COUNT = 1, 2
 _WHOLE = rb"([\x00-\x7f])[\x20\x28]([\x80-\xff]*+[\x00-\x7f])"
 _ELEMENT = re.compile(rb"\x1a([\x00-\x7f])\x0a" + _WHOLE + rb"\x12" + _WHOLE, re.DOTALL)
-_ELEMENTS = re.compile(rb"(?:" + _ELEMENT.pattern + rb")*+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -186,12 +185,14 @@ def _value(message: Message) -> Number | str | None:
 def _by_address(elements: memoryview) -> dict[int, int]:
     """Return a metric's counts by address; empty if its elements have no addresses.
 
-    A launch has tens of thousands of elements, nearly all of the same form: a regular expression reads those.
+    A launch has tens of thousands of elements, nearly always of the same form: a regular expression reads those.
     """
-    whole = _ELEMENTS.match(elements)
-    end = whole.end() if whole else 0
+    alike = _ELEMENT.findall(elements)
+    end = sum(len(pc) + len(count) + 8 for _, _, pc, _, count in alike)
+    if end != len(elements):  # others lie between them, or nothing matches
+        alike, end = [], 0
     counts = {}
-    for size, pc_size, pc, count_size, count in _ELEMENT.findall(elements, 0, end):
+    for size, pc_size, pc, count_size, count in alike:
         if size[0] != len(pc) + len(count) + 6 or pc_size[0] != len(pc) + 1 or count_size[0] != len(count) + 1:
             raise ValueError("an element of a metric has the wrong length")
         counts[_number(pc)] = _number(count)
