@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import ctypes
 
+from ncu_swizzle.emulate.tensor_map import BYTES, Tiled
 from ncu_swizzle.errors import BadCatalog, EnvironmentLacking
 
-BYTES = 128
 ALIGNMENT = 64
 DATA_TYPES = {"uint8": 0, "uint16": 1, "int32": 3, "float16": 6, "float32": 7, "bfloat16": 9}
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # by width in bytes: the hardware permutes 16-byte chunks within it
 L2_PROMOTION_256B = 3
+CHUNK = 16  # bytes
+MOST_BOX = 256  # elements of one side
 
 
-def encode(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...], swizzle: int) -> bytes:
-    """Return the CUtensorMap of a row-major matrix in global memory: 128 opaque bytes, passed to a kernel by value.
+def tiled(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...], swizzle: int) -> Tiled:
+    """Return the map of a row-major matrix in global memory.
 
     `shape` and `box` are (rows, columns) in elements; `swizzle` is in bytes, and a box row may not be wider. Raises
-    BadCatalog if the driver rejects it, EnvironmentLacking if the driver does not support tensor maps.
+    BadCatalog if there is no such map.
     """
     if dtype not in DATA_TYPES or swizzle not in SWIZZLES or len(box) != 2:
         raise BadCatalog(
@@ -28,29 +30,51 @@ def encode(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...
             f"dtypes: {', '.join(DATA_TYPES)}; swizzle: {', '.join(map(str, SWIZZLES))}; box: [rows, columns]",
         )
     itemsize = {"uint8": 1, "int32": 4, "float32": 4}.get(dtype, 2)
+    row, width = shape[1] * itemsize, box[1] * itemsize
+    if row % CHUNK or width % CHUNK or not all(1 <= side <= MOST_BOX for side in box) or 0 < swizzle < width:
+        raise _rejected(f"{shape[0]}x{shape[1]} {dtype}, box {list(box)}, swizzle {swizzle}")
+    return Tiled(
+        address,
+        DATA_TYPES[dtype],
+        (shape[1], shape[0]),
+        (row,),
+        (box[1], box[0]),
+        swizzle=SWIZZLES[swizzle],
+        promotion=L2_PROMOTION_256B,
+    )
+
+
+def encode(tile: Tiled) -> bytes:
+    """Return the CUtensorMap: 128 opaque bytes, passed to a kernel by value.
+
+    Raises BadCatalog if the driver rejects it, EnvironmentLacking if the driver does not support tensor maps.
+    """
     storage = (ctypes.c_byte * (BYTES + ALIGNMENT))()
     offset = -ctypes.addressof(storage) % ALIGNMENT
+    rank = len(tile.sizes)
     status = _driver().cuTensorMapEncodeTiled(
         ctypes.c_void_p(ctypes.addressof(storage) + offset),
-        ctypes.c_int(DATA_TYPES[dtype]),
-        ctypes.c_uint32(2),
-        ctypes.c_void_p(address),
-        (ctypes.c_uint64 * 2)(shape[1], shape[0]),  # innermost first
-        (ctypes.c_uint64 * 1)(shape[1] * itemsize),
-        (ctypes.c_uint32 * 2)(box[1], box[0]),
-        (ctypes.c_uint32 * 2)(1, 1),
-        ctypes.c_int(0),  # not interleaved
-        ctypes.c_int(SWIZZLES[swizzle]),
-        ctypes.c_int(L2_PROMOTION_256B),
-        ctypes.c_int(0),  # out of bounds reads as zero
+        ctypes.c_int(tile.data_type),
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(tile.address),
+        (ctypes.c_uint64 * rank)(*tile.sizes),
+        (ctypes.c_uint64 * (rank - 1))(*tile.strides),
+        (ctypes.c_uint32 * rank)(*tile.box),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        *map(ctypes.c_int, (tile.interleave, tile.swizzle, tile.promotion, tile.fill)),
     )
+
     if status:
-        raise BadCatalog(
-            f"the driver rejects a tensor map of {shape[0]}x{shape[1]} {dtype}, box {list(box)}, "
-            f"swizzle {swizzle} (error {status})",
-            "a box row must fit in the swizzle width, and a matrix row must be a multiple of 16 bytes",
-        )
+        raise _rejected(f"{tile} (error {status})")
     return bytes(storage)[offset : offset + BYTES]
+
+
+def _rejected(what: str) -> BadCatalog:
+    return BadCatalog(
+        f"the driver rejects a tensor map of {what}",
+        "a box has at most 256x256 elements, its row fits in the swizzle width, and both its row and the matrix's are "
+        "multiples of 16 bytes",
+    )
 
 
 def _driver() -> ctypes.CDLL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ncu_swizzle import paths
@@ -111,6 +111,11 @@ class Kernel:
     def entry(self) -> str:
         """The name of the kernel's function."""
         return self.function or self.name.replace("-", "_")
+
+    def boxed(self, argument: Argument) -> Argument:
+        """Return an argument with this kernel's box and swizzle if it is a tensor map without its own."""
+        own = not argument.tensor_map or argument.box
+        return argument if own else replace(argument, box=self.box, swizzle=self.swizzle)
 
 
 @dataclass(frozen=True)

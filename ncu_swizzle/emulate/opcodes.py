@@ -7,8 +7,8 @@ COUNTED = frozenset(("LDS", "STS", "LDSM", "STSM", "ATOMS", "LDGSTS"))
 WGMMA = frozenset(("HGMMA", "QGMMA", "IGMMA", "BGMMA"))
 # For these it does if a lane's address is in the block's own shared memory.
 GENERIC = frozenset(("LD", "ST", "ATOM"))
-# These access shared memory, and ncu counts no wavefronts for them (docs/wavefronts.md). UTMAREDG was not measured.
-UNCOUNTED = frozenset(("ARRIVES", "REDAS", "STAS", "SYNCS", "UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG"))
+# These access shared memory, and ncu counts no wavefronts for them (docs/wavefronts.md).
+UNCOUNTED = frozenset(("ARRIVES", "REDAS", "STAS", "SYNCS", "UBLKCP", "UBLKRED", "UTMALDG", "UTMAREDG", "UTMASTG"))
 
 # These compute, move registers, order, or access other memories.
 _ELSEWHERE = """

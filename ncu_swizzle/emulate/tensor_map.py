@@ -1,4 +1,4 @@
-"""How many bytes a copy by a tensor map moves, from the 128 bytes that the CUDA driver encodes it in.
+"""Tensor maps without a driver: their 128 bytes, and how many bytes a copy by one of them moves.
 
 The encoding is documented nowhere. Where its fields are was found by encoding maps that differ in one argument
 (tests/data/tensor_maps_h100.jsonl.gz). The driver also stores the product of these fields; a map in which the two
@@ -9,11 +9,49 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import dataclass
 
 BYTES = 128
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2)  # by the type's code
 _MODE, _STEPS, _OUTER_BOX, _PIXELS, _COPIED = 8, 52, 56, 60, 64  # bytes from the map's start
+_STRIDES, _HIGH_STRIDES, _SIZES, _PATTERN = 12, 28, 32, 72
 _IM2COL = 1  # of the mode word
+_CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512)  # by CUtensorMapDataType
+_PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """The arguments of cuTensorMapEncodeTiled, innermost dimension first; element strides are 1."""
+
+    address: int
+    data_type: int  # a CUtensorMapDataType
+    sizes: tuple[int, ...]  # elements
+    strides: tuple[int, ...]  # bytes, of all dimensions but the innermost; multiples of 16
+    box: tuple[int, ...]  # elements
+    swizzle: int = 0  # a CUtensorMapSwizzle
+    interleave: int = 0
+    promotion: int = 0
+    fill: int = 0
+
+    def encoded(self) -> bytes:
+        """Return the map, 128 bytes, as the driver encodes it."""
+        content = bytearray(BYTES)
+        code = _CODES[self.data_type]
+        mode = len(self.sizes) - 1 << 4 | code << 7 | self.interleave << 11
+        mode |= self.swizzle << 13 | self.fill << 15 | self.promotion << 17
+        copied = math.prod(self.box) * ELEMENT_BYTES[code & 15]
+        struct.pack_into("<QI", content, 0, self.address, mode)
+        for axis, stride in enumerate(self.strides):
+            struct.pack_into("<I", content, _STRIDES + 4 * axis, stride >> 4 & 0xFFFFFFFF)
+            content[_HIGH_STRIDES + axis // 2] |= stride >> 36 << 4 * (axis % 2)
+        for axis, size in enumerate(self.sizes):
+            struct.pack_into("<I", content, _SIZES + 4 * axis, size - 1)
+        for place, length in enumerate(self.box):
+            content[_STEPS + 3 + place] = length - 1
+        struct.pack_into("<I", content, _COPIED, copied)
+        struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[self.swizzle])
+        return bytes(content)
 
 
 def copied_bytes(tensor_map: bytes) -> int | None:

@@ -32,6 +32,7 @@ from ncu_swizzle.errors import ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 
 HEAP = 0x7F00_0000_0000  # address of the first buffer
+MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
 MOST_SHARED = capacity.block_bytes("sm_90")
@@ -84,8 +85,9 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
     grid, block = family.geometry(problem)
     too_large = _too_large(family.arguments, problem, sample)
     checked = None if family.shipped else cubin
+    arguments = [kernel.boxed(argument) for argument in family.arguments]
     values = described_values(
-        family.arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel), sample
+        arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel), sample
     )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
@@ -167,7 +169,9 @@ def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
 def _value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
     """Return an argument's value; a buffer's contents only if there is something to draw them with."""
     if argument.tensor_map:
-        return ArgumentValue(scalar=bytes(tensor_map.BYTES))  # opaque: only the hardware reads it
+        rows, columns = fills.shape(argument, problem)
+        tile = tensor_map.tiled(MATRIX, argument.dtype, (rows, columns), argument.box, argument.swizzle)
+        return ArgumentValue(scalar=tile.encoded())
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
     content = np.ascontiguousarray(fills.array(argument, problem, rng)).tobytes() if rng else None

@@ -15,7 +15,7 @@ import pytest
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.emulate.tensor_map import copied_bytes
+from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes
 from tests.support.emulation import IN, OUT, kernel
 from tests.support.places import DATA as ALL_DATA
 
@@ -108,16 +108,22 @@ def test_distributed_shared_memory_counts_in_the_own_block_only() -> None:
 # ---------------------------------------------------------------------------------------------- measurements
 
 
+MAP = {
+    OUT + (1 << 20) - 128: Tiled(OUT, 2, (256, 256), (1024,), (32, 8)).encoded()
+}  # as bench/hopper/launch.cu puts it
+
+
 def test_clusters_and_bulk_copies_count_as_measured() -> None:
     with gzip.open(ALL_DATA / "cluster_h100.csv.gz", "rt", newline="") as lines:
         rows = list(csv.DictReader(lines))
     launches = dict.fromkeys((row["kernel"], row["a"], row["b"]) for row in rows)
-    assert len(launches) == 19
+    assert len(launches) == 21
     for name, a, b in launches:
-        blocks = 1 if name == "controls" else 2
+        blocks = 2 if name in ("distributed", "bulk") else 1
         parameters = struct.pack("<QQiiQ", int(a), int(b), 0, 0, OUT)
-        launch = Launch((blocks, 1, 1), (32, 1, 1), parameters=parameters, cluster=(blocks, 1, 1))
+        launch = Launch((blocks, 1, 1), (32, 1, 1), parameters=parameters, cluster=(blocks, 1, 1), memory=MAP)
         counts = emulate(kernel("cluster", name), launch)
+        assert not counts.unknown, (name, a, b)
         ours = [(r.sass, r.executed, r.wavefronts, r.ideal) for r in counts.rows if r.access]
         theirs = [
             (row["sass"], int(row["executed"]), int(row["wavefronts"]), int(row["ideal"]))
@@ -125,6 +131,15 @@ def test_clusters_and_bulk_copies_count_as_measured() -> None:
             if (row["kernel"], row["a"], row["b"]) == (name, a, b) and row["wavefronts"]
         ]
         assert ours == theirs, (name, a, b)
+
+
+def test_maps_are_encoded_as_the_driver_encodes_them() -> None:
+    tiled = [entry for entry in encoded_maps() if not entry["channels"] and set(entry["steps"]) == {1}]
+    assert len(tiled) > 80
+    for entry in tiled:
+        places = (tuple(entry[name]) for name in ("sizes", "strides", "box"))
+        settings = {name: entry[name] for name in ("swizzle", "interleave", "promotion", "fill")}
+        assert Tiled(entry["address"], entry["dtype"], *places, **settings).encoded().hex() == entry["map"], entry
 
 
 def test_the_bytes_of_tensor_maps() -> None:

@@ -199,3 +199,29 @@ def test_families_of_a_user_s_own_are_profiled_beside_ours(work: Path) -> None:
     assert found["labels"] == ["toy-plain"]
     assert found["profiles"][0]["errors"] == {"y": 0}
     assert "kernels/common/layout.cuh" in found["profiles"][0]["sources"]
+
+
+BY_VALUE = """
+struct Params { float *y; int stride; float factor; };
+__global__ void columns(Params p) {
+    __shared__ float tile[32 * 32];
+    tile[threadIdx.x * p.stride] = p.factor * threadIdx.x;
+    __syncwarp();
+    if (p.y) p.y[threadIdx.x] = tile[threadIdx.x * p.stride];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("struct", "degree"), [("struct:uint64:0,int32:32,float32:1.5", 32), ("bytes:params.bin", 2), ("bytes:24", 1)]
+)
+def test_a_struct_by_value_reaches_the_kernel(struct: str, degree: int, work: Path) -> None:
+    rest = " char rest[8];" if struct == "bytes:24" else ""
+    (work / "params.bin").write_bytes(bytes(8) + (2).to_bytes(4, "little") + bytes(4))
+    (work / "by_value.cu").write_text(BY_VALUE.replace("float factor;", f"float factor;{rest}"), encoding="utf-8")
+    typed = ("--kernel", "columns", "--grid", "1", "--block", "32", "--config", "none", "--arg", f"p={struct}")
+    measured = result(command("profile", "by_value.cu", *typed, "--json", "-"))
+    emulated = result(command("profile", "by_value.cu", *typed, "--engine", "emulated", "--json", "-"))
+    assert (measured["engine"], emulated["engine"]) == ("ncu", "emulated")
+    assert degrees(measured)["columns", "STS"] == degree
+    assert degrees(emulated) == degrees(measured)

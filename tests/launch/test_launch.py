@@ -52,4 +52,15 @@ def test_without_a_gpu_the_facts_say_so(tmp_path: Path) -> None:
 )
 def test_a_tensor_map_that_cannot_be_is_refused(dtype: str, box: tuple[int, ...], swizzle: int) -> None:
     with pytest.raises(BadCatalog, match="there is no tensor map for"):
-        tensor_map.encode(0, dtype, (64, 64), box, swizzle)
+        tensor_map.tiled(0, dtype, (64, 64), box, swizzle)
+
+
+@pytest.mark.parametrize(
+    ("shape", "box", "swizzle"),
+    [((64, 64), (64, 64), 64), ((64, 60), (8, 8), 0), ((64, 64), (8, 4), 0), ((512, 64), (512, 8), 0)],
+)
+def test_a_tensor_map_that_the_driver_rejects_is_refused_without_one(
+    shape: tuple[int, int], box: tuple[int, int], swizzle: int
+) -> None:
+    with pytest.raises(BadCatalog, match="the driver rejects a tensor map of"):
+        tensor_map.tiled(0, "float16", shape, box, swizzle)
