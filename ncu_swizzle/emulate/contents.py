@@ -9,7 +9,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.values import Bits, Value, dependent, unknown
+from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 _UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
@@ -42,7 +42,7 @@ def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[B
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
     """Return the contents at the lanes' addresses, one value per word."""
     tag = any_way(m.shared_tag, address.tag)
-    origin = address.origin if address.known is not True else _first(m.unordered, m.shared_origin)
+    origin = _first(m.unordered, m.shared_origin) if known_in(address, selected) else address.origin
     origin = m.now if origin is None else origin
     if not m.shared_written or m.unordered is not None:
         return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
@@ -191,7 +191,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
                 sure[word] &= ~lost[where] if lost is not None else True
     tag = dependent(address)
-    origin = address.origin if address.known is not True else m.now
+    origin = m.now if known_in(address, selected) else address.origin
     return [
         Value(bits[word], True if bool((sure[word] | ~selected).all()) else sure[word], origin, tag)
         for word in range(words)

@@ -246,7 +246,7 @@ class Machine:
         full = (self.warps, wide)
         tag, patches = self._mixed_tags(value, old, selected, doubtful, guard, wide)
         if old is None:
-            old = Value(np.zeros((1, 1), value.bits.dtype), False, self.now)
+            old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for other lanes
         bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
         part = bits[warps]
         np.copyto(part, value.bits, where=selected)
