@@ -10,8 +10,8 @@ from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
 from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_blocks
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
+from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.operations.special import first_lane
 from ncu_swizzle.emulate.parse import MEMORY, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Value, known_in, wide
 from ncu_swizzle.smem.banks import Ints

@@ -61,6 +61,7 @@ _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
 _WIDE_SOURCES = {
     "I2F": ("U64", "S64"),
     "F2I": ("F64",),
+    "MATCH": ("U64",),
     **dict.fromkeys(("IADD", "IADD3", "UIADD3", "MOV", "UMOV"), ("64",)),
 }
 

@@ -13,6 +13,7 @@ from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry_of, grouped_launches
 from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import Policy, Rule
+from ncu_swizzle.gate.uncounted import why_unknown
 from ncu_swizzle.gate.verdict import (
     BASELINE,
     MAX_EXCESSIVE,
@@ -25,9 +26,9 @@ from ncu_swizzle.gate.verdict import (
     Verdict,
 )
 from ncu_swizzle.profiles import sanity
-from ncu_swizzle.profiles.counts import Instruction, Total
+from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.profiles.engine import EMULATED
-from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
+from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Here, nowhere
 from ncu_swizzle.profiles.remarks import UNCHECKED
 from ncu_swizzle.texts import in_words
@@ -123,7 +124,7 @@ def _judge_kernel(subject: _Subject, rules: Policy, baseline: Baseline | None, n
 
 def _check_limit(subject: _Subject, criterion: str, access: str, rule: Rule) -> Check:
     measure = _excessive if criterion == MAX_EXCESSIVE else _degree
-    unknown = next(filter(None, (_unknown(profile, access) for profile in subject.profiles)), "")
+    unknown = next(filter(None, (why_unknown(profile, access) for profile in subject.profiles)), "")
     if not unknown:
         values = [measure(_total(profile, access)) for profile in subject.profiles]
         actual = max((value for value in values if value is not None), default=None)
@@ -166,46 +167,6 @@ def _total(profile: Profile, access: str) -> Total:
     return profile.total if profile.accesses else NOTHING
 
 
-def _unknown(profile: Profile, access: str) -> str:
-    """Return why the counts of a profile cannot be trusted; empty if they can."""
-    if profile.engine == EMULATED:
-        return _not_computed(profile, access)
-    return _uncounted(profile, access) or sanity.about_counts(profile, access)
-
-
-def _uncounted(profile: Profile, access: str) -> str:
-    lacking = [name for name in (WAVEFRONTS, IDEAL) if name not in profile.metrics]
-    if lacking:
-        return f"its report lacks {', '.join(lacking)}"
-    if not profile.instructions:
-        return "its report lists no instructions"
-    uncounted = _without_counts(profile, access)
-    if uncounted:
-        return f"ncu counted no wavefronts of {len(uncounted)} of its instructions, such as {uncounted[0].sass}"
-    launch, counted = profile.number(WAVEFRONTS), profile.total.wavefronts or 0
-    if launch is None:
-        return f"{WAVEFRONTS} is not a number"
-    if launch != counted:
-        return f"its instructions add up to {counted:,} wavefronts, but the launch had {launch:,.0f}"
-    return ""
-
-
-def _without_counts(profile: Profile, access: str) -> list[Instruction]:
-    return [
-        instruction
-        for instruction in profile.instructions
-        if instruction.access
-        and access in ("", instruction.access)
-        and (instruction.wavefronts is None or instruction.ideal is None)
-    ]
-
-
-def _not_computed(profile: Profile, access: str) -> str:
-    unknown = _without_counts(profile, access)
-    why = f": {profile.notes[0].rstrip('.')}" if profile.notes else ""
-    return f"wavefronts of {len(unknown)} of its instructions could not be computed{why}" if unknown else ""
-
-
 # ---------------------------------------------------------------------------------------------- the baseline
 
 
@@ -236,7 +197,7 @@ def _no_baseline(now: Entry, then: Entry | None, baseline: Baseline, allow_recor
 
 
 def _check_excess(subject: _Subject, then: Entry) -> Check:
-    unknown = next(filter(None, (_unknown(profile, "") for profile in subject.profiles)), "")
+    unknown = next(filter(None, (why_unknown(profile, "") for profile in subject.profiles)), "")
     now, was = subject.now.excessive, then.excessive
     if unknown or now is None or was is None:
         return subject.check(Outcome.inconclusive, BASELINE, unknown or "the baseline lacks counts", hint=SAVE)

@@ -237,3 +237,34 @@ def test_the_first_lane_that_executes_decides_a_uniform_register_and_the_others_
     assert register(m, BASES[PRED] + 1) == [lane == 0 or (lane >= 3 and lane not in (3, 9)) for lane in range(32)]
     m = execute("R2UR.OR P1, UR4, R2", lanes)
     assert register(m, BASES[PRED] + 1) == [lane in (0, 3, 9) for lane in range(32)]
+
+
+FEW = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 1), st.just(0), st.booleans(), st.booleans()), min_size=32, max_size=32
+)
+
+
+@given(FEW)
+def test_lanes_with_the_same_64_bits_are_matched_among_those_that_execute(lanes: list[Lane]) -> None:
+    m = execute("@P0 MATCH.ANY.U64 R0, R2", lanes)
+    whole = [lanes[lane][0] | lanes[31 - lane][0] << 32 for lane in range(32)]
+    value = m.registers[0]
+    for lane in (lane for lane in range(32) if lanes[lane][3]):
+        assert value is not None
+        expected = sum(1 << other for other in range(32) if lanes[other][3] and whole[other] == whole[lane])
+        assert int(np.broadcast_to(value.bits, (1, 32))[0, lane]) == expected
+        assert np.broadcast_to(np.asarray(value.known), (1, 32))[0, lane]
+
+
+@given(FEW.filter(lambda lanes: any(lane[3] for lane in lanes)))
+def test_lanes_whose_guard_is_false_take_no_part_in_an_exchange(lanes: list[Lane]) -> None:
+    m = execute("@P0 VOTE.ANY R0, PT, P1\n@P0 REDUX.SUM UR4, R2\n@P0 SHFL.IDX PT, R1, R2, 0x3, 0x1f", lanes)
+    here = [lane for lane in range(32) if lanes[lane][3]]
+    ballot, total, received = m.registers[0], m.registers[BASES[UREG] + 4], m.registers[1]
+    assert ballot is not None
+    assert total is not None
+    assert received is not None
+    for lane in here:
+        assert int(np.broadcast_to(ballot.bits, (1, 32))[0, lane]) == sum(1 << k for k in here if lanes[k][4])
+        assert np.broadcast_to(np.asarray(received.known), (1, 32))[0, lane] == lanes[3][3]
+    assert int(total.bits.flat[0]) == sum(lanes[lane][0] for lane in here)

@@ -6,6 +6,7 @@ from ncu_swizzle.emulate.operations import (
     approximations,
     conversions,
     doubles,
+    exchange,
     extremes,
     floating,
     halves,
@@ -14,6 +15,7 @@ from ncu_swizzle.emulate.operations import (
     predicates,
     products,
     scaled,
+    shifts,
     special,
 )
 from ncu_swizzle.emulate.operations.registry import COMPILERS
@@ -22,6 +24,7 @@ _MODULES = (
     approximations,
     conversions,
     doubles,
+    exchange,
     extremes,
     floating,
     halves,
@@ -30,6 +33,7 @@ _MODULES = (
     predicates,
     products,
     scaled,
+    shifts,
     special,
 )
 
