@@ -18,6 +18,7 @@ from ncu_swizzle.smem.banks import Bools
 PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90; the offsets below are sm_90's
 EXPLICIT_CLUSTER_AT, CLUSTER_AT, INVERSE_CLUSTER_AT, CLUSTERS_AT = 0x140, 0x144, 0x150, 0x15C
 CLUSTER_SIZE_AT, PARAMETER_POINTER_AT = 0x188, 0x198
+RESERVED_AT = 0x68  # %reserved_smem_offset_0 and _1: both 0 on an H100, with any static and dynamic shared memory
 
 
 class _Bank:
@@ -40,6 +41,7 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
     bank.put(places.stack, struct.pack("<I", STACK_TOP))
     if code.parameter_offset == PARAMETERS_SM90:
         _put_cluster(bank, launch)
+        bank.put(RESERVED_AT, bytes(8))
         bank.put(PARAMETER_POINTER_AT, struct.pack("<Q", PARAMETER_WINDOW + code.parameter_offset))
     bank.put(code.parameter_offset, launch.parameters)
     return bytes(bank.content), bank.known

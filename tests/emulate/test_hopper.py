@@ -233,3 +233,16 @@ def test_barriers_whose_number_is_in_a_register() -> None:
         threads=128,
     )
     assert [row.executed for row in counts.rows] == [4] * 6
+
+
+def test_reserved_shared_memory_is_reached_through_its_generic_address() -> None:
+    lines = (
+        "LDC R2, c[0x0][0x6c]",  # %reserved_smem_offset_1
+        "S2R R3, SR_SWINHI",
+        "ULDC.64 UR4, c[0x0][0x208]",
+        "ATOM.E.AND.STRONG.SM PT, RZ, desc[UR4][R2.64], RZ",
+        "EXIT",
+    )
+    code = Code("test", tuple(Sass(16 * place, line) for place, line in enumerate(lines)), parameter_offset=0x210)
+    counts = emulate(code, Launch((1, 1, 1), (1, 1, 1)))
+    assert counted(counts, "ATOM") == [(1, 1, 1)]
