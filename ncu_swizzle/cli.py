@@ -12,6 +12,7 @@ import typer
 from ncu_swizzle.commands import (
     banks,
     baseline,
+    capture,
     check,
     compare,
     doctor,
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 
 app.command("profile", cls=WithProgram)(profile.profile)
+app.command("capture", cls=WithProgram)(capture.capture)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("check")(check.check)
