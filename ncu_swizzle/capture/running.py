@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.capture import cupti, library, recorded
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.unfinished import folders
 
 REGEX = "regex:"
 WITHOUT = "captured without --memory"
@@ -46,10 +48,7 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
 
     Raises EnvironmentLacking without CUPTI or a C compiler, ProgramFailed if the program fails, and NothingProfiled.
     """
-    into = scratch / "recording"
-    into.mkdir(0o700)
-    injection = library.build(SOURCE, scratch, "injection.so", cached=cached)
-    environment = {**os.environ, **_settings(limits, into), "CUDA_INJECTION64_PATH": str(injection)}
+    environment, into = _prepared(limits, scratch, cached)
     outcome = child.run(argv, limits.timeout_s, folder, environment)
     recording = recorded.read(into, limits.count)
     if outcome.status:
@@ -63,11 +62,25 @@ def record(argv: Sequence[str], folder: Path, limits: CaptureLimits, scratch: Pa
     return recording
 
 
+@contextmanager
+def injected(limits: CaptureLimits) -> Iterator[tuple[dict[str, str], Path]]:
+    """Yield the environment that captures a program, and the folder that it is recorded in; for benchmarks."""
+    with folders.scratch() as scratch:
+        yield _prepared(limits, scratch, cached=True)
+
+
+def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[str, str], Path]:
+    into = scratch / "recording"
+    into.mkdir(0o700)
+    injection = library.build(SOURCE, scratch, "injection.so", cached=cached)
+    return {**os.environ, **_settings(limits, into), "CUDA_INJECTION64_PATH": str(injection)}, into
+
+
 def _settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
     name = limits.kernel_name
     pattern = name.removeprefix(REGEX) if name.startswith(REGEX) else ""
     if pattern:
-        NamePattern(pattern, "--kernel-name")  # refuses what is not valid
+        _ = NamePattern(pattern, "--kernel-name").compiled  # raises UsageError if it is not valid
     return {
         "NCU_SWIZZLE_CAPTURE": str(into),
         "NCU_SWIZZLE_CAPTURE_CUPTI": str(cupti.find()),

@@ -14,11 +14,12 @@ from ncu_swizzle.emulate.code import Span
 from ncu_swizzle.emulate.externals import EXTERNALS
 from ncu_swizzle.errors import DamagedFile
 
-GLOBALS = 0x7E00_0000_0000  # address of the module's global variables
+GLOBALS = 0x8004_0000_0000  # address of the module's global variables, which no allocation of a process has
 APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
 GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 CONSTANT = 3  # the bank of __constant__ variables
-ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57})  # R_CUDA_64, _32 and halves
+# R_CUDA_64 and R_CUDA_G64, a generic address, which a global variable's is; R_CUDA_32; and halves.
+ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2, 4}), frozenset({1, 56}), frozenset({57})
 POINTER = 8  # bytes
 CALL_STEP = 16  # bytes between the addresses of two external functions
 

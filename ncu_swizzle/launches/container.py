@@ -145,7 +145,7 @@ def _archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
 def write(path: Path, manifest: Manifest, cubins: Mapping[str, Path | bytes], memory: Mapping[str, Path]) -> None:
     """Write a launches file; `cubins` and `memory` have what the manifest names by its SHA-256. Raises NotWritable."""
     content = {"schema": SCHEMA, **dataclasses.asdict(manifest)}
-    sealed = {**content, "digest": digest.sha256_of_json(json.loads(json.dumps(content)))}
+    sealed = {**content, "digest": digest.sha256_of_json(content)}
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         _add(archive, MANIFEST, in_json(sealed, indent=1).encode())
         for sha256 in manifest.cubins:
