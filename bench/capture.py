@@ -42,7 +42,9 @@ NEUTRAL = Path("/tmp/ncu-swizzle/capture")
 LIMITS = CaptureLimits(count=40, timeout_s=120)
 MEMORY = CaptureLimits(count=40, timeout_s=120, memory_bytes=256 * MIB)
 RECORDED_BYTES = 100_000
-LOOP = "import torch; x = torch.zeros(1024, device='cuda'); [x.add_(1) for _ in range(100000)]; torch.cuda.synchronize()"
+LOOP = (
+    "import torch; x = torch.zeros(1024, device='cuda'); [x.add_(1) for _ in range(100000)]; torch.cuda.synchronize()"
+)
 
 Nvcc = tuple[str, ...]
 STATIC: Nvcc = ("-lineinfo", "-arch=sm_90")

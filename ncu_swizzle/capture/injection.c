@@ -126,36 +126,6 @@ static const char *find_functions(void *driver, void *cupti) {
     return NULL;
 }
 
-static void finish(void) {
-    if (record_file) {
-        fprintf(record_file, "{\"is\": \"end\", \"seen\": %lld, \"kept\": %lld}\n", launches_seen, launches_kept);
-        fflush(record_file);
-    }
-}
-
-static const char *setting(const char *name, const char *otherwise) {
-    const char *value = getenv(name);
-    return value ? value : otherwise;
-}
-
-static int open_recording(void) {
-    char path[LONGEST_NAME];
-    record_folder = setting("NCU_SWIZZLE_CAPTURE", "");
-    if (!*record_folder) {
-        return 0;
-    }
-    record_folder = strdup(record_folder);
-    most_launches = atoll(setting("NCU_SWIZZLE_CAPTURE_COUNT", "32"));
-    memory_left = atoll(setting("NCU_SWIZZLE_CAPTURE_MEMORY", "0"));
-    with_memory = memory_left > 0;
-    wanted_name = strdup(setting("NCU_SWIZZLE_CAPTURE_NAME", ""));
-    const char *pattern = setting("NCU_SWIZZLE_CAPTURE_PATTERN", "");
-    has_pattern = *pattern && !regcomp(&wanted_pattern, pattern, REG_EXTENDED | REG_NOSUB);
-    snprintf(path, sizeof path, "%s/%d.jsonl", record_folder, (int)getpid());
-    record_file = fopen(path, "w");
-    return record_file != NULL;
-}
-
 static const char *subscribe(const char *path) {
     static char problem[512];
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -188,19 +158,14 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     if (started++) {
         return 1;
     }
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&mutex, &recursive);
-    if (!open_recording()) {
+    open_mutex();
+    if (!open_record_file()) {
         return 0;
     }
-    const char *problem = subscribe(setting("NCU_SWIZZLE_CAPTURE_CUPTI", "libcupti.so"));
+    const char *problem = read_filter();
+    problem = problem ? problem : subscribe(setting("NCU_SWIZZLE_CAPTURE_CUPTI", "libcupti.so"));
     if (problem) {
-        fputs("{\"is\": \"problem\", \"text\": ", record_file);
-        write_text(problem);
-        fputs("}\n", record_file);
-        fflush(record_file);
+        write_problem(problem);
         return 0;
     }
     uint32_t version = 0;

@@ -2,8 +2,7 @@
 #ifndef NCU_SWIZZLE_LAUNCHING_H
 #define NCU_SWIZZLE_LAUNCHING_H
 
-#include <regex.h>
-
+#include "filter.h"
 #include "modules.h"
 
 typedef struct {
@@ -15,52 +14,6 @@ typedef struct {
     const char *unknown;  // why contents of memory are not to be copied; NULL if they are
     int graph;
 } Launch;
-
-static long long most_launches;
-static long long launches_seen, launches_kept;
-static const char *wanted_name;  // empty for all
-static regex_t wanted_pattern;
-static int has_pattern;
-
-// Returns the function's own name in a mangled one, without namespaces, template arguments and parameters.
-static void base_name(const char *mangled, char *out, size_t room) {
-    snprintf(out, room, "%s", mangled);
-    if (strncmp(mangled, "_Z", 2)) {
-        return;
-    }
-    const char *at = mangled + 2;
-    at += *at == 'N';
-    while (*at) {
-        if (*at == 'L') {
-            ++at;  // internal linkage
-        } else if (!strncmp(at, "St", 2)) {
-            at += 2;
-        } else if (*at >= '1' && *at <= '9') {
-            char *rest;
-            long length = strtol(at, &rest, 10);
-            if (length <= 0 || (size_t)length > strlen(rest)) {
-                return;
-            }
-            snprintf(out, room, "%.*s", (int)length, rest);
-            at = rest + length;
-        } else {
-            return;  // template arguments or parameters
-        }
-    }
-}
-
-static int is_wanted(const char *mangled) {
-    char name[LONGEST_NAME];
-    base_name(mangled, name, sizeof name);
-    if (has_pattern) {
-        return regexec(&wanted_pattern, name, 0, NULL, 0) == 0;
-    }
-    return !*wanted_name || !strcmp(wanted_name, name) || !strcmp(wanted_name, mangled);
-}
-
-static int is_full(void) {
-    return launches_kept >= most_launches;
-}
 
 // Turns the handle of a launch into a CUfunction with its module; returns 0 on success.
 static int resolve(Handle handle, Handle *function, Handle *module) {
@@ -99,11 +52,9 @@ static size_t write_parameters(const Launch *launch, Handle function, unsigned c
         }
         memcpy(all + offset, value, size);
         end = offset + size > end ? offset + size : end;
-        fprintf(record_file, "%s[%zu, \"", i ? ", " : "", offset);
-        for (size_t at = 0; at < size; ++at) {
-            fprintf(record_file, "%02x", value[at]);
-        }
-        fputs("\"]", record_file);
+        fprintf(record_file, "%s[%zu, ", i ? ", " : "", offset);
+        write_hex(value, size);
+        fputc(']', record_file);
     }
     fputc(']', record_file);
     return end;
@@ -117,10 +68,6 @@ static void write_attributes(Handle function) {
         fprintf(record_file, "%s%d", i ? ", " : "", value);
     }
     fputc(']', record_file);
-}
-
-static void write_three(const char *name, const unsigned int *sizes) {
-    fprintf(record_file, ", \"%s\": [%u, %u, %u]", name, sizes[0], sizes[1], sizes[2]);
 }
 
 static void write_device(void) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class _Process:
         self._hashes: dict[str, str] = {}
 
     def read(self, most: int) -> None:
-        for event in _events(self.file):
+        for event in events(self.file):
             self._take(event, most)
 
     def _take(self, event: dict[str, Any], most: int) -> None:
@@ -84,50 +84,59 @@ class _Process:
         if any(value is None for _, value in event["parameters"]):
             self.recording.notes.append(f"A launch of {kernel} was left out: its parameters could not be read.")
             return
-        cubin = self._named(self._cubin_file(found), self.recording.cubins)
-        cluster = tuple(event["cluster"])
-        self.recording.launches.append(
-            CapturedLaunch(
-                index=len(self.recording.launches),
-                kernel=kernel,
-                cubin=cubin,
-                grid=tuple(event["grid"]),
-                block=tuple(event["block"]),
-                cluster=cluster if all(cluster) else (),
-                shared=event["shared"],
-                parameters=tuple(CapturedParameter(offset, value) for offset, value in sorted(event["parameters"])),
-                buffers=tuple(
-                    CapturedBuffer(part["address"], part["bytes"], self._contents(part)) for part in event["buffers"]
-                ),
-                variables=tuple(
-                    CapturedVariable(part["name"], part["bytes"], self._contents(part)) for part in event["variables"]
-                ),
-                graph=bool(event["graph"]),
-            )
-        )
+        cubin = named(self._cubin_file(found), self.recording.cubins, self._hashes)
 
-    def _contents(self, part: dict[str, Any]) -> Contents:
-        if part["content"] is None:
-            return Contents(why=part["why"])
-        file = self.folder / f"{self.file.stem}-m{part['content']}"
-        if not file.is_file() or file.stat().st_size != part["bytes"]:
-            return Contents(why=MISSING)
-        return Contents(self._named(file, self.recording.memory))
+        def contents(part: dict[str, Any]) -> Contents:
+            return contents_of(part, self.folder, self.file.stem, self.recording.memory, self._hashes)
+
+        self.recording.launches.append(captured_launch(len(self.recording.launches), event, cubin, contents))
 
     def _cubin_file(self, number: int) -> Path:
         return self.folder / f"{self.file.stem}-c{number}"
 
-    def _named(self, file: Path, files: dict[str, Path]) -> str:
-        """Return the SHA-256 of a file, which is kept under it."""
-        if file.name not in self._hashes:
-            with file.open("rb") as opened:
-                self._hashes[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
-        sha256 = self._hashes[file.name]
-        files.setdefault(sha256, file)
-        return sha256
+
+def captured_launch(
+    index: int, event: dict[str, Any], cubin: str, contents: Callable[[dict[str, Any]], Contents]
+) -> CapturedLaunch:
+    """Return the launch of an event, given its cubin's SHA-256 and what its buffers and variables hold."""
+    cluster = tuple(event["cluster"])
+    return CapturedLaunch(
+        index=index,
+        kernel=event["kernel"],
+        cubin=cubin,
+        grid=tuple(event["grid"]),
+        block=tuple(event["block"]),
+        cluster=cluster if all(cluster) else (),
+        shared=event["shared"],
+        parameters=tuple(CapturedParameter(offset, value) for offset, value in sorted(event["parameters"])),
+        buffers=tuple(CapturedBuffer(part["address"], part["bytes"], contents(part)) for part in event["buffers"]),
+        variables=tuple(CapturedVariable(part["name"], part["bytes"], contents(part)) for part in event["variables"]),
+        graph=bool(event["graph"]),
+    )
 
 
-def _events(file: Path) -> Iterator[dict[str, Any]]:
+def contents_of(
+    part: dict[str, Any], folder: Path, process: str, memory: dict[str, Path], hashes: dict[str, str] | None = None
+) -> Contents:
+    """Return what a buffer or a variable held; the file with it is added to the memory by its SHA-256."""
+    if part["content"] is None:
+        return Contents(why=part["why"])
+    file = folder / f"{process}-m{part['content']}"
+    if not file.is_file() or file.stat().st_size != part["bytes"]:
+        return Contents(why=MISSING)
+    return Contents(named(file, memory, {} if hashes is None else hashes))
+
+
+def named(file: Path, files: dict[str, Path], hashes: dict[str, str]) -> str:
+    """Return the SHA-256 of a file, which is kept under it; `hashes` are those taken before, by file name."""
+    if file.name not in hashes:
+        with file.open("rb") as opened:
+            hashes[file.name] = hashlib.file_digest(opened, "sha256").hexdigest()
+    files.setdefault(hashes[file.name], file)
+    return hashes[file.name]
+
+
+def events(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the complete lines: a process that was killed leaves half of one."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:

@@ -1,64 +1,17 @@
-// What the capture writes: one JSON object a line in PID.jsonl, cubins in PID-cN and contents of buffers in PID-mN.
+// Device memory and variables, copied before a launch.
 #ifndef NCU_SWIZZLE_RECORDING_H
 #define NCU_SWIZZLE_RECORDING_H
 
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "driver.h"
+#include "log.h"
 
 #define DECLARE(name, types) static int(*name) types;
 DRIVER_FUNCTIONS(DECLARE)
 CUPTI_FUNCTIONS(DECLARE)
 
-enum { LONGEST_NAME = 4096, MOST_PARAMETER_BYTES = 1 << 16, MOST_BUFFERS = 256 };
+enum { MOST_BUFFERS = 256 };
 
-static FILE *record_file;
-static const char *record_folder;
-static long long memory_left;  // bytes of contents that may still be written
-static int with_memory;
-static unsigned cubins, images;
-static pthread_mutex_t mutex;  // recursive: what a callback calls may load a module
-
-static void write_text(const char *text) {
-    fputc('"', record_file);
-    for (const unsigned char *at = (const unsigned char *)text; *at; ++at) {
-        if (*at < 0x20 || *at == '"' || *at == '\\' || *at >= 0x7f) {
-            fprintf(record_file, "\\u%04x", *at);
-        } else {
-            fputc(*at, record_file);
-        }
-    }
-    fputc('"', record_file);
-}
-
-static void note(const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fputs("{\"is\": \"note\", \"text\": ", record_file);
-    write_text(text);
-    fputs("}\n", record_file);
-    fflush(record_file);
-}
-
-// Writes a file of the recording; returns whether all of it is there.
-static int write_file(char kind, unsigned number, const void *content, size_t size) {
-    char path[LONGEST_NAME];
-    snprintf(path, sizeof path, "%s/%d-%c%u", record_folder, (int)getpid(), kind, number);
-    FILE *file = fopen(path, "wb");
-    if (!file) {
-        return 0;
-    }
-    int whole = fwrite(content, 1, size, file) == size;
-    return fclose(file) == 0 && whole;
-}
+static unsigned cubins;
 
 // ------------------------------------------------------------------------------------------------ buffers
 

@@ -73,17 +73,18 @@ def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[
     into = scratch / "recording"
     into.mkdir(0o700)
     injection = library.build(SOURCE, scratch, "injection.so", cached=cached)
-    return {**os.environ, **_settings(limits, into), "CUDA_INJECTION64_PATH": str(injection)}, into
+    named = {"NCU_SWIZZLE_CAPTURE_CUPTI": str(cupti.find()), "CUDA_INJECTION64_PATH": str(injection)}
+    return {**os.environ, **settings(limits, into), **named}, into
 
 
-def _settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
+def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
+    """Return the limits as the C libraries read them from the environment; raise UsageError."""
     name = limits.kernel_name
     pattern = name.removeprefix(REGEX) if name.startswith(REGEX) else ""
     if pattern:
         _ = NamePattern(pattern, "--kernel-name").compiled  # raises UsageError if it is not valid
     return {
         "NCU_SWIZZLE_CAPTURE": str(into),
-        "NCU_SWIZZLE_CAPTURE_CUPTI": str(cupti.find()),
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
         "NCU_SWIZZLE_CAPTURE_MEMORY": str(limits.memory_bytes),
         "NCU_SWIZZLE_CAPTURE_NAME": "" if pattern else name,

@@ -25,6 +25,8 @@ class Wanted:
     launch_count: int = option(32, "At most N launches.", "N", ("--launch-count", "-c"), minimum=1)
     memory: bool = option(False, "Also what the buffers and variables of each launch hold.", flags=("--memory",))
     memory_limit: int = option(MEMORY_MIB, "With --memory: at most this much in all.", "MIB", minimum=1)
+    dry: bool = option(False, "Without a GPU: run against a stand-in for CUDA's runtime.", flags=("--dry",))
+    like: str = option("h100", "With --dry: the GPU that device queries are answered for.", choices=("h100",))
     no_arguments: bool = option(False, "Leave the program's arguments out of the file.", flags=("--no-arguments",))
 
 
@@ -32,7 +34,7 @@ class Wanted:
 def capture(
     context: typer.Context,
     wanted: Wanted,
-    request: Annotated[Request, Only("timeout_s", "no_cache")],
+    request: Annotated[Request, Only("nvcc", "timeout_s", "no_cache")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")] = Path("app.launches"),
 ) -> None:
     """Run a program once and keep its launches: cubins, sizes, parameters.
@@ -43,17 +45,26 @@ def capture(
     ncu-swizzle profile app.launches      on any machine, without a GPU
     ncu-swizzle lint app.launches
 
+    Without a GPU, for a program that is linked with the shared runtime:
+    ncu-swizzle capture --dry -- ./app
+
     The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
     """
+    from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.capture.running import MIB, CaptureLimits
     from ncu_swizzle.commands import endings
     from ncu_swizzle.jobs import capture_program
     from ncu_swizzle.jobs.profile_program import UserProgram
 
-    memory_bytes = wanted.memory_limit * MIB if wanted.memory else 0
+    memory_bytes = wanted.memory_limit * MIB if wanted.memory or wanted.dry else 0
     limits = CaptureLimits(wanted.kernel_name, wanted.launch_count, memory_bytes, request.timeout_s)
     generator = f"ncu-swizzle {endings.version()}"
     settings = capture_program.CaptureSettings(out, limits, not wanted.no_arguments, not request.no_cache, generator)
-    manifest = capture_program.capture(UserProgram(after_dashes(context), Path.cwd()), settings)
+    program = UserProgram(after_dashes(context), Path.cwd())
+    if wanted.dry:
+        toolchain = Toolchain(request.nvcc, request.timeout_s)
+        manifest = capture_program.capture_dry(program, settings, wanted.like, toolchain)
+    else:
+        manifest = capture_program.capture(program, settings)
     for text in capture_program.lines(manifest, out):
         typer.echo(on_terminal(text))

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ncu_swizzle.build.commit import commit_of
-from ncu_swizzle.capture import running
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.capture import dry, gpus, running
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
 
 from ncu_swizzle.jobs.profile_program import UserProgram
 from ncu_swizzle.launches import container
-from ncu_swizzle.launches.model import GPU, CapturedLaunch, CapturedProgram, Manifest
+from ncu_swizzle.launches.model import DRY, GPU, CapturedLaunch, CapturedProgram, Manifest
 from ncu_swizzle.unfinished.folders import scratch
 
 
@@ -37,6 +38,18 @@ def capture(program: UserProgram, settings: CaptureSettings) -> Manifest:
     with scratch() as folder:
         recording = running.record(program.argv, program.folder, settings.limits, folder, settings.cached)
         return _written(program, settings, recording, GPU)
+
+
+def capture_dry(program: UserProgram, settings: CaptureSettings, gpu: str, toolchain: Toolchain) -> Manifest:
+    """Do the same without a GPU: the program runs against a stand-in for CUDA's runtime that answers as this GPU would.
+
+    Raises UsageError also for a program that is not linked with the shared runtime.
+    """
+    running.refuse_unusable(program.argv, program.folder)
+    like, limits = gpus.GPUS[gpu], settings.limits
+    with scratch() as folder:
+        recording = dry.record(program.argv, program.folder, limits, folder, like, toolchain, settings.cached)
+        return _written(program, settings, recording, DRY)
 
 
 def _written(program: UserProgram, settings: CaptureSettings, recording: Recording, origin: str) -> Manifest:

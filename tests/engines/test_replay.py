@@ -188,11 +188,15 @@ def test_a_change_of_the_kernel_is_seen(driver_source: Path) -> None:
 
 @NEEDS_ALL
 def test_a_changed_parameter_list_shows_both(driver_source: Path) -> None:
-    other = rebuilt("nvcc driver.cu", driver_source, "char odd, Strides strides,", "int odd, Strides strides, int more,")
+    other = rebuilt(
+        "nvcc driver.cu", driver_source, "char odd, Strides strides,", "int odd, Strides strides, int more,"
+    )
     with pytest.raises(UsageError) as error:
         degree_of(other)
     assert "captured with 8 bytes at 0, 1 bytes at 8, 12 bytes at 12, 8 bytes at 24" in str(error.value)
-    assert "in the new build 8 bytes at 0, 4 bytes at 8, 12 bytes at 12, 4 bytes at 24, 8 bytes at 32" in str(error.value)
+    assert "in the new build 8 bytes at 0, 4 bytes at 8, 12 bytes at 12, 4 bytes at 24, 8 bytes at 32" in str(
+        error.value
+    )
 
 
 @NEEDS_ALL
