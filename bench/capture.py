@@ -71,7 +71,9 @@ MEASURED: Mapping[str, Program] = {
         (_built("several", "-cudart", "shared", out="several-shared"),),
     ),
     "graph": Program("CUDA graph", ("./several", "--size", "512", "--graph"), (_built("several"),)),
-    "driver": Program("driver API", ("./driver",), (_built("driver", "-lcuda"), _built("driver", "-cubin", out="driver.cubin"))),
+    "driver": Program(
+        "driver API", ("./driver",), (_built("driver", "-lcuda"), _built("driver", "-cubin", out="driver.cubin")),
+    ),
     "counting": Program("histogram, __constant__", ("./counting",), (_built("counting"),)),
     "alike": Program("histogram, equal keys", ("./counting", "--alike"), (_built("counting"),)),
     "shapes": Program("cluster, cooperative, child graph", ("./shapes",), (_built("shapes"),)),

@@ -5,49 +5,29 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle import child, paths
 from ncu_swizzle.bounds import quotation
 from ncu_swizzle.build.binary import code_in
+from ncu_swizzle.build.build_option import EXAMPLE, NewBuild
 from ncu_swizzle.build.toolchain import NVCC, Toolchain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import read_bytes
-from ncu_swizzle.option import option
 from ncu_swizzle.unfinished.folders import scratch
 
 # nvcc's options for the architecture, for what to make, and for where to put it: each is replaced.
-_WITH_VALUE = re.compile(r"-arch|--gpu-architecture|-code|--gpu-code|-gencode|--generate-code|-o|--output-file|-odir|--output-directory")  # fmt: skip
+_WITH_VALUE = re.compile(
+    r"-arch|--gpu-architecture|-code|--gpu-code|-gencode|--generate-code|"
+    r"-o|--output-file|-odir|--output-directory"
+)
 _JOINED = re.compile(rf"({_WITH_VALUE.pattern})=.*")
 _PHASES = frozenset(
     ("-c", "--compile", "-dc", "--device-c", "-dw", "--device-w", "-cubin", "--cubin", "-ptx", "--ptx", "-fatbin",
      "--fatbin", "-link", "--link", "-lib", "--lib", "-shared", "--shared", "-dlink", "--device-link")
 )  # fmt: skip
 _LINKED = re.compile(r"-l(?!ineinfo)\S+|.*\.(o|a|so|obj)$")
-EXAMPLE = "--rebuild 'nvcc -O3 -lineinfo -arch=sm_90 app.cu'"
-
-
-@dataclass(frozen=True)
-class NewBuild:
-    """What takes the place of the cubins in a launches file."""
-
-    cubin: tuple[Path, ...] = option((), "Replay captured launches with this cubin or PTX; repeatable.", "FILE")
-    rebuild: str = option("", "Replay captured launches with what this nvcc command builds.", "COMMAND")
-
-    @property
-    def given(self) -> str:
-        """The option that was typed; empty without one."""
-        return "--cubin" if self.cubin else "--rebuild" if self.rebuild else ""
-
-    def refuse_without_launches(self, entries: Sequence[str]) -> None:
-        """Raise UsageError if a new build is given and none of these is a launches file."""
-        if self.given and not any(entry.endswith(".launches") for entry in entries):
-            raise UsageError(
-                f"{self.given} is for launches files, and {', '.join(entries)} is none",
-                "ncu-swizzle capture -o app.launches -- ./app writes one",
-            )
 
 
 def cubins(build: NewBuild, toolchain: Toolchain, arch: str) -> tuple[Cubin, ...]:

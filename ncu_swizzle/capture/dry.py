@@ -125,7 +125,8 @@ def _read(data: bytes) -> DryProgram:
     binaries: list[FatBinary] = []
     for section in elf.iter_sections():
         if isinstance(section, DynamicSection):
-            needed += [tag.needed for tag in section.iter_tags("DT_NEEDED")]
+            tags: Any = section.iter_tags("DT_NEEDED")
+            needed += [tag.needed for tag in tags]
         elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             called += [symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"]
         elif section.name in fatbinary.SECTIONS:

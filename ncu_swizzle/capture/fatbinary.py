@@ -1,8 +1,8 @@
 """The cubins and PTX in a program: its section .nv_fatbin, which holds one fat binary per translation unit.
 
 A fat binary is a header of 16 bytes (magic, version, header's size, size of the rest) and entries: each a header with
-its kind, its own size, that of what follows, the architecture and the compression, and then the cubin or PTX. The layout
-is documented nowhere; it was read off what nvcc 13.0 writes.
+its kind, its own size, that of what follows, the architecture and the compression, and then the cubin or PTX. The
+layout is documented nowhere; it was read off what nvcc 13.0 writes.
 """
 
 from __future__ import annotations

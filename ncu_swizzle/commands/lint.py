@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped

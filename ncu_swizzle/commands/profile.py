@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncu_swizzle.bounds import words
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import LAUNCHES, NewBuild
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.after_dashes import after_dashes
@@ -22,8 +22,6 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import is_file
 from ncu_swizzle.jobs.companions import AUTO, Companions
-from ncu_swizzle.launches.container import SUFFIX
-from ncu_swizzle.launches.selection import LaunchFilter
 from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles.destination import Destination
 
@@ -86,7 +84,7 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
-    launches = kernel.endswith(SUFFIX)
+    launches = kernel.endswith(LAUNCHES)
     if request.engine == AUTO and not launches:
         from ncu_swizzle.ncu import gpu
 
@@ -96,7 +94,7 @@ def profile(
     extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     if launches:
         _refuse_beside_launches(kernel, filters, (*extra, *rest), companions, own.described(request.problem))
-        only = LaunchFilter(filters.kernel_name, filters.launch_skip, launch_count)
+        only = (filters.kernel_name, filters.launch_skip, launch_count)
         result = _launches(Path(kernel), replace(request, build=build), only, companions, destination, pairs)
     elif kernel:
         _refuse_filters(kernel, filters, pairs)
@@ -147,13 +145,19 @@ def _program(
 
 
 def _launches(
-    path: Path, request: Request, only: LaunchFilter, companions: Companions, destination: Destination, pairs: Pairs
+    path: Path,
+    request: Request,
+    only: tuple[str, int, int | None],
+    companions: Companions,
+    destination: Destination,
+    pairs: Pairs,
 ) -> JobResult:
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.jobs import profile_launches
     from ncu_swizzle.jobs.replays import ReplaySettings
+    from ncu_swizzle.launches.selection import LaunchFilter
 
-    settings = ReplaySettings(EmulationSettings.of(request), only, request.build)
+    settings = ReplaySettings(EmulationSettings.of(request), LaunchFilter(*only), request.build)
     forced = pairs.forced()
     with output.progress() as progress:
         return profile_launches.profile(path, request, settings, companions.baseline, forced, destination, progress)

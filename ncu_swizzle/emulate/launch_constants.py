@@ -47,7 +47,7 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
 
 def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
     """Return which bytes are known of the module's banks that hold something unknown."""
-    unknown = {**{bank: () for bank in launch.constants}, **launch.unknown_constants}
+    unknown = {**dict.fromkeys(launch.constants, ()), **launch.unknown_constants}
     masks = {}
     for bank, spans in {**code.unknown_constants, **unknown}.items():
         if spans:

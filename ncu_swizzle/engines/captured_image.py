@@ -17,7 +17,7 @@ from ncu_swizzle.engines.module_image import CONSTANT, GLOBAL_SECTIONS, POINTER
 
 @dataclass(frozen=True)
 class ModuleImage:
-    """Contents of global variables by address, the bank of __constant__ variables, and which of its bytes are unknown."""
+    """Contents of global variables by address, the bank of __constant__ variables, and its unknown bytes."""
 
     memory: Mapping[int, bytes]
     constants: Mapping[int, bytes]

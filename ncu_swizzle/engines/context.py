@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.option import option
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine

@@ -39,7 +39,7 @@ class _Remembering(Toolchain):
 
 
 class Replay:
-    """The launches of an open file; `builds` are the cubins of a new build, which take the place of the captured ones."""
+    """The launches of an open file; `builds` are the cubins of a new build, in place of the captured ones."""
 
     def __init__(
         self, file: LaunchesFile, settings: EmulationSettings | None = None, builds: Sequence[Cubin] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel

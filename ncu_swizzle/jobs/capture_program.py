@@ -11,7 +11,6 @@ from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.capture import dry, gpus, running
 from ncu_swizzle.capture.recorded import Recording
 from ncu_swizzle.capture.running import CaptureLimits
-
 from ncu_swizzle.jobs.profile_program import UserProgram
 from ncu_swizzle.launches import container
 from ncu_swizzle.launches.model import DRY, GPU, CapturedLaunch, CapturedProgram, Manifest

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ncu_swizzle.build.build_option import LAUNCHES
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.choice import engine_for
@@ -15,7 +16,6 @@ from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import BadFile
 from ncu_swizzle.files import exists, is_file, is_folder
 from ncu_swizzle.jobs.replays import ReplaySettings, is_launches, opened
-from ncu_swizzle.launches.container import SUFFIX
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
@@ -37,7 +37,7 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
         raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text}")
     if exists(path):
         return path
-    if path.suffix in (".json", ".ncu-rep", SUFFIX) or path.parent != Path():
+    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
         raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved")
     return catalog.target(text, request.problem)
 

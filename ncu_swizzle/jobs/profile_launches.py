@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ncu_swizzle.build.build_option import LAUNCHES
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.engines.emulation import Emulated
@@ -14,7 +15,6 @@ from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.jobs import compare, profile_program, replays
 from ncu_swizzle.jobs.companions import AUTO
 from ncu_swizzle.jobs.replays import Launches, ReplaySettings
-from ncu_swizzle.launches.container import SUFFIX
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import EMULATED, Engine
@@ -40,7 +40,7 @@ def profile(
     if request.engine not in ("auto", EMULATED):
         raise UsageError(f"{path} holds launches, which are emulated", "--engine emulated")
     run_folder.refuse_to_overwrite(destination)
-    name, engine = slug(path.name.removesuffix(SUFFIX)), Engine(EMULATED)
+    name, engine = slug(path.name.removesuffix(LAUNCHES)), Engine(EMULATED)
     with run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
         with replays.opened(path, settings, progress) as launches:
             after, failed = _emulated(launches, staged)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.build import new_build
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import LAUNCHES, NewBuild
 from ncu_swizzle.cubin import demangled
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.engines.replay import Replay
-from ncu_swizzle.launches.container import SUFFIX, LaunchesFile, open_launches
+from ncu_swizzle.launches.container import LaunchesFile, open_launches
 from ncu_swizzle.launches.model import CapturedLaunch
 from ncu_swizzle.launches.selection import LaunchFilter
 
@@ -55,7 +55,7 @@ class Launches:
 
 
 def is_launches(path: Path | str) -> bool:
-    return str(path).endswith(SUFFIX)
+    return str(path).endswith(LAUNCHES)
 
 
 def title(launch: CapturedLaunch) -> str:

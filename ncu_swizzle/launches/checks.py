@@ -95,7 +95,7 @@ def _odd_parameters(parameters: Sequence[CapturedParameter]) -> str:
 
 
 def _odd_contents(launch: CapturedLaunch, found: Manifest) -> str:
-    for part in (*launch.buffers, *launch.variables):
+    for part in launch.parts:
         sha256 = part.contents.sha256
         if sha256 and found.memory.get(sha256) != part.bytes:
             return f"contents {sha256[:80]!r} of {part.bytes:,} bytes are not listed"

@@ -22,7 +22,6 @@ from ncu_swizzle.launches import checks
 from ncu_swizzle.launches.model import Manifest
 from ncu_swizzle.texts import in_json
 
-SUFFIX = ".launches"
 SCHEMA = 1
 MANIFEST = "manifest.json"
 MOST_MANIFEST = 64 << 20

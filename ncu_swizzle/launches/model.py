@@ -76,8 +76,13 @@ class CapturedLaunch:
         return tuple((parameter.offset, len(parameter.value) // 2) for parameter in self.parameters)
 
     @property
+    def parts(self) -> tuple[CapturedBuffer | CapturedVariable, ...]:
+        """The buffers and the variables."""
+        return (*self.buffers, *self.variables)
+
+    @property
     def contents(self) -> tuple[Contents, ...]:
-        return tuple(part.contents for part in (*self.buffers, *self.variables))
+        return tuple(part.contents for part in self.parts)
 
 
 @dataclass(frozen=True)

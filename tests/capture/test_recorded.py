@@ -17,12 +17,6 @@ from tests.support import captures
 ATTRIBUTES = [1024, 0, 0, 0, 32, 90]  # what the H100's driver says of `columns`
 
 
-@pytest.fixture
-def cubin() -> bytes:
-    with container.open_launches(captures.recorded("driver")) as file:
-        return file.cubin(next(iter(file.manifest.cubins)))
-
-
 def parameters() -> list[list[Any]]:
     with container.open_launches(captures.recorded("driver")) as file:
         return [[part.offset, part.value] for part in file.manifest.launches[0].parameters]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ncu_swizzle.build import new_build
-from ncu_swizzle.build.new_build import NewBuild
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines import captured_image, module_image
@@ -49,7 +50,7 @@ def test_every_count_is_ncu_s(name: str) -> None:
 
 
 @NEEDS_ALL
-def test_without_memory_what_depends_on_it_is_unknown(tmp_path: Path) -> None:
+def test_without_memory_what_depends_on_it_is_unknown() -> None:
     with container.open_launches(recorded("counting")) as file:
         launches = file.manifest.launches
         replay = Replay(file)
@@ -140,14 +141,6 @@ def test_a_launch_that_its_cubin_does_not_fit_is_refused() -> None:
 
 
 # ---------------------------------------------------------------------------------------------- new builds
-
-
-@pytest.fixture
-def driver_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    source = tmp_path / "driver.cu"
-    source.write_text((PROGRAMS / "driver.cu").read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return source
 
 
 def rebuilt(command: str, source: Path, old: str = "", new: str = "") -> tuple[Cubin, ...]:
@@ -252,7 +245,7 @@ def test_a_file_without_memory_is_still_replayed_as_far_as_it_goes(tmp_path: Pat
     file = changed(recorded("shapes"), tmp_path / "x.launches", forget)
     content = captures.entries(file)
     kept = {name: data for name, data in content.items() if not name.startswith("memory/")}
-    manifest = captures.json.loads(content[captures.MANIFEST])
+    manifest = json.loads(content[captures.MANIFEST])
     manifest["memory"] = {}
     captures.pack(file, {**kept, captures.MANIFEST: captures.sealed(manifest)})
     with container.open_launches(file) as opened:

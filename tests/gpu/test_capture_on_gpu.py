@@ -15,36 +15,14 @@ from ncu_swizzle.launches import container
 from ncu_swizzle.launches.model import Manifest
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles.model import Profile
-from tests.gpu.test_programs_on_gpu import needs, profile
-from tests.support.places import PROGRAMS
+from tests.support.on_gpu import command, needs
 
 SEVERAL = ("./several", "--size", "512")
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the programs, built."""
-    if not shutil.which("nvcc"):
-        pytest.skip("nvcc is not on PATH")
-    folder = tmp_path_factory.mktemp("captured")
-    for file in PROGRAMS.glob("*.*"):
-        if file.suffix in (".cu", ".py"):
-            shutil.copy(file, folder)
-    for options in (
-        ("-o", "several", "several.cu"),
-        ("-cudart", "shared", "-o", "several-shared", "several.cu"),
-        ("-cubin", "-o", "driver.cubin", "driver.cu"),
-        ("-lcuda", "-o", "driver", "driver.cu"),
-        ("-o", "counting", "counting.cu"),
-        ("-o", "shapes", "shapes.cu"),
-    ):
-        subprocess.run(["nvcc", "-arch=native", "-lineinfo", *options], cwd=folder, check=True)
-    return folder
-
-
 def captured(folder: Path, out: Path, *words: str) -> Manifest:
     """Capture with these options and return what the file says."""
-    done = profile(folder, "capture", "-o", str(out), *words)
+    done = command(folder, "capture", "-o", str(out), *words)
     assert done.returncode == 0, done.stderr
     with container.open_launches(out) as file:
         return file.manifest
@@ -67,7 +45,7 @@ def functions(manifest: Manifest) -> list[str]:
 def test_a_replay_counts_what_ncu_counts(program: tuple[str, ...], programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "app.launches"
     captured(programs, out, "--memory", "--", *program)
-    measured = profile(programs, "profile", "-o", str(tmp_path / "ncu"), "--", *program)
+    measured = command(programs, "profile", "-o", str(tmp_path / "ncu"), "--", *program)
     assert measured.returncode == 0, measured.stderr
     theirs = reader.read(tmp_path / "ncu" / "report.ncu-rep")
     ours = saved_profiles(out)
@@ -90,7 +68,7 @@ def test_names_and_limits(programs: Path, tmp_path: Path) -> None:
     manifest = captured(programs, out, "-k", "regex:^(row|sca)", "--no-arguments", "--", *SEVERAL)
     assert functions(manifest) == ["rowsum", "scale"]
     assert manifest.program.arguments is None
-    nothing = profile(programs, "capture", "-o", str(out), "-k", "nothing", "--", *SEVERAL)
+    nothing = command(programs, "capture", "-o", str(out), "-k", "nothing", "--", *SEVERAL)
     assert nothing.returncode == 4
     assert "no kernel with the name nothing" in nothing.stderr
 
@@ -109,7 +87,7 @@ def test_memory_beyond_its_limit_is_said(programs: Path, tmp_path: Path) -> None
 
 def test_a_program_that_fails(programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "app.launches"
-    failed = profile(programs, "capture", "-o", str(out), "--", *SEVERAL, "--fail")
+    failed = command(programs, "capture", "-o", str(out), "--", *SEVERAL, "--fail")
     assert failed.returncode == 4
     assert "exited with status 7" in failed.stderr
     assert not out.exists()
@@ -126,7 +104,7 @@ def test_pytorch_and_triton(programs: Path, tmp_path: Path) -> None:
     assert len({launch.cubin for launch in manifest.launches}) == len(manifest.launches) == 2, "one name, two kernels"
 
 
-def test_no_layout_is_declared_that_the_headers_do_not_have(programs: Path, tmp_path: Path) -> None:
+def test_no_layout_is_declared_that_the_headers_do_not_have(tmp_path: Path) -> None:
     headers = Path(shutil.which("nvcc") or "").resolve().parent.parent / "include"
     if not (headers / "cupti_callbacks.h").is_file():
         pytest.skip("CUPTI's headers are not installed")

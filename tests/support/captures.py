@@ -12,7 +12,7 @@ from ncu_swizzle import digest
 from tests.support.places import DATA
 
 RECORDED = DATA / "launches"
-NAMES = ("counting", "driver", "graph", "shapes")
+NAMES = ("alike", "counting", "driver", "graph", "shapes", "sorting")
 MANIFEST = "manifest.json"
 
 Change = Callable[[dict[str, Any]], None]
