@@ -18,8 +18,8 @@ static void base_name(const char *mangled, char *out, size_t room) {
     if (strncmp(mangled, "_Z", 2)) {
         return;
     }
-    const char *at = mangled + 2;
-    at += *at == 'N';
+    int nested = mangled[2] == 'N';
+    const char *at = mangled + 2 + nested;
     while (*at) {
         if (*at == 'L') {
             ++at;  // internal linkage
@@ -33,6 +33,9 @@ static void base_name(const char *mangled, char *out, size_t room) {
             }
             snprintf(out, room, "%.*s", (int)length, rest);
             at = rest + length;
+            if (!nested) {
+                return;  // what follows are parameters
+            }
         } else {
             return;  // template arguments or parameters
         }
