@@ -96,7 +96,8 @@ def commands() -> dict[str, set[str]]:
 
 
 NCU = {"--section-folder", "--list-sections", "-cubin", "--cubin", "--ptx", "-arch", "-lineinfo", "-elf", "-xelf", "-l",
-       "--facts", "-m", "--upgrade", "-p", "-DSWIZZLE", "-a", "--help", "--size", "--sampling-interval"}  # fmt: skip
+       "--facts", "-m", "--upgrade", "-p", "-DSWIZZLE", "-O3", "-cudart", "--compress-mode", "-a", "--help", "--size",
+       "--sampling-interval"}  # fmt: skip
 
 
 def test_every_option_and_command_in_a_hint_exists() -> None:
