@@ -14,7 +14,7 @@ from ncu_swizzle.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.jobs import compare, profile_program, replays
 from ncu_swizzle.jobs.companions import AUTO
-from ncu_swizzle.jobs.replays import Launches, ReplaySettings
+from ncu_swizzle.jobs.replays import ChosenLaunches, ReplaySettings
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import EMULATED, Engine
@@ -63,7 +63,7 @@ def profile(
     return JobResult(comparisons, engine, folder, shown, title)
 
 
-def _emulated(launches: Launches, folder: Path) -> tuple[list[Profile], list[str]]:
+def _emulated(launches: ChosenLaunches, folder: Path) -> tuple[list[Profile], list[str]]:
     """Return the profiles of the launches, whose cubins are saved, and notes on those that cannot be emulated."""
     profiles: list[Profile] = []
     errors: list[tuple[str, NcuSwizzleError]] = []

@@ -30,7 +30,7 @@ class ReplaySettings:
     build: NewBuild = NO_BUILD
 
 
-class Launches:
+class ChosenLaunches:
     """The chosen launches of an open file."""
 
     def __init__(self, file: LaunchesFile, settings: ReplaySettings, progress: Progress = silent) -> None:
@@ -64,7 +64,7 @@ def title(launch: CapturedLaunch) -> str:
 
 
 @contextmanager
-def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) -> Iterator[Launches]:
+def opened(path: Path, settings: ReplaySettings, progress: Progress = silent) -> Iterator[ChosenLaunches]:
     """Yield a file's chosen launches. Raises BadFile, DamagedFile, and UsageError if none is chosen."""
     with open_launches(path) as file:
-        yield Launches(file, settings, progress)
+        yield ChosenLaunches(file, settings, progress)
