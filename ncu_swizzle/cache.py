@@ -3,11 +3,13 @@
     cubins/         compiled kernels, by source, options and compiler    (`build.compiled`, `build.assembled`)
     emulations/     counts, by cubin, launch and emulator                (`engines.counts_cache`)
     disassembly/    SASS and units from NVIDIA's module                  (`ncurep.disassembly_cache`)
+    libraries/      what is loaded into a program that is captured       (`capture.library`)
 
-All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. It holds data,
-never code. An entry is a file that starts with a SHA-256 of its kind, its key and its content. It is believed if it is
-a regular file that only this user or root can write to, in folders of which the same is true, and its digest is right;
-whoever loads it checks what it holds, and calls `drop` if that is of no use. Anything else is dropped and made again.
+All of it may be deleted at any time. Beyond LIMIT_BYTES, the least recently used entries are evicted. None of it is
+executed by this process. An entry is a file that starts with a SHA-256 of its kind, its key and its content. It is
+believed if it is a regular file that only this user or root can write to, in folders of which the same is true, and its
+digest is right; whoever loads it checks what it holds, and calls `drop` if that is of no use. Anything else is dropped
+and made again.
 """
 
 from __future__ import annotations

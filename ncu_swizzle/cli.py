@@ -12,6 +12,7 @@ import typer
 from ncu_swizzle.commands import (
     banks,
     baseline,
+    capture,
     check,
     compare,
     doctor,
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 
 app.command("profile", cls=WithProgram)(profile.profile)
+app.command("capture", cls=WithProgram)(capture.capture)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("check")(check.check)
@@ -78,6 +80,7 @@ def overview(version: VersionOption = False) -> None:
     \b
     ncu-swizzle profile kernel2      what the swizzle did to the attention kernel
     ncu-swizzle profile -- ./app     the kernels of any program
+    ncu-swizzle capture -- ./app     its launches, to be checked without a GPU
     ncu-swizzle compare A B          any two kernels, reports or saved profiles
     ncu-swizzle report RUN           show a saved run again
     ncu-swizzle check A              the gate for CI: exit code 0, 1 or 5

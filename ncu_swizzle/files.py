@@ -13,7 +13,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ncu_swizzle.errors import REFUSED, BadFile, DamagedFile, NotWritable, reason, remedy
 from ncu_swizzle.texts import in_json
@@ -45,6 +45,13 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Do what `write_atomically` does, for a file that is nobody's result; `mode` is subject to the umask."""
+    with replacing(path, mode) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Yield a file that takes the path's place once it is complete; raise NotWritable."""
     if not path.name:  # such as . or /
         raise not_writable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     try:
@@ -52,7 +59,7 @@ def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
         unfinished, handle = marked.create(path.parent, f".{path.name}", mode=mode)
         try:
             with os.fdopen(handle, "wb") as file:  # the lock ends with it, so only after the renaming
-                file.write(data)
+                yield file
                 file.flush()
                 unfinished.replace(path)
         finally:  # after an interrupt too
@@ -77,14 +84,14 @@ def _write_through(path: Path, data: bytes) -> None:
         if open_already:
             handle = os.dup(int(open_already[1] or {"out": 1, "err": 2}[open_already[2]]))
         else:
-            handle = _opened(path)
+            handle = _waiting(path)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
     except OSError as error:
         raise not_writable(path, error) from error
 
 
-def _opened(path: Path) -> int:
+def _waiting(path: Path) -> int:
     """Open a device or a pipe to write to; wait a little for the pipe's reader, without whom opening would block."""
     deadline = time.monotonic() + READER_S
     while True:
@@ -153,26 +160,33 @@ def read_bytes(path: Path, hint: str = OURS) -> bytes:
 
     `hint` says which files can be given.
     """
+    with opened(path, hint) as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def opened(path: Path, hint: str = OURS, largest: int = LARGEST) -> Iterator[BinaryIO]:
+    """Yield the open file; raise BadFile as `read_bytes` does, also for what goes wrong while it is read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe without a writer would block
         try:
-            _refuse_odd(path, os.fstat(handle), hint)
+            _refuse_odd(path, os.fstat(handle), hint, largest)
         except BaseException:
             os.close(handle)
             raise
         with os.fdopen(handle, "rb") as file:
-            return file.read()
+            yield file
     except (OSError, ValueError) as error:
         raise not_readable(path, error, hint) from error
 
 
-def _refuse_odd(path: Path, kind: os.stat_result, hint: str) -> None:
+def _refuse_odd(path: Path, kind: os.stat_result, hint: str, largest: int) -> None:
     if stat.S_ISDIR(kind.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(kind.st_mode):
         raise BadFile(f"{path} cannot be read: it is not a regular file", hint)
-    if kind.st_size > LARGEST:
-        raise BadFile(f"{path} cannot be read: it is larger than {LARGEST >> 30} GiB", hint)
+    if kind.st_size > largest:
+        raise BadFile(f"{path} cannot be read: it is larger than {largest >> 30} GiB", hint)
 
 
 def is_file(path: Path) -> bool:

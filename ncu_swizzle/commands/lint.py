@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
@@ -20,12 +21,15 @@ LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 def lint(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help="A .cu, cubin or PTX file, the folder of a family.toml, or a kernel."),
+        typer.Argument(
+            metavar="FILE…", help="A .cu, cubin, PTX or .launches file, the folder of a family.toml, or a kernel."
+        ),
     ],
     outputs: Outputs,
     request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
     own: KernelOptions,
     sources: CatalogOptions,
+    build: NewBuild,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
@@ -35,6 +39,7 @@ def lint(
     \b
     ncu-swizzle lint kernels/attention
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
+    ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
     Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
@@ -45,8 +50,11 @@ def lint(
     from ncu_swizzle.gate import linting, reporting
     from ncu_swizzle.gate.lint_inputs import LintOptions, describing
 
+    build.refuse_without_launches(files)
     description = own.described(request.problem)
-    query = LintOptions(tuple(files), tuple(max_degree), description, sources.catalog, sources.config, sources.trust)
+    query = LintOptions(
+        tuple(files), tuple(max_degree), description, sources.catalog, sources.config, sources.trust, build
+    )
     settings = EmulationSettings.of(request)
     with output.progress() as progress:
         verdict = linting.lint(query, settings, progress)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ncu_swizzle.bounds import words
-from ncu_swizzle.catalog.kernel_options import CatalogOptions, PairOptions
+from ncu_swizzle.build.build_option import LAUNCHES, NewBuild
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription, PairOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.after_dashes import after_dashes
 from ncu_swizzle.commands.formats import Formats
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 KernelArgument = Annotated[
     str,
-    typer.Argument(metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; omit it for a program."),
+    typer.Argument(metavar="KERNEL", help="A kernel, your own .cu file, or captured launches; omit it for a program."),
 ]
 CountOption = Annotated[
     int | None,
@@ -50,6 +53,7 @@ def profile(
     pairs: Pairs,
     own: PairOptions,
     sources: CatalogOptions,
+    build: NewBuild,
     kernel: KernelArgument = "",
     launch_count: CountOption = None,
     ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
@@ -62,6 +66,7 @@ def profile(
     ncu-swizzle profile -- ./app --size 4096                a program's kernels
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
     ncu-swizzle profile --baseline swizzle-out/app -- ./app2
+    ncu-swizzle profile app.launches                        captured, then emulated
 
     The options from --kernel-name to --import-source are ncu's, for programs. Kernels of two programs are paired by
     name, grid, block and order.
@@ -79,13 +84,19 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
-    if request.engine == AUTO:
+    launches = kernel.endswith(LAUNCHES)
+    if request.engine == AUTO and not launches:
         from ncu_swizzle.ncu import gpu
 
         gpu.ask_ahead()
     rest = after_dashes(context)
+    build.refuse_without_launches([kernel] if kernel else rest)
     extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
-    if kernel:
+    if launches:
+        _refuse_beside_launches(kernel, filters, (*extra, *rest), companions, own.described(request.problem))
+        only = (filters.kernel_name, filters.launch_skip, launch_count)
+        result = _launches(Path(kernel), replace(request, build=build), only, companions, destination, pairs)
+    elif kernel:
         _refuse_filters(kernel, filters, pairs)
         measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
         result = _kernel(kernel, measured, companions, destination, own, sources)
@@ -131,6 +142,41 @@ def _program(
     forced = pairs.forced()
     with output.progress() as progress:
         return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
+
+
+def _launches(
+    path: Path,
+    request: Request,
+    only: tuple[str, int, int | None],
+    companions: Companions,
+    destination: Destination,
+    pairs: Pairs,
+) -> JobResult:
+    from ncu_swizzle.engines.emulation import EmulationSettings
+    from ncu_swizzle.jobs import profile_launches
+    from ncu_swizzle.jobs.replays import ReplaySettings
+    from ncu_swizzle.launches.selection import LaunchFilter
+
+    settings = ReplaySettings(EmulationSettings.of(request), LaunchFilter(*only), request.build)
+    forced = pairs.forced()
+    with output.progress() as progress:
+        return profile_launches.profile(path, request, settings, companions.baseline, forced, destination, progress)
+
+
+def _refuse_beside_launches(
+    path: str, filters: Launches, ncu: Sequence[str], companions: Companions, description: KernelDescription
+) -> None:
+    """Raise UsageError if options that describe a kernel, or are ncu's own, are given for captured launches."""
+    from ncu_swizzle.catalog import user_kernels
+
+    user_kernels.refuse_description(description, path)
+    own = [given for given in filters.given if given not in ("--kernel-name", "--launch-skip")]
+    given = [*own, *ncu, *(["--reference"] if companions.reference != AUTO else [])]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: not for captured launches, which are emulated",
+            f"ncu-swizzle profile -k NAME -s N -c N {path} selects launches",
+        )
 
 
 def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:

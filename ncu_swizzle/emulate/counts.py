@@ -9,6 +9,7 @@ from ncu_swizzle.emulate.buffers import Buffer, GlobalAccesses
 from ncu_swizzle.emulate.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]
+Span = tuple[int, int]  # from the first byte to before the last
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Launch:
     memory: Mapping[int, bytes] = field(default_factory=dict)  # address → content of arrays with known values
     cluster: Dim3 = (1, 1, 1)
     constants: Mapping[int, bytes] = field(default_factory=dict)  # banks that the host fills before the launch
+    unknown_constants: Mapping[int, tuple[Span, ...]] = field(default_factory=dict)  # bytes of these that are unknown
     notes: tuple[str, ...] = ()  # what is not known of it
     buffers: tuple[Buffer, ...] = ()  # all that it may access in global memory; empty if that is not to be checked
 

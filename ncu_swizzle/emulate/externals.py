@@ -7,5 +7,5 @@ there only if nothing else is to be done.
 
 from __future__ import annotations
 
-EXTERNALS = 0x7D00_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
+EXTERNALS = 0x8005_F000_0000  # the address of the first one; its lower half is beyond the end of any kernel
 RESULT = 0b11 << 4  # R4 and R5, as a set of registers

@@ -49,11 +49,13 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
 
 def known_constants(code: Code, launch: Launch) -> dict[int, Bools]:
     """Return which bytes are known of the module's banks that hold something unknown."""
+    unknown = {**dict.fromkeys(launch.constants, ()), **launch.unknown_constants}
     masks = {}
-    for bank in code.unknown_constants.keys() - launch.constants.keys():
-        mask = masks[bank] = np.ones(len(code.constants[bank]), bool)
-        for first, end in code.unknown_constants[bank]:
-            mask[first:end] = False
+    for bank, spans in {**code.unknown_constants, **unknown}.items():
+        if spans:
+            mask = masks[bank] = np.ones(len(launch.constants.get(bank, code.constants.get(bank, b""))), bool)
+            for first, end in spans:
+                mask[first:end] = False
     return masks
 
 

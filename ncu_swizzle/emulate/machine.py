@@ -31,9 +31,10 @@ from ncu_swizzle.smem.banks import Bools, Ints
 LANES = np.arange(32)
 NONE = np.zeros((1, 1), bool)  # no lanes
 STACK_TOP = 0x00FFFDC0  # the end of local memory, which c[0x0][0x28] holds
-SHARED_WINDOW = 0x00007F01  # the upper halves of generic addresses, of shared and of local memory
-LOCAL_WINDOW = 0x00007F02
-PARAMETER_WINDOW = 0x00007F03_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
+# Beyond the 47 bits in which a process has its memory: a captured launch has the addresses of a real one.
+SHARED_WINDOW = 0x00008001  # the upper halves of generic addresses, of shared and of local memory
+LOCAL_WINDOW = 0x00008002
+PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 
 
 # By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.option import option
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
@@ -34,6 +35,7 @@ class Request:
     nvcc: Path | None = option(None, "The compiler to use for --engine emulated.", "PATH")
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
+    build: NewBuild = NewBuild()  # of captured launches
 
 
 @dataclass(frozen=True)

@@ -128,13 +128,13 @@ def _counted(
     `launches` makes the launch, given the seed of random inputs or None for unknown ones.
     """
     launch = launches(None)
-    counts = _run(binary, launch, settings, on_progress)
+    counts = counts_of(binary, launch, settings, on_progress)
     if sample is None or not counts.unknown:
         return launch, counts, None
     drawn = launches(sample)
     if drawn.memory == launch.memory:  # nothing is random
         return launch, counts, None
-    return drawn, _run(binary, drawn, settings, on_progress), sample
+    return drawn, counts_of(binary, drawn, settings, on_progress), sample
 
 
 def _sampled(name: str, sample: int | None) -> Iterator[str]:
@@ -184,7 +184,7 @@ def profile_launch(
     return Emulated(replace(profile, notes=notes, sample=sample), counts, binary)
 
 
-def _run(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
+def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
     """Return the counts, emulated unless cached; errors in the program name the source line too."""
     entry = _entry(binary, launch, settings)
     if entry and (cached := counts_cache.load(entry)):

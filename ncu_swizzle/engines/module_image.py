@@ -14,11 +14,12 @@ from ncu_swizzle.emulate.code import Span
 from ncu_swizzle.emulate.externals import EXTERNALS
 from ncu_swizzle.errors import DamagedFile
 
-GLOBALS = 0x7E00_0000_0000  # address of the module's global variables
+GLOBALS = 0x8004_0000_0000  # address of the module's global variables, which no allocation of a process has
 APART = 2 << 20  # least bytes between two buffers, so that an out-of-bounds access does not hit the next one
 GLOBAL_SECTIONS = (".nv.global.init", ".nv.global")
 CONSTANT = 3  # the bank of __constant__ variables
-ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2}), frozenset({1, 56}), frozenset({57})  # R_CUDA_64, _32 and halves
+# R_CUDA_64 and R_CUDA_G64, a generic address, which a global variable's is; R_CUDA_32; and halves.
+ABSOLUTE_64, LOW_32, HIGH_32 = frozenset({2, 4}), frozenset({1, 56}), frozenset({57})
 POINTER = 8  # bytes
 CALL_STEP = 16  # bytes between the addresses of two external functions
 
@@ -26,7 +27,7 @@ CALL_STEP = 16  # bytes between the addresses of two external functions
 def addresses(cubin: Cubin) -> dict[str, int]:
     """Return the address of each global variable in the module, and of each function outside of it."""
     outside = {name: address for address, name in externals(cubin).items()}
-    return {**outside, **{name: address for name, (address, _) in _variables(cubin).items()}}
+    return {**outside, **{name: address for name, (address, _) in variables(cubin).items()}}
 
 
 def externals(cubin: Cubin) -> dict[int, str]:
@@ -35,7 +36,7 @@ def externals(cubin: Cubin) -> dict[int, str]:
     return {EXTERNALS + CALL_STEP * number: name for number, name in enumerate(sorted(set(names)))}
 
 
-def _variables(cubin: Cubin) -> dict[str, tuple[int, int]]:
+def variables(cubin: Cubin) -> dict[str, tuple[int, int]]:
     """Return the address and size of each global variable in the module."""
     variables, start = {}, GLOBALS
     for section in GLOBAL_SECTIONS:
@@ -61,7 +62,7 @@ def unknown_constants(cubin: Cubin, kernel: str) -> dict[int, tuple[Span, ...]]:
     """Return which bytes of the constant banks are unknown before the launch."""
     unknown = {}
     for bank, content in cubin.constants(kernel).items():
-        spans = [span for section in _sections(bank, kernel) for span in _unresolved(cubin, section)]
+        spans = [span for section in _sections(bank, kernel) for span in unresolved(cubin, section)]
         if bank == CONSTANT:
             spans += _without_value(cubin, content)
         if spans:
@@ -75,7 +76,7 @@ def initial(cubin: Cubin) -> dict[int, bytes]:
     content = bytearray(cubin.section(section))
     _relocate(cubin, section, content)
     pieces, start = {}, 0
-    for first, end in (*sorted(_unresolved(cubin, section)), (len(content), len(content))):
+    for first, end in (*sorted(unresolved(cubin, section)), (len(content), len(content))):
         if start < first:
             pieces[GLOBALS + start] = bytes(content[start:first])
         start = max(start, end)
@@ -94,7 +95,7 @@ def _relocate(cubin: Cubin, section: str, content: bytearray) -> None:
             _write(content, relocation, known[relocation.symbol] + relocation.addend)
 
 
-def _unresolved(cubin: Cubin, section: str) -> Iterator[Span]:
+def unresolved(cubin: Cubin, section: str) -> Iterator[Span]:
     """Yield where a section holds addresses that are not known here: those of the module's functions."""
     known = addresses(cubin)
     for relocation in cubin.relocations(section):

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.catalog import family as family_
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted
 from ncu_swizzle.files import is_file, is_folder
+from ncu_swizzle.jobs.replays import is_launches
 
 DESCRIPTION = "family.toml"
 
@@ -28,6 +30,12 @@ class LintOptions:
     catalogs: tuple[Path, ...] = ()
     config: str = ""
     trust: bool = False
+    build: NewBuild = NewBuild()  # of the launches in launches files
+
+    @property
+    def launches(self) -> tuple[str, ...]:
+        """The launches files among the files."""
+        return tuple(file for file in self.files if is_launches(file))
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ def variants(options: LintOptions) -> list[Variant | Skipped]:
     named = [
         variant if isinstance(variant, Skipped) else (user_kernels.adapted(variant[0], options.description), variant[1])
         for file in options.files
+        if not is_launches(file)
         for variant in variants_in(file, options)
     ]
     return list({_identity(variant): variant for variant in named}.values())

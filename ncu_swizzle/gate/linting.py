@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
@@ -14,7 +15,7 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
-from ncu_swizzle.gate import lint_inputs, places, policy
+from ncu_swizzle.gate import lint_inputs, lint_launches, places, policy
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
@@ -46,7 +47,13 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
         kernel_checks, kernel_notes = _lint_kernel(variant, options, settings, rules, on_progress)
         checks += kernel_checks
         notes += kernel_notes
-    return Verdict(tuple(checks), tuple(dict.fromkeys(notes)))
+    for file in options.launches:
+        launch_checks, launch_notes = lint_launches.lint(
+            file, options, settings, partial(judge, rules=rules), on_progress
+        )
+        checks += launch_checks
+        notes += launch_notes
+    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
 
 
 def _policy(typed: Sequence[str]) -> Policy:

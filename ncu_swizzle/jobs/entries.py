@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ncu_swizzle.build.build_option import LAUNCHES
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.choice import engine_for
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.obtain import obtain
 from ncu_swizzle.errors import BadFile
 from ncu_swizzle.files import exists, is_file, is_folder
+from ncu_swizzle.jobs.replays import ReplaySettings, is_launches, opened
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.engine import Engine
 from ncu_swizzle.profiles.model import Profile
@@ -34,7 +37,7 @@ def find(catalog: Catalog, text: str, request: Request) -> Entry:
         raise BadFile(f"{text} is a source, not a profile", f"ncu-swizzle profile {text}")
     if exists(path):
         return path
-    if path.suffix in (".json", ".ncu-rep") or path.parent != Path():
+    if path.suffix in (".json", ".ncu-rep", LAUNCHES) or path.parent != Path():
         raise BadFile(f"{text} does not exist", "ls swizzle-out shows what was saved")
     return catalog.target(text, request.problem)
 
@@ -44,15 +47,24 @@ def profiles_of(entry: Entry, context: Context) -> Sequence[Profile]:
     if isinstance(entry, Target):
         engine = engine_for(entry, context.request) if entry.compiled else context.engine
         return (obtain(entry, replace(context, engine=engine)),)
-    return saved_profiles(entry)
+    settings = EmulationSettings.of(context.request)
+    return saved_profiles(entry, ReplaySettings(settings, build=context.request.build), context.progress)
 
 
-def saved_profiles(path: Path) -> Sequence[Profile]:
-    """Return the profiles in a run's folder, a saved profile or a report; raise BadFile or DamagedFile."""
+def saved_profiles(
+    path: Path, settings: ReplaySettings | None = None, progress: Progress = silent
+) -> Sequence[Profile]:
+    """Return the profiles in a run's folder, a saved profile or a report, or of launches that are emulated.
+
+    Raises BadFile or DamagedFile, and for launches what emulating them raises.
+    """
     if is_folder(path):
         return run_folder.load(path).subjects
     if path.suffix == ".json":
         return (run_folder.load_profile(path),)
+    if is_launches(path):
+        with opened(path, settings or ReplaySettings(), progress) as launches:
+            return [emulated.profile for emulated in launches.emulated()]
     from ncu_swizzle.ncurep import reader
 
     return reader.read(path)

@@ -87,7 +87,7 @@ def profile(
     request = replace(request, ncu=_usable_ncu(program, request), options=replace(request.options, launches=launches))
     run_folder.refuse_to_overwrite(destination)
     name, engine = slug(program.name), Engine(NCU)
-    before = _baseline(baseline)
+    before = baseline_profiles(baseline)
     with meanwhile(dict), run_folder.staging(destination.export or run_folder.DEFAULT / name) as staged:
         after = _measure(program, Context(request, engine, staged, progress))
         from ncu_swizzle.profiles import many_launches  # pandas and Jinja: loaded while ncu measures
@@ -99,7 +99,7 @@ def profile(
         else:
             rows, columns = [(profile,) for profile in after], (name,)
         comparisons, notes = many_launches.lay_out(rows, columns, _limited(len(after), request))
-        files = _save(staged, rows, columns)
+        files = save_rows(staged, rows, columns)
         title = " → ".join(columns)
         write_atomically(staged / run_folder.REPORT, page.render_all(comparisons, notes, title).encode())
         run_folder.finish(staged, name, files, columns, rows)
@@ -127,7 +127,8 @@ def _usable_ncu(program: UserProgram, request: Request) -> Path:
     return installed.find(request.ncu)
 
 
-def _baseline(baseline: str) -> Sequence[Profile]:
+def baseline_profiles(baseline: str) -> Sequence[Profile]:
+    """Return the profiles of a baseline; none for "auto" and "none". Raises UsageError if it does not exist."""
     if baseline in ("", AUTO, NONE):
         return ()
     if not exists(Path(baseline)):
@@ -190,7 +191,7 @@ def _limited(launches: int, request: Request) -> list[str]:
     ]
 
 
-def _save(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+def save_rows(staged: Path, rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     """Save each launch under its number and name, a baseline's with the baseline's name in front."""
     files = []
     for row in rows:

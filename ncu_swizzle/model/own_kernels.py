@@ -17,12 +17,13 @@ from ncu_swizzle.engines.context import Progress, Request, silent
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.jobs.entries import saved_profiles
+from ncu_swizzle.jobs.replays import ReplaySettings
 from ncu_swizzle.profiles import tiles_seen
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform, on_elements, parse_swizzle
 from ncu_swizzle.tiles import lookup
 
-SAVED = (".json", ".ncu-rep")
+SAVED = (".json", ".ncu-rep", ".launches")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def observed(what: str, query: KernelQuery, command: str) -> Sequence[Profile]:
     if not is_saved(what):
         return [emulated(target, query) for target in targets(what, query)]
     refuse_description(what, query)
-    profiles = saved_profiles(Path(what))
+    settings = ReplaySettings(EmulationSettings.of(query.request))
+    profiles = saved_profiles(Path(what), settings, query.progress)
     known = [profile for profile in profiles if profile.requests]
     if not known:
         raise _unseen(what, profiles, command, query)

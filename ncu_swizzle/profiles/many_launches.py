@@ -12,7 +12,7 @@ from ncu_swizzle.profiles.model import IDEAL, WAVEFRONTS, Profile
 from ncu_swizzle.profiles.pairing import Row
 from ncu_swizzle.texts import one_line
 
-SUFFIXES = (".ncu-rep", ".json")
+SUFFIXES = (".ncu-rep", ".json", ".launches")
 BEFORE, AFTER = "before", "after"
 
 

@@ -47,6 +47,15 @@ UNTYPED = (
     "--access row, column or ldmatrix",
     "ncu-swizzle profile -- ./app --size 4096",  # typed for another error
     "ncu-swizzle profile -- ./app",  # of a report without kernels; needs a GPU
+    "ncu-swizzle capture -o app.launches -- ./app writes one",  # these need a GPU or a program that was built for them
+    "ncu-swizzle capture -- ./app --size 4096",
+    "ncu-swizzle capture --dry -- ./app names the program",
+    "ncu-swizzle capture --memory also keeps what memory holds",
+    "capture it on a machine with a GPU, without --dry; docs/launches.md lists what the stand-in has",
+    "leave out -k, or run it by itself",
+    "leave out -k to capture all of its kernels",
+    "compile it with -arch=sm_{captured_with.sm}",
+    "give a file that ncu-swizzle capture wrote",
     "--pad 1: one element after each row",
     "--pad 1",  # of sizes that only Python can pass
     "--copies 1",
@@ -87,7 +96,8 @@ def commands() -> dict[str, set[str]]:
 
 
 NCU = {"--section-folder", "--list-sections", "-cubin", "--cubin", "--ptx", "-arch", "-lineinfo", "-elf", "-xelf", "-l",
-       "--facts", "-m", "--upgrade", "-p", "-DSWIZZLE", "-a", "--help", "--size", "--sampling-interval"}  # fmt: skip
+       "--facts", "-m", "--upgrade", "-p", "-DSWIZZLE", "-O3", "-cudart", "--compress-mode", "-a", "--help", "--size",
+       "--sampling-interval"}  # fmt: skip
 
 
 def test_every_option_and_command_in_a_hint_exists() -> None:

@@ -21,7 +21,7 @@ from ncu_swizzle.engines.emulation import profile_launch
 from ncu_swizzle.ncurep import container, reader
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.profiles.model import Profile
-from tests.support.places import RECORDED_STRESS
+from tests.support.places import PROGRAMS, RECORDED_STRESS
 from tests.support.sources import SHIFT, TURN_AND_BEYOND
 
 
@@ -82,3 +82,11 @@ def emulated(tmp_path: Path) -> Callable[..., Profile]:
         return profile_launch(file, name, BinaryLaunch((4, 4), block, parameters=values)).profile
 
     return emulate
+
+
+@pytest.fixture
+def driver_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    source = tmp_path / "driver.cu"
+    source.write_text((PROGRAMS / "driver.cu").read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return source

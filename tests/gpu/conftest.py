@@ -43,6 +43,27 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the programs, built."""
+    if not shutil.which("nvcc"):
+        pytest.skip("nvcc is not on PATH")
+    folder = tmp_path_factory.mktemp("captured")
+    for file in PROGRAMS.glob("*.*"):
+        if file.suffix in (".cu", ".py"):
+            shutil.copy(file, folder)
+    for options in (
+        ("-o", "several", "several.cu"),
+        ("-cudart", "shared", "-o", "several-shared", "several.cu"),
+        ("-cubin", "-o", "driver.cubin", "driver.cu"),
+        ("-lcuda", "-o", "driver", "driver.cu"),
+        ("-o", "counting", "counting.cu"),
+        ("-o", "shapes", "shapes.cu"),
+    ):
+        subprocess.run(["nvcc", "-arch=native", "-lineinfo", *options], cwd=folder, check=True)
+    return folder
+
+
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with spaces in its name, the current one, with the example and others of its kind."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -14,24 +13,16 @@ import pytest
 import ncu_swizzle
 from ncu_swizzle.ncu import installed
 from ncu_swizzle.ncurep import reader
-from tests.support import process
+from tests.support.on_gpu import command as profile
+from tests.support.on_gpu import needs
 from tests.support.places import ROOT
 
 FUNCTIONS = ["turn", "turn", "turn", "turn", "rowsum", "scale"]
 
 
-def profile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return process.started(*arguments, folder=folder, env=process.environment())
-
-
 def data(done: subprocess.CompletedProcess[str]) -> Any:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def needs(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed")
 
 
 def test_every_kernel_of_a_program(built: Path) -> None:

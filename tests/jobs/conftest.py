@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle import cli
-from tests.support import fake_ncu, process, tiles
+from tests.support import captures, fake_ncu, process, tiles
 from tests.support.process import Command, Done
 from tests.support.reports import join
 from tests.support.several import LAUNCHED
@@ -65,3 +66,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         return Done(status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def launches_files(command: Command, tmp_path: Path) -> None:
+    """Put recorded launches into the folder of `command`."""
+    assert command is not None
+    for name in ("graph", "counting", "driver"):
+        shutil.copy(captures.recorded(name), tmp_path)

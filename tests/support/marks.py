@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from ncu_swizzle.build.toolchain import NVCC, NVDISASM, PTXAS, Toolchain
+from ncu_swizzle.capture.library import COMPILERS
 from ncu_swizzle.ncu import gpu
 
 
@@ -19,5 +20,6 @@ def needs(*tools: str) -> pytest.MarkDecorator:
 NEEDS_NVCC = needs(NVCC)
 NEEDS_PTXAS = needs(PTXAS)
 NEEDS_ALL = needs(NVCC, PTXAS, NVDISASM)
+needs_cc = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="needs a C compiler")
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 without_gpu = pytest.mark.skipif(not gpu.absent(), reason="about machines without a GPU")

@@ -1,0 +1,215 @@
+"""Replay: a captured launch, emulated with the cubin that it was captured with, or with that of a new build."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ncu_swizzle.bounds import quotation
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.cubin import demangled
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.externals import EXTERNALS
+from ncu_swizzle.emulate.limits import ARRAY_BYTES
+from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ncu_swizzle.engines import captured_image, emulation
+from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, OnProgress
+from ncu_swizzle.engines.module_image import GLOBALS
+from ncu_swizzle.errors import NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.launches.container import LaunchesFile
+from ncu_swizzle.launches.model import DRY, CapturedLaunch
+from ncu_swizzle.profiles.model import KernelId, LaunchId
+
+# Upper halves of the addresses that the emulator gives out itself; a real allocation may lie there by chance.
+TAKEN = frozenset((SHARED_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW >> 32, GLOBALS >> 32, EXTERNALS >> 32))
+CAPTURE_MEMORY = "ncu-swizzle capture --memory keeps it"
+
+
+class _Remembering(Toolchain):
+    """A toolchain that disassembles a cubin once: a program launches the kernels of one module in turn."""
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019 - one lives as long as a file is open
+    def disassemble(self, cubin: bytes, name: str) -> str:
+        return super().disassemble(cubin, name)
+
+
+class Replay:
+    """The launches of an open file; `builds` are the cubins of a new build, in place of the captured ones."""
+
+    def __init__(
+        self, file: LaunchesFile, settings: EmulationSettings | None = None, builds: Sequence[Cubin] = ()
+    ) -> None:
+        chosen = settings or EmulationSettings()
+        toolchain = _Remembering(chosen.toolchain.nvcc, chosen.toolchain.timeout_s)
+        self.file, self.settings, self.builds = file, replace(chosen, toolchain=toolchain), tuple(builds)
+        self._cubin = functools.lru_cache(maxsize=8)(self._read_cubin)
+
+    def _read_cubin(self, sha256: str) -> Cubin:
+        return Cubin(self.file.cubin(sha256), f"{sha256[:12]}.cubin")
+
+    def emulate(self, captured: CapturedLaunch, on_progress: OnProgress = lambda percent: None) -> Emulated:
+        """Emulate one launch.
+
+        Raises UsageError if a new build lacks the kernel or has other parameters, NotComparable if an address is one
+        of the emulator's own, DamagedFile, and whatever an emulation raises.
+        """
+        cubin, symbol = self._build_of(captured) if self.builds else self._captured(captured)
+        launch = self._launch(captured, cubin, symbol)
+        binary = Binary(cubin, symbol)
+        counts = emulation.counts_of(binary, launch, self.settings, on_progress)
+        function = demangled.demangle(symbol)
+        kernel = KernelId(demangled.function(function), function, mangled=symbol)
+        profile = profile_of_counts(kernel, {}, binary, launch, counts, "")
+        notes = (*profile.notes, *(self._unknown(captured, kernel.name) if counts.unknown else ()))
+        named = LaunchId(captured.index, self._occurrence(captured), grid=captured.grid, block=captured.block)
+        commit = "" if self.builds else self.file.manifest.commit
+        return Emulated(replace(profile, launch=named, notes=notes, commit=commit), counts, binary)
+
+    def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+        """Return a launch's own cubin; raise UsageError if it does not fit, which nobody's capture writes."""
+        cubin = self._cubin(captured.cubin)
+        if captured.kernel not in cubin.kernels or _layout(cubin, captured.kernel) != captured.layout:
+            raise UsageError(
+                f"launch {captured.index} is of {captured.kernel}, which its cubin does not have with these parameters",
+                "capture again",
+            )
+        return cubin, captured.kernel
+
+    def _occurrence(self, captured: CapturedLaunch) -> int:
+        earlier = itertools.takewhile(lambda launch: launch is not captured, self.file.manifest.launches)
+        return sum(launch.kernel == captured.kernel for launch in earlier)
+
+    # ------------------------------------------------------------------------------------------ a new build
+
+    def _build_of(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
+        """Return the cubin of the new build that has the kernel, and its mangled name there."""
+        cubin, kernel = _same_kernel(captured.kernel, self.builds)
+        captured_with = self._cubin(captured.cubin)
+        if cubin.sm != captured_with.sm:
+            raise UsageError(
+                f"the new build is for sm_{cubin.sm}, the launch was captured on sm_{captured_with.sm}",
+                f"compile it with -arch=sm_{captured_with.sm}",
+            )
+        now = _layout(cubin, kernel)
+        if now != captured.layout:
+            raise UsageError(
+                f"the parameters of {demangled.function(demangled.demangle(kernel))} changed: captured with "
+                f"{_in_words(captured.layout)}, {demangled.demangle(captured.kernel)}; in the new build "
+                f"{_in_words(now)}, {demangled.demangle(kernel)}",
+                "capture the program again with the new build",
+            )
+        return cubin, kernel
+
+    # ------------------------------------------------------------------------------------------ memory
+
+    def _launch(self, captured: CapturedLaunch, cubin: Cubin, symbol: str) -> Launch:
+        _refuse_taken(captured)
+        attributes = cubin.attributes(symbol)
+        memory, notes = self._memory(captured)
+        variables = {
+            variable.name: self.file.memory(variable.contents.sha256)
+            for variable in captured.variables
+            if variable.contents.sha256 and variable.bytes <= ARRAY_BYTES
+        }
+        image = captured_image.image(cubin, symbol, variables)
+        own = attributes.cluster if any(attributes.cluster) else (1, 1, 1)
+        cluster = captured.cluster or own
+        return Launch(
+            grid=captured.grid,
+            block=captured.block,
+            shared_dynamic=captured.shared,
+            parameters=_packed(captured, attributes.parameter_bytes),
+            memory={**image.memory, **memory},
+            cluster=(cluster[0], cluster[1], cluster[2]),
+            constants=image.constants,
+            unknown_constants=image.unknown_constants,
+            notes=tuple(notes),
+        )
+
+    def _memory(self, captured: CapturedLaunch) -> tuple[Mapping[int, bytes], list[str]]:
+        """Return what the buffers hold by address, the smallest first as long as they fit, and notes on the others."""
+        kept: dict[int, bytes] = {}
+        notes, total = [], 0
+        for buffer in sorted(captured.buffers, key=lambda buffer: buffer.bytes):
+            if not buffer.contents.sha256:
+                continue
+            total += buffer.bytes
+            if total <= ARRAY_BYTES:
+                kept[buffer.address] = self.file.memory(buffer.contents.sha256)
+            else:
+                notes.append(
+                    f"the contents of a buffer at {buffer.address:#x} are not used: its {buffer.bytes:,} bytes exceed "
+                    f"the {ARRAY_BYTES >> 20} MiB kept"
+                )
+        return kept, notes
+
+    def _unknown(self, captured: CapturedLaunch, name: str) -> Iterator[str]:
+        """Yield why contents that the unknown may depend on are not in the file."""
+        if self.file.manifest.origin == DRY:
+            yield f"{name}: captured without a GPU: what other kernels would have written is unknown."
+            return
+        for why in dict.fromkeys(contents.why for contents in captured.contents if not contents.sha256):
+            hint = f"; {CAPTURE_MEMORY}" if "--memory" in why else ""
+            yield f"{name}: what memory held before the launch is unknown: {why}{hint}."
+
+
+def _packed(captured: CapturedLaunch, size: int) -> bytes:
+    content = bytearray(size)
+    for parameter in captured.parameters:
+        content[parameter.offset : parameter.offset + len(parameter.bytes)] = parameter.bytes
+    return bytes(content[:size])
+
+
+def _refuse_taken(captured: CapturedLaunch) -> None:
+    """Raise NotComparable if a pointer, or what may be one, lies where the emulator has memory of its own."""
+    words = [
+        word
+        for parameter in captured.parameters
+        for (word,) in struct.iter_unpack("<Q", parameter.bytes[: len(parameter.bytes) // 8 * 8])
+    ]
+    ends = [address for buffer in captured.buffers for address in (buffer.address, buffer.address + buffer.bytes - 1)]
+    if taken := next((address for address in (*words, *ends) if address >> 32 in TAKEN), 0):
+        raise NotComparable(
+            f"{captured.kernel} was given the address {taken:#x}, which the emulator uses itself",
+            "capture again: a program's addresses change from run to run",
+        )
+
+
+def _same_kernel(kernel: str, builds: Sequence[Cubin]) -> tuple[Cubin, str]:
+    """Return the cubin and the mangled name of the kernel in a new build.
+
+    The mangled name may change from build to build, for kernels in unnamed namespaces: then the full name tells, and if
+    the parameters changed, the name without them. Raises UnknownKernel, and UsageError if several have the name.
+    """
+    every = [(cubin, name) for cubin in builds for name in cubin.kernels]
+    spelled = demangled.demangle_all([kernel, *(name for _, name in every)])
+    forms: tuple[Callable[[str], str], ...] = (
+        lambda name: name, lambda name: spelled[name], lambda name: demangled.qualified(spelled[name])
+    )  # fmt: skip
+    for form in forms:
+        matching = [(cubin, name) for cubin, name in every if form(name) == form(kernel)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            files = ", ".join(dict.fromkeys(cubin.name for cubin, _ in matching))
+            raise UsageError(
+                f"the new build has {len(matching)} kernels {form(kernel)}: {files}", "leave out the others"
+            )
+    has = quotation.some(sorted(demangled.qualified(spelled[name]) for _, name in every))
+    raise UnknownKernel(
+        f"the new build has no kernel {spelled[kernel]}; it has {has}",
+        "ncu-swizzle capture -k NAME -- ./app captures only the kernels that you build",
+    )
+
+
+def _layout(cubin: Cubin, kernel: str) -> tuple[tuple[int, int], ...]:
+    return tuple((slot.offset, slot.size) for slot in cubin.attributes(kernel).parameters)
+
+
+def _in_words(layout: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{size} bytes at {offset}" for offset, size in layout) or "none"

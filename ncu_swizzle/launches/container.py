@@ -1,0 +1,178 @@
+"""A launches file: a zip with manifest.json, cubins/SHA256.cubin and memory/SHA256.bin, written whole or not at all.
+
+Nothing of it is extracted. Its entries are those that the manifest lists, each of the size that it states, and each is
+read into memory when it is needed, with limits. The digests detect damage, not somebody who recomputes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ncu_swizzle import digest, validate
+from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.files import brief, note_finished, opened, replacing
+from ncu_swizzle.launches import checks
+from ncu_swizzle.launches.model import Manifest
+from ncu_swizzle.texts import in_json
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+MOST_MANIFEST = 64 << 20
+MOST_CUBIN = 512 << 20
+MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
+LARGEST_FILE = 64 << 30
+CAPTURE = "give a file that ncu-swizzle capture wrote"
+AGAIN = "copy it again from its origin, or capture again"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
+
+# What a damaged or hostile zip raises, beside our own errors.
+BROKEN = (
+    zipfile.BadZipFile, zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError,
+    RuntimeError, MemoryError,
+)  # fmt: skip
+
+
+def cubin_entry(sha256: str) -> str:
+    return f"cubins/{sha256}.cubin"
+
+
+def memory_entry(sha256: str) -> str:
+    return f"memory/{sha256}.bin"
+
+
+class LaunchesFile:
+    """A launches file that is open: its manifest, and the bytes that are read when they are asked for."""
+
+    def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
+        """Raise BadFile for a newer schema, DamagedFile for anything that does not hold."""
+        self.name = name
+        self._archive = archive
+        with self._reading():
+            self.manifest = self._manifest()
+
+    def cubin(self, sha256: str) -> bytes:
+        return self._blob(cubin_entry(sha256), sha256, self.manifest.cubins[sha256])
+
+    def memory(self, sha256: str) -> bytes:
+        return self._blob(memory_entry(sha256), sha256, self.manifest.memory[sha256])
+
+    def _blob(self, entry: str, sha256: str, size: int) -> bytes:
+        with self._reading():
+            content = self._read(entry, size)
+            if len(content) != size or digest.sha256(content) != sha256:
+                raise ValueError(f"{entry} has other contents than when it was written")
+            return content
+
+    def _read(self, entry: str, most: int) -> bytes:
+        with self._archive.open(entry) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ValueError(f"{entry} has more than {most:,} bytes")
+        return content
+
+    def _manifest(self) -> Manifest:
+        entries = self._archive.infolist()
+        names = [entry.filename for entry in entries]
+        if MANIFEST not in names:
+            raise BadFile(f"{self.name} is not a launches file: it has no {MANIFEST}", CAPTURE)
+        content = json.loads(self._read(MANIFEST, MOST_MANIFEST))
+        if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
+            raise ValueError(f"{MANIFEST} has no schema or no digest")
+        if content["schema"] != SCHEMA:
+            raise BadFile(
+                f"{self.name} has schema {content['schema']}; this ncu-swizzle reads schema {SCHEMA}",
+                "capture again with this version, or read it with a newer one",
+            )
+        if content.pop("digest") != digest.sha256_of_json(content):
+            raise ValueError(f"{MANIFEST} was changed after it was written: wrong digest")
+        del content["schema"]
+        manifest = checks.manifest(content)
+        if wrong := validate.mismatch(manifest) or checks.implausible(manifest, MOST_CUBIN, MOST_IMAGE):
+            raise ValueError(wrong)
+        self._check_entries(manifest, names)
+        return manifest
+
+    def _check_entries(self, manifest: Manifest, names: list[str]) -> None:
+        """Raise ValueError unless the zip has the entries that the manifest lists, once each, and no others."""
+        sizes = {entry.filename: entry.file_size for entry in self._archive.infolist()}
+        listed = {cubin_entry(sha256): size for sha256, size in manifest.cubins.items()}
+        listed |= {memory_entry(sha256): size for sha256, size in manifest.memory.items()}
+        if len(names) != len(sizes):
+            raise ValueError("an entry comes twice")
+        if other := sorted((sizes.keys() - {MANIFEST}) ^ listed.keys()):
+            raise ValueError(f"the manifest and the entries differ in {other[0][:120]!r}")
+        for entry, size in listed.items():
+            if sizes[entry] != size:
+                raise ValueError(f"{entry} has {sizes[entry]:,} bytes, in the manifest {size:,}")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except BROKEN as error:
+            raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
+
+
+@contextlib.contextmanager
+def open_launches(path: Path) -> Iterator[LaunchesFile]:
+    """Yield the open launches file; raise BadFile or DamagedFile."""
+    with opened(path, CAPTURE, LARGEST_FILE) as file, _archive(path, file) as archive:
+        yield LaunchesFile(str(path), archive)
+
+
+def _archive(path: Path, file: BinaryIO) -> zipfile.ZipFile:
+    start = file.read(4)
+    file.seek(0)
+    if start != b"PK\x03\x04":
+        raise BadFile(f"{path} is not a launches file", CAPTURE)
+    try:
+        return zipfile.ZipFile(file)
+    except BROKEN as error:
+        raise DamagedFile(f"{path} is damaged: {brief(error)}", AGAIN) from error
+
+
+# ---------------------------------------------------------------------------------------------- writing
+
+
+def write(path: Path, manifest: Manifest, cubins: Mapping[str, Path | bytes], memory: Mapping[str, Path]) -> None:
+    """Write a launches file; `cubins` and `memory` have what the manifest names by its SHA-256. Raises NotWritable."""
+    content = {"schema": SCHEMA, **dataclasses.asdict(manifest)}
+    sealed = {**content, "digest": digest.sha256_of_json(content)}
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _add(archive, MANIFEST, in_json(sealed, indent=1).encode())
+        for sha256 in manifest.cubins:
+            _add(archive, cubin_entry(sha256), cubins[sha256])
+        for sha256 in manifest.memory:
+            _add(archive, memory_entry(sha256), memory[sha256])
+    note_finished(path)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> None:
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    with archive.open(entry, "w", force_zip64=isinstance(content, Path)) as file:
+        if isinstance(content, bytes):
+            file.write(content)
+            return
+        with content.open("rb") as source:
+            while piece := source.read(1 << 20):
+                file.write(piece)
+
+
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """Return what a file holds, in numbers."""
+    return {
+        "launches": len(manifest.launches),
+        "kernels": len({launch.kernel for launch in manifest.launches}),
+        "cubins": len(manifest.cubins),
+        "memory": len(manifest.memory),
+        "memory_bytes": sum(manifest.memory.values()),
+    }

@@ -1,0 +1,49 @@
+"""Fixtures of the tests of capturing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build.toolchain import NVCC, Toolchain
+from ncu_swizzle.capture import cupti, library
+from ncu_swizzle.launches import container
+from tests.support import captures
+from tests.support.places import PROGRAMS, ROOT
+
+SUPPORT = ROOT / "tests" / "support"
+
+
+@pytest.fixture
+def cubin() -> bytes:
+    with container.open_launches(captures.recorded("driver")) as file:
+        return file.cubin(next(iter(file.manifest.cubins)))
+
+
+@pytest.fixture(scope="session")
+def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``counting`` and ``several``, linked with the shared runtime."""
+    folder = tmp_path_factory.mktemp("shared")
+    nvcc = str(Toolchain().find(NVCC))
+    for name in ("counting", "several"):
+        command = [nvcc, "-arch=sm_90", "-lineinfo", "-cudart", "shared", "-o", name, str(PROGRAMS / f"{name}.cu")]
+        subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def fake_program(cubin: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with ``app``, which brings a driver and a CUPTI of its own, and the cubin that it loads."""
+    folder = tmp_path / "fake"
+    folder.mkdir()
+    (folder / "driver.cubin").write_bytes(cubin)
+    compile_ = [library.compiler(), f"-I{library.sources()}"]
+    source, driver = str(SUPPORT / "fake_driver.c"), folder / "libcuda.so.1"
+    soname = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda.so.1"]
+    subprocess.run([*compile_, *soname, "-o", str(driver), source], check=True)
+    subprocess.run([*compile_, "-o", str(folder / "app"), source, str(driver), "-ldl"], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv(cupti.VARIABLE, str(driver))
+    return folder

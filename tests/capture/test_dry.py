@@ -1,0 +1,190 @@
+"""``capture --dry``: programs run against the stand-in for CUDA's runtime; skipped without nvcc."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build.toolchain import NVCC, Toolchain
+from ncu_swizzle.capture import dry, fatbinary, gpus
+from ncu_swizzle.capture.running import CaptureLimits
+from ncu_swizzle.cubin import demangled
+from ncu_swizzle.engines.replay import Replay
+from ncu_swizzle.errors import DamagedFile, EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from ncu_swizzle.jobs import capture_program
+from ncu_swizzle.jobs.capture_program import CaptureSettings
+from ncu_swizzle.jobs.profile_program import UserProgram
+from ncu_swizzle.launches import container
+from ncu_swizzle.launches.model import CapturedLaunch, Manifest
+from tests.support import captures, runtime_programs
+from tests.support.marks import NEEDS_ALL
+
+MEMORY = 64 << 20
+
+
+def built(folder: Path, text: str, *options: str) -> None:
+    (folder / "app.cu").write_text(text, encoding="utf-8")
+    command = [str(Toolchain().find(NVCC)), "-arch=sm_90", "-cudart", "shared", *options, "-o", "app", "app.cu"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
+def captured(folder: Path, *argv: str, out: Path, name: str = "", count: int = 32) -> Manifest:
+    limits = CaptureLimits(name, count, MEMORY, 60)
+    program = UserProgram(argv, folder)
+    return capture_program.capture_dry(program, CaptureSettings(out, limits), "h100", Toolchain())
+
+
+@NEEDS_ALL
+def test_launches_and_copies_are_kept(shared_programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "app.launches"
+    manifest = captured(shared_programs, "./counting", out=out)
+    names = [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+    assert names == ["count", "permute", "permute"]
+    assert (manifest.origin, manifest.machine.compute_capability, manifest.machine.gpu) == ("dry", "9.0", "")
+    with container.open_launches(out) as file, container.open_launches(captures.recorded("counting")) as real:
+        first, theirs = file.manifest.launches[0], real.manifest.launches[0]
+        assert (first.grid, first.block, first.layout) == (theirs.grid, theirs.block, theirs.layout)
+        rows = {row.offset: row for row in Replay(file).emulate(first).counts.rows}
+        for offset, (_, *numbers) in captures.counts("counting")[0].items():
+            row = rows[offset]
+            assert [row.executed, row.wavefronts, row.ideal] == numbers, "what ncu counted on the H100"
+        later = Replay(file).emulate(file.manifest.launches[1])
+        assert later.counts.unknown, "what `count` would have written is unknown"
+
+
+@NEEDS_ALL
+def test_a_program_that_verifies_its_results_is_captured_up_to_there(shared_programs: Path, tmp_path: Path) -> None:
+    manifest = captured(shared_programs, "./several", "--size", "512", out=tmp_path / "app.launches")
+    assert len(manifest.launches) == 6
+    assert "several exited with status 1, as no kernel ran" in manifest.notes[0]
+
+
+@NEEDS_ALL
+def test_filters(shared_programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "app.launches"
+    assert len(captured(shared_programs, "./several", "--size", "512", out=out, name="turn", count=3).launches) == 3
+    one = captured(shared_programs, "./counting", out=out, name="regex:^cou")
+    assert [launch.kernel for launch in one.launches] == ["_Z5count4Task"]
+    with pytest.raises(NothingProfiled):
+        captured(shared_programs, "./counting", out=out, name="other")
+
+
+@NEEDS_ALL
+def test_device_queries_are_answered_as_an_h100_does(tmp_path: Path) -> None:
+    built(tmp_path, runtime_programs.QUERIES)
+    manifest = captured(tmp_path, "./app", out=tmp_path / "x.launches")
+    assert manifest.notes == (), "the program compares the answers, and ended with 0"
+    h100 = gpus.H100.attributes
+    assert (h100[16], h100[97], h100[81]) == (132, 232448, 233472)
+
+
+def known(launch: CapturedLaunch) -> set[tuple[int, int]]:
+    """Return address and size of what is known."""
+    return {(part.address, part.bytes) for part in launch.buffers if part.contents.sha256}
+
+
+@NEEDS_ALL
+def test_what_a_kernel_may_have_written_is_unknown(tmp_path: Path) -> None:
+    built(tmp_path, runtime_programs.MEMORY)
+    out = tmp_path / "x.launches"
+    launches = captured(tmp_path, "./app", out=out).launches
+    first = launches[0].parameters[0].bytes
+    given = int.from_bytes(first, "little")
+    written = int.from_bytes(launches[0].parameters[1].bytes, "little")
+    assert known(launches[0]) == set()
+    assert known(launches[1]) == {(given + 16, 32)}
+    assert known(launches[2]) == set()
+    assert known(launches[3]) == {(given, 64), (written, 8)}
+    box = int.from_bytes(launches[4].parameters[0].bytes, "little")
+    inner = int.from_bytes(launches[5].parameters[0].bytes, "little")
+    assert {(box, 8), (inner, 64)} <= known(launches[4])
+    assert (inner, 64) not in known(launches[5]), "reached through a pointer in memory"
+    with container.open_launches(out) as file:
+        variables = [{part.name: part.contents for part in launch.variables} for launch in launches]
+        fixed = {file.memory(one["fixed"].sha256) for one in variables}
+        assert fixed == {b"\1\0\0\0\2\0\0\0"}, "no kernel writes constant memory"
+        assert file.memory(variables[0]["counter"].sha256) == b"\7\0\0\0"
+        assert variables[1]["counter"].why == "a kernel that did not run may have written it"
+        assert file.memory(variables[6]["counter"].sha256) == b"\1\0\0\0"
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("mode", ["none", "speed", "size"])
+def test_ptx_and_every_compression(mode: str, tmp_path: Path) -> None:
+    ptx = ("-gencode", "arch=compute_80,code=compute_80")
+    text = "__global__ void tile(int *out) { __shared__ int t[64]; t[threadIdx.x] = 1; out[threadIdx.x] = t[0]; }\n"
+    (tmp_path / "app.cu").write_text(text + "int main() { tile<<<1, 64>>>(0); return 0; }", encoding="utf-8")
+    nvcc = str(Toolchain().find(NVCC))
+    command = [nvcc, *ptx, f"--compress-mode={mode}", "-cudart", "shared", "-o", "app", "app.cu"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    (launch,) = captured(tmp_path, "./app", out=tmp_path / "x.launches").launches
+    assert (launch.kernel, launch.block) == ("_Z4tilePi", (64, 1, 1))
+
+
+@NEEDS_ALL
+def test_what_the_stand_in_lacks_is_named(tmp_path: Path) -> None:
+    built(tmp_path, runtime_programs.LACKING)
+    with pytest.raises(EnvironmentLacking, match="does not have cudaCreateChannelDesc") as error:
+        captured(tmp_path, "./app", out=tmp_path / "x.launches")
+    assert error.value.exit_code == 3
+    assert not (tmp_path / "x.launches").exists()
+
+
+@NEEDS_ALL
+def test_a_program_that_crashes_is_no_capture(tmp_path: Path) -> None:
+    built(tmp_path, "__global__ void f() {}\nint main() { f<<<1, 1>>>(); __builtin_trap(); }")
+    with pytest.raises(ProgramFailed, match="exited with status -"):
+        captured(tmp_path, "./app", out=tmp_path / "x.launches")
+
+
+@NEEDS_ALL
+def test_programs_that_cannot_be_stood_in_for(shared_programs: Path, tmp_path: Path) -> None:
+    (tmp_path / "static.cu").write_text("__global__ void f() {}\nint main() { f<<<1, 1>>>(); }", encoding="utf-8")
+    subprocess.run([str(Toolchain().find(NVCC)), "-o", "static", "static.cu"], cwd=tmp_path, check=True)
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n", encoding="utf-8")
+    script.chmod(0o755)
+    out = tmp_path / "x.launches"
+    for argv, says in (
+        (("./static",), "CUDA's runtime is linked into ./static"),
+        (("./script",), "is not a program but a script"),
+        ((sys.executable,), "has no device code"),
+        (("./nothing",), "is not an executable program"),
+        ((), "no program follows --"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(says)):
+            captured(tmp_path, *argv, out=out)
+    assert shared_programs.is_dir()
+
+
+def test_functions_of_the_runtime_that_the_stand_in_has() -> None:
+    assert {"cudaMalloc", "cudaLaunchKernel", "__cudaLaunchKernel_ptsz", "cudaMemcpyToSymbol"} <= dry.defined()
+    assert "cudaMallocArray" not in dry.defined()
+
+
+@pytest.mark.parametrize("cut", [20, 40, 80, 200])
+def test_damaged_device_code_is_an_error(cut: int) -> None:
+    entry = bytes([2, 0, 1, 1]) + (64).to_bytes(4, "little") + (100).to_bytes(8, "little") + bytes(48)
+    whole = fatbinary.MAGIC + bytes([1, 0, 16, 0]) + (164).to_bytes(8, "little") + entry + bytes(100)
+    (binary,) = fatbinary.fat_binaries(whole)
+    assert [(one.kind, len(one.content())) for one in binary.entries] == [(2, 100)]
+    if cut < len(whole):
+        with pytest.raises(DamagedFile):
+            list(fatbinary.fat_binaries(whole[:cut] if cut > 40 else whole[:24] + b"\xff" * 8 + whole[32:]))
+
+
+@pytest.mark.parametrize("packed", [b"\xff", b"\x10A\x05\x00", b"\xf0\xff", b"\x00\x00\x00"])
+def test_damaged_lz4_is_an_error_or_short(packed: bytes) -> None:
+    entry = fatbinary.FatEntry(1, 90, fatbinary.LZ4, packed, 64)
+    with contextlib.suppress(DamagedFile):
+        assert len(entry.content()) <= 64
+
+
+def test_lz4_repeats_what_it_wrote() -> None:
+    packed = b"\x32abc\x03\x00\x10!"
+    assert fatbinary.FatEntry(1, 90, fatbinary.LZ4, packed, 10).content() == b"abcabcabc!"

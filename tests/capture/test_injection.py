@@ -1,0 +1,92 @@
+"""The injected library, driven by a stand-in for the driver and CUPTI that calls it as the real ones do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import digest
+from ncu_swizzle.capture import running
+from ncu_swizzle.capture.recorded import Recording
+from ncu_swizzle.capture.running import CaptureLimits
+from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled
+from ncu_swizzle.launches.model import CapturedLaunch
+from tests.support.marks import needs_cc
+
+pytestmark = needs_cc
+
+
+def recorded(program: Path, tmp_path: Path, **limits: object) -> Recording:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(0o700)
+    return running.record(("./app", "driver.cubin"), program, CaptureLimits(**limits), scratch)  # type: ignore[arg-type]
+
+
+def odd(launch: CapturedLaunch) -> int:
+    """Return the second parameter, which tells the launches apart."""
+    return launch.parameters[1].bytes[0]
+
+
+def test_every_form_of_a_launch(fake_program: Path, cubin: bytes, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    shapes = [(launch.grid[0], launch.block[0], launch.shared, launch.cluster) for launch in found.launches[:3]]
+    assert shapes == [(4, 32, 4356, ()), (4, 32, 4356, ()), (8, 64, 0, (2, 1, 1))]
+    assert [odd(launch) for launch in found.launches[:3]] == [1, 2, 1], "one by one, packed, in a configuration"
+    assert {launch.cubin for launch in found.launches} == {digest.sha256(cubin)}
+    assert {launch.kernel for launch in found.launches} == {"columns"}
+    assert (found.machine.gpu, found.machine.compute_capability) == ('Fake "GPU"', "9.0")
+
+
+def test_graphs_are_recorded_when_they_are_launched(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    nodes = found.launches[3:]
+    assert [(launch.grid[0], odd(launch)) for launch in nodes] == [(3, 1), (1, 1), (3, 1), (1, 3)]
+    assert all(launch.graph for launch in nodes)
+    assert [all(contents.sha256 for contents in launch.contents) for launch in nodes] == [True, False] * 2
+    assert nodes[1].contents[0].why == "earlier nodes of its CUDA graph may write it"
+    assert found.notes == [
+        "a CUDA graph was launched, of which is not known what it holds.",
+        "a CUDA graph was launched, of which is not known how its nodes were changed.",
+    ]
+    assert found.seen == len(found.launches) == 7
+
+
+def test_memory_is_that_before_each_launch(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=1 << 20)
+    first, second = found.launches[:2]
+    assert [buffer.bytes for buffer in first.buffers] == [64, 64]
+    assert found.memory[first.buffers[0].contents.sha256].read_bytes() == b"\5" * 64
+    assert found.memory[second.buffers[0].contents.sha256].read_bytes() == b"\6" + b"\5" * 63
+    pointer = int.from_bytes(first.parameters[0].bytes, "little")
+    assert pointer == first.buffers[0].address + 8, "a pointer into the middle stands for the allocation"
+
+
+def test_the_limit_on_memory_holds(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path, memory_bytes=100)
+    contents = [contents for launch in found.launches for contents in launch.contents]
+    assert sum(bool(one.sha256) for one in contents) == 1
+    assert {one.why for one in contents if not one.sha256} >= {"over the limit on memory"}
+
+
+def test_without_memory_nothing_is_copied(fake_program: Path, tmp_path: Path) -> None:
+    found = recorded(fake_program, tmp_path)
+    assert found.memory == {}
+    assert {one.why for launch in found.launches for one in launch.contents} == {running.WITHOUT}
+
+
+@pytest.mark.parametrize(
+    ("limits", "count"), [({"count": 2}, 2), ({"kernel_name": "columns"}, 7), ({"kernel_name": "regex:^col.*s$"}, 7)]
+)
+def test_filters(limits: dict[str, object], count: int, fake_program: Path, tmp_path: Path) -> None:
+    assert len(recorded(fake_program, tmp_path, **limits).launches) == count
+
+
+def test_nothing_that_matches(fake_program: Path, tmp_path: Path) -> None:
+    with pytest.raises(NothingProfiled, match="no kernel with the name rows"):
+        recorded(fake_program, tmp_path, kernel_name="rows")
+
+
+def test_an_expression_that_only_python_knows_is_refused(fake_program: Path, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLacking, match="not a POSIX extended regular expression"):
+        recorded(fake_program, tmp_path, kernel_name="regex:(?:a|b)")

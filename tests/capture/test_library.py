@@ -1,0 +1,97 @@
+"""The C libraries are built with the compiler that is there, once; CUPTI is found; what is missing is said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import cache
+from ncu_swizzle.capture import cupti, library, running
+from ncu_swizzle.capture.recorded import Recording
+from ncu_swizzle.capture.running import CaptureLimits
+from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
+from tests.support.marks import needs_cc
+
+
+@needs_cc
+def test_a_library_is_built_once_and_is_the_same_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "cache")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = library.build("injection.c", tmp_path / "a", "x.so").read_bytes()
+    assert first[:4] == b"\x7fELF"
+    monkeypatch.setattr(library, "_compiled", lambda *_: pytest.fail("it is built again"))
+    assert library.build("injection.c", tmp_path / "b", "x.so").read_bytes() == first
+    (entry,) = (tmp_path / "cache" / library.KIND).iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1] + b"?")
+    with pytest.raises(pytest.fail.Exception, match="it is built again"):
+        library.build("injection.c", tmp_path / "b", "x.so")
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "")
+    with pytest.raises(EnvironmentLacking, match="there is no C compiler") as error:
+        library.compiler()
+    assert "CC=" in error.value.hint
+    chosen = tmp_path / "my-cc"
+    chosen.write_text("#!/bin/sh\necho no >&2; exit 1\n", encoding="utf-8")
+    chosen.chmod(0o755)
+    monkeypatch.setenv("CC", str(chosen))
+    assert library.compiler() == str(chosen)
+    with pytest.raises(EnvironmentLacking, match=r"could not build injection\.c"):
+        library.build("injection.c", tmp_path, "x.so", cached=False)
+
+
+def test_cupti_is_found_in_a_toolkit_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "extras" / "CUPTI" / "lib64"
+    folder.mkdir(parents=True)
+    for name in ("libcupti.so", "libcupti.so.12", "libcupti.so.13"):
+        (folder / name).touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert cupti.find() == folder / "libcupti.so.13"
+    named = tmp_path / "mine.so"
+    monkeypatch.setenv(cupti.VARIABLE, str(named))
+    with pytest.raises(EnvironmentLacking, match="which is not a file"):
+        cupti.find()
+    named.touch()
+    assert cupti.find() == named
+
+
+def test_a_machine_without_cupti(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti, "_folders", lambda: iter([tmp_path]))
+    monkeypatch.delenv(cupti.VARIABLE, raising=False)
+    with pytest.raises(EnvironmentLacking, match="CUPTI, which is part of the CUDA toolkit"):
+        cupti.find()
+
+
+@pytest.mark.parametrize(
+    ("recording", "kind", "says"),
+    [
+        (Recording(), NothingProfiled, "did not use a GPU"),
+        (Recording(problems=["CUPTI refused"]), EnvironmentLacking, "cannot be followed: CUPTI refused"),
+        (Recording(followed=1), NothingProfiled, "launched no kernel with the name turn"),
+        (Recording(followed=1, notes=["A launch was left out."]), NothingProfiled, "A launch was left out"),
+    ],
+)
+def test_why_nothing_was_captured(
+    recording: Recording, kind: type[Exception], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.recorded, "read", lambda *_: recording)
+    monkeypatch.setattr(running, "_prepared", lambda *_: ({}, tmp_path))
+    with pytest.raises(kind, match=says):
+        running.record((sys.executable, "-c", ""), tmp_path, CaptureLimits("turn"), tmp_path)
+    with pytest.raises(ProgramFailed, match="exited with status 3"):
+        running.record((sys.executable, "-c", "raise SystemExit(3)"), tmp_path, CaptureLimits(), tmp_path)
+
+
+def test_a_pattern_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a valid regular expression"):
+        running.settings(CaptureLimits("regex:("), tmp_path)
+    words = running.settings(CaptureLimits("regex:^a", 3, 7), tmp_path)
+    assert (words["NCU_SWIZZLE_CAPTURE_PATTERN"], words["NCU_SWIZZLE_CAPTURE_NAME"]) == ("^a", "")
+    assert (words["NCU_SWIZZLE_CAPTURE_COUNT"], words["NCU_SWIZZLE_CAPTURE_MEMORY"]) == ("3", "7")

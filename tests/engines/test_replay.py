@@ -1,0 +1,253 @@
+"""Captured launches, emulated: what ncu counted on the H100, or unknown where the file has no memory; new builds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.build import new_build
+from ncu_swizzle.build.build_option import NewBuild
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.engines import captured_image, module_image
+from ncu_swizzle.engines.replay import Replay
+from ncu_swizzle.errors import BadFile, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.launches import container
+from ncu_swizzle.launches.model import CapturedParameter, Contents
+from tests.support import captures
+from tests.support.captures import changed, recorded
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import PROGRAMS
+
+
+def forget(manifest: dict[str, Any]) -> None:
+    """Make a file of one that was captured without --memory."""
+    for launch in manifest["launches"]:
+        for part in (*launch["buffers"], *launch["variables"]):
+            part["contents"] = {"sha256": "", "why": "captured without --memory"}
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("name", captures.NAMES)
+def test_every_count_is_ncu_s(name: str) -> None:
+    with container.open_launches(recorded(name)) as file:
+        launches, counted = file.manifest.launches, captures.counts(name)
+        replay = Replay(file)
+        compared = 0
+        for launch, theirs in zip(launches, counted, strict=True):
+            rows = {row.offset: row for row in replay.emulate(launch).counts.rows}
+            for offset, (_, *numbers) in theirs.items():
+                row = rows[offset]
+                assert [row.executed, row.wavefronts, row.ideal] == numbers, (launch.index, row.sass)
+                compared += 1
+            others = [rows[offset] for offset in rows.keys() - theirs.keys()]
+            assert not any(row.access and row.executed and row.wavefronts for row in others)
+    assert compared > 3
+
+
+@NEEDS_ALL
+def test_without_memory_what_depends_on_it_is_unknown() -> None:
+    with container.open_launches(recorded("counting")) as file:
+        launches = file.manifest.launches
+        replay = Replay(file)
+        whole = [replay.emulate(launch) for launch in launches]
+        contents = {"contents": Contents(why="captured without --memory")}
+        bare = [
+            dataclasses.replace(
+                launch,
+                buffers=tuple(dataclasses.replace(part, **contents) for part in launch.buffers),
+                variables=tuple(dataclasses.replace(part, **contents) for part in launch.variables),
+            )
+            for launch in launches
+        ]
+        for known, launch in zip(whole, bare, strict=True):
+            emulated = replay.emulate(launch)
+            assert not known.counts.unknown
+            assert emulated.counts.unknown, "keys, shift and table decide the addresses"
+            assert any("ncu-swizzle capture --memory keeps it" in note for note in emulated.profile.notes)
+            rows = zip(known.counts.rows, emulated.counts.rows, strict=True)
+            assert all(ours.wavefronts in (None, theirs.wavefronts) for theirs, ours in rows), "unknown, never another"
+
+
+@NEEDS_ALL
+def test_a_variable_that_the_host_changed_counts_as_it_was_then() -> None:
+    """``shift`` is 1 in the cubin and at the second launch, 0 at the third."""
+    with container.open_launches(recorded("counting")) as file:
+        replay = Replay(file)
+        degrees = [replay.emulate(launch).profile.accesses["STS"].degree for launch in file.manifest.launches[1:]]
+    assert degrees == [2, 1]
+
+
+def test_what_a_cubin_initializes_is_not_believed() -> None:
+    with container.open_launches(recorded("counting")) as file:
+        cubin = Cubin(file.cubin(file.manifest.launches[1].cubin), "counting.cubin")
+    kernel = "_Z7permutePKiPi"
+    address = module_image.variables(cubin)["shift"][0]
+    assert module_image.initial(cubin) == {address: b"\1\0\0\0"}
+    unknown = captured_image.image(cubin, kernel, {})
+    assert unknown.memory == {}
+    ((first, end),) = unknown.unknown_constants[3]
+    assert end - first == 1024
+    filled = captured_image.image(cubin, kernel, {"shift": b"\7\0\0\0", "table": bytes(range(256)) * 4})
+    assert filled.memory == {address: b"\7\0\0\0"}
+    assert filled.constants[3][first:end] == bytes(range(256)) * 4
+    assert filled.unknown_constants == {}
+    other_size = captured_image.image(cubin, kernel, {"shift": b"\7", "table": b"\1"})
+    assert (other_size.memory, other_size.unknown_constants) == ({}, unknown.unknown_constants)
+
+
+LINKED = """
+__device__ int target = 3;
+struct Linked { int before; int *pointer; int after; };
+__device__ Linked linked = {1, &target, 2};
+__constant__ Linked fixed = {1, &target, 2};
+extern "C" __global__ void use(int *out) { out[0] = *linked.pointer + *fixed.pointer + linked.after + fixed.after; }
+"""
+
+
+@NEEDS_ALL
+def test_relocated_words_of_a_variable_stay_unknown() -> None:
+    """A pointer to a variable is, in another process, one into that process's module."""
+    cubin = Cubin(Toolchain().compile(LINKED, [], "sm_90", []), "linked.cubin")
+    contents = {"linked": b"\xaa" * 24, "fixed": b"\xbb" * 24}
+    image = captured_image.image(cubin, "use", contents)
+    start = module_image.variables(cubin)["linked"][0]
+    assert image.memory == {start: b"\xaa" * 8, start + 16: b"\xaa" * 8}
+    (offset,) = [symbol.offset for symbol in cubin.symbols if symbol.name == "fixed"]
+    assert image.unknown_constants == {3: ((offset + 8, offset + 16),)}
+    assert image.constants[3][offset + 16 : offset + 24] == b"\xbb" * 8
+
+
+def test_an_address_of_the_emulator_s_own_is_refused() -> None:
+    with container.open_launches(recorded("driver")) as file:
+        launch = file.manifest.launches[0]
+        pointer = CapturedParameter(0, (0x8001_0000_1000).to_bytes(8, "little").hex())
+        moved = dataclasses.replace(launch, parameters=(pointer, *launch.parameters[1:]))
+        with pytest.raises(NotComparable, match="was given the address 0x800100001000"):
+            Replay(file).emulate(moved)
+
+
+def test_a_launch_that_its_cubin_does_not_fit_is_refused() -> None:
+    with container.open_launches(recorded("driver")) as file:
+        launch = file.manifest.launches[0]
+        with pytest.raises(UsageError, match="does not have with these parameters"):
+            Replay(file).emulate(dataclasses.replace(launch, parameters=launch.parameters[1:]))
+        with pytest.raises(UsageError, match="does not have"):
+            Replay(file).emulate(dataclasses.replace(launch, kernel="other"))
+
+
+# ---------------------------------------------------------------------------------------------- new builds
+
+
+def rebuilt(command: str, source: Path, old: str = "", new: str = "") -> tuple[Cubin, ...]:
+    """Return what a command builds of the source with a text exchanged."""
+    text = source.read_text(encoding="utf-8")
+    assert old in text
+    source.write_text(text.replace(old, new), encoding="utf-8")
+    return new_build.cubins(NewBuild(rebuild=command), Toolchain(), "sm_90")
+
+
+def degree_of(cubins: tuple[Cubin, ...]) -> float | None:
+    with container.open_launches(recorded("driver")) as file:
+        return Replay(file, builds=cubins).emulate(file.manifest.launches[0]).profile.accesses["LDS"].degree
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    "command",
+    [
+        "nvcc -O3 -lineinfo -o driver driver.cu -lcuda",
+        "nvcc -arch=native -c driver.cu -o driver.o",
+        "nvcc -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=sm_90 driver.cu -Xptxas -v",
+    ],
+)
+def test_the_command_that_builds_the_program_gives_its_cubins(command: str, driver_source: Path) -> None:
+    before = sorted(driver_source.parent.iterdir())
+    (cubin,) = rebuilt(command, driver_source)
+    assert (cubin.kernels, cubin.sm) == (("columns",), 90)
+    assert degree_of((cubin,)) == 32
+    assert sorted(driver_source.parent.iterdir()) == before, "nothing is left beside the sources"
+
+
+@NEEDS_ALL
+def test_a_change_of_the_kernel_is_seen(driver_source: Path) -> None:
+    fixed = rebuilt("nvcc driver.cu", driver_source, "threadIdx.x * strides.row +", "threadIdx.x * (strides.row + 1) +")
+    assert degree_of(fixed) == 1
+
+
+@NEEDS_ALL
+def test_a_changed_parameter_list_shows_both(driver_source: Path) -> None:
+    other = rebuilt(
+        "nvcc driver.cu", driver_source, "char odd, Strides strides,", "int odd, Strides strides, int more,"
+    )
+    with pytest.raises(UsageError) as error:
+        degree_of(other)
+    assert "captured with 8 bytes at 0, 1 bytes at 8, 12 bytes at 12, 8 bytes at 24" in str(error.value)
+    assert "in the new build 8 bytes at 0, 4 bytes at 8, 12 bytes at 12, 4 bytes at 24, 8 bytes at 32" in str(
+        error.value
+    )
+
+
+@NEEDS_ALL
+def test_a_kernel_that_is_gone_is_not_passed_over(driver_source: Path) -> None:
+    other = rebuilt("nvcc driver.cu", driver_source, "void columns(", "void rows(")
+    with pytest.raises(UnknownKernel, match="the new build has no kernel columns; it has rows"):
+        degree_of(other)
+
+
+@NEEDS_ALL
+def test_kernels_of_unnamed_namespaces_are_matched_by_their_full_name(tmp_path: Path) -> None:
+    """Their mangled names hold a hash of the file's path."""
+    source = tmp_path / "several.cu"
+    source.write_text((PROGRAMS / "several.cu").read_text(encoding="utf-8"), encoding="utf-8")
+    cubins = new_build.cubins(NewBuild(rebuild=f"nvcc {source}"), Toolchain(), "sm_90")
+    with container.open_launches(recorded("graph")) as file:
+        last = file.manifest.launches[-1]
+        assert last.kernel not in cubins[0].kernels
+        emulated = Replay(file, builds=cubins).emulate(last)
+    assert emulated.profile.kernel.name == "scale"
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (NewBuild(rebuild="make all"), "is not a command of nvcc's"),
+        (NewBuild(rebuild="nvcc 'x.cu"), "No closing quotation"),
+        (NewBuild(rebuild="nvcc missing.cu"), "--rebuild failed"),
+        (NewBuild(rebuild="nvcc -O3"), "--rebuild failed|built no cubin"),
+        (NewBuild((Path("a.cubin"),), "nvcc a.cu"), "both give a new build"),
+        (NewBuild((Path("missing.cubin"),)), "missing.cubin does not exist"),
+    ],
+)
+def test_a_build_that_is_none_is_refused(
+    build: NewBuild, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((UsageError, BadFile), match=says):
+        new_build.cubins(build, Toolchain(), "sm_90")
+
+
+@NEEDS_ALL
+def test_another_architecture_is_refused(driver_source: Path) -> None:
+    cubins = new_build.cubins(NewBuild(rebuild="nvcc driver.cu"), Toolchain(), "sm_80")
+    assert driver_source.is_file()
+    with pytest.raises(UsageError, match="the new build is for sm_80, the launch was captured on sm_90"):
+        degree_of(cubins)
+
+
+@NEEDS_ALL
+def test_a_file_without_memory_is_still_replayed_as_far_as_it_goes(tmp_path: Path) -> None:
+    file = changed(recorded("shapes"), tmp_path / "x.launches", forget)
+    content = captures.entries(file)
+    kept = {name: data for name, data in content.items() if not name.startswith("memory/")}
+    manifest = json.loads(content[captures.MANIFEST])
+    manifest["memory"] = {}
+    captures.pack(file, {**kept, captures.MANIFEST: captures.sealed(manifest)})
+    with container.open_launches(file) as opened:
+        emulated = [Replay(opened).emulate(launch) for launch in opened.manifest.launches]
+    assert not any(one.counts.unknown for one in emulated), "nothing of it depends on data"

@@ -1,0 +1,155 @@
+"""``ncu-swizzle capture`` for real: both runtimes, the driver API, graphs, several processes, PyTorch and Triton."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.cubin import demangled
+from ncu_swizzle.jobs.entries import saved_profiles
+from ncu_swizzle.launches import container
+from ncu_swizzle.launches.model import Manifest
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.model import Profile
+from tests.support.on_gpu import command, needs
+
+SEVERAL = ("./several", "--size", "512")
+
+
+def captured(folder: Path, out: Path, *words: str) -> Manifest:
+    """Capture with these options and return what the file says."""
+    done = command(folder, "capture", "-o", str(out), *words)
+    assert done.returncode == 0, done.stderr
+    with container.open_launches(out) as file:
+        return file.manifest
+
+
+def counts(profile_: Profile) -> list[tuple[object, ...]]:
+    """Return what is counted of the shared-memory accesses, by offset."""
+    start = min(instruction.pc for instruction in profile_.instructions)
+    return [(i.pc - start, i.executed, i.wavefronts, i.ideal) for i in profile_.instructions if i.access]
+
+
+def functions(manifest: Manifest) -> list[str]:
+    return [demangled.function(demangled.demangle(launch.kernel)) for launch in manifest.launches]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [SEVERAL, ("./several-shared", "--size", "512", "--pad"), (*SEVERAL, "--graph"), ("./driver",), ("./counting",)],
+)
+def test_a_replay_counts_what_ncu_counts(program: tuple[str, ...], programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "app.launches"
+    captured(programs, out, "--memory", "--", *program)
+    measured = command(programs, "profile", "-o", str(tmp_path / "ncu"), "--", *program)
+    assert measured.returncode == 0, measured.stderr
+    theirs = reader.read(tmp_path / "ncu" / "report.ncu-rep")
+    ours = saved_profiles(out)
+    assert [counts(one) for one in ours] == [counts(one) for one in theirs]
+    assert any(counts(one) for one in ours)
+
+
+def test_launches_of_other_kinds(programs: Path, tmp_path: Path) -> None:
+    manifest = captured(programs, tmp_path / "app.launches", "--", "./shapes")
+    assert functions(manifest) == ["exchange", "together", *["strided"] * 4]
+    assert [launch.cluster for launch in manifest.launches[:2]] == [(2, 1, 1), ()]
+    strides = [launch.parameters[-1].bytes[0] for launch in manifest.launches[2:]]
+    assert strides == [4, 2, 4, 16], "a node's parameters were changed before the second launch"
+    assert [launch.graph for launch in manifest.launches] == [False, False, *[True] * 4]
+
+
+def test_names_and_limits(programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "app.launches"
+    assert functions(captured(programs, out, "-k", "turn", "-c", "2", "--", *SEVERAL)) == ["turn", "turn"]
+    manifest = captured(programs, out, "-k", "regex:^(row|sca)", "--no-arguments", "--", *SEVERAL)
+    assert functions(manifest) == ["rowsum", "scale"]
+    assert manifest.program.arguments is None
+    nothing = command(programs, "capture", "-o", str(out), "-k", "nothing", "--", *SEVERAL)
+    assert nothing.returncode == 4
+    assert "no kernel with the name nothing" in nothing.stderr
+
+
+def test_every_process_is_captured(programs: Path, tmp_path: Path) -> None:
+    both = ("sh", "-c", "./counting && ./several --size 256")
+    manifest = captured(programs, tmp_path / "app.launches", "--", *both)
+    assert functions(manifest) == ["count", "permute", "permute", *["turn"] * 4, "rowsum", "scale"]
+
+
+def test_memory_beyond_its_limit_is_said(programs: Path, tmp_path: Path) -> None:
+    manifest = captured(programs, tmp_path / "app.launches", "--memory", "--memory-limit", "1", "--", *SEVERAL)
+    assert sum(manifest.memory.values()) <= 1 << 20
+    assert any("over the limit on memory" in note for note in manifest.notes)
+
+
+def test_a_program_that_fails(programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "app.launches"
+    failed = command(programs, "capture", "-o", str(out), "--", *SEVERAL, "--fail")
+    assert failed.returncode == 4
+    assert "exited with status 7" in failed.stderr
+    assert not out.exists()
+
+
+def test_pytorch_and_triton(programs: Path, tmp_path: Path) -> None:
+    needs("torch")
+    needs("triton")
+    manifest = captured(programs, tmp_path / "torch.launches", "--", sys.executable, "torch_program.py", "512")
+    assert any("istogram" in name for name in functions(manifest))
+    manifest = captured(
+        programs, tmp_path / "triton.launches", "-k", "turn_tiles", "--", sys.executable, "triton_program.py", "512"
+    )
+    assert len({launch.cubin for launch in manifest.launches}) == len(manifest.launches) == 2, "one name, two kernels"
+
+
+def test_no_layout_is_declared_that_the_headers_do_not_have(tmp_path: Path) -> None:
+    headers = Path(shutil.which("nvcc") or "").resolve().parent.parent / "include"
+    if not (headers / "cupti_callbacks.h").is_file():
+        pytest.skip("CUPTI's headers are not installed")
+    source = tmp_path / "layouts.c"
+    source.write_text(LAYOUTS, encoding="utf-8")
+    ours = Path(container.__file__).parent.parent / "capture"
+    command = ["cc", "-fsyntax-only", f"-I{headers}", f"-I{ours}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+LAYOUTS = """
+#include <cuda.h>
+#include <cupti.h>
+#include "driver.h"
+#define SAME(ours, mine, theirs, its) _Static_assert( \\
+    offsetof(ours, mine) == offsetof(theirs, its) && \\
+    sizeof(((ours *)0)->mine) == sizeof(((theirs *)0)->its), #ours "." #mine)
+SAME(CallbackData, site, CUpti_CallbackData, callbackSite);
+SAME(CallbackData, function, CUpti_CallbackData, functionName);
+SAME(CallbackData, parameters, CUpti_CallbackData, functionParams);
+SAME(CallbackData, returned, CUpti_CallbackData, functionReturnValue);
+SAME(CallbackData, symbol, CUpti_CallbackData, symbolName);
+SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
+SAME(LoadedModule, size, CUpti_ModuleResourceData, cubinSize);
+SAME(LoadedModule, cubin, CUpti_ModuleResourceData, pCubin);
+SAME(LaunchKernel, stream, cuLaunchKernel_params, hStream);
+SAME(LaunchKernel, extra, cuLaunchKernel_params, extra);
+SAME(LaunchKernel, parameters, cuLaunchCooperativeKernel_params, kernelParams);
+SAME(LaunchKernelEx, config, cuLaunchKernelEx_params, config);
+SAME(LaunchKernelEx, extra, cuLaunchKernelEx_params, extra);
+SAME(LaunchConfig, stream, CUlaunchConfig, hStream);
+SAME(LaunchConfig, attributes, CUlaunchConfig, attrs);
+SAME(LaunchConfig, count, CUlaunchConfig, numAttrs);
+SAME(LaunchAttribute, value, CUlaunchAttribute, value);
+SAME(KernelNode, parameters, CUDA_KERNEL_NODE_PARAMS, kernelParams);
+SAME(KernelNode, kernel, CUDA_KERNEL_NODE_PARAMS, kern);
+SAME(GraphLaunch, stream, cuGraphLaunch_params, hStream);
+SAME(GraphInstantiate, graph, cuGraphInstantiateWithFlags_params, hGraph);
+SAME(GraphUpdate, graph, cuGraphExecUpdate_v2_params, hGraph);
+SAME(GraphSetKernel, parameters, cuGraphExecKernelNodeSetParams_v2_params, nodeParams);
+_Static_assert(sizeof(KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS), "KernelNode");
+_Static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute), "LaunchAttribute");
+_Static_assert(RESOURCE_MODULE_LOADED == CUPTI_CBID_RESOURCE_MODULE_LOADED, "module loaded");
+_Static_assert(DOMAIN_RESOURCE == CUPTI_CB_DOMAIN_RESOURCE && DOMAIN_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API, "domains");
+_Static_assert(ATTRIBUTE_CLUSTER == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, "cluster");
+_Static_assert(NODE_EMPTY == CU_GRAPH_NODE_TYPE_EMPTY && NODE_GRAPH == CU_GRAPH_NODE_TYPE_GRAPH, "nodes");
+"""
