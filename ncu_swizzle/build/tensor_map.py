@@ -11,7 +11,8 @@ from ncu_swizzle.errors import BadCatalog, EnvironmentLacking
 
 BYTES = 128
 ALIGNMENT = 64
-DATA_TYPES = {"uint8": 0, "uint16": 1, "int32": 3, "float16": 6, "float32": 7, "bfloat16": 9}
+DATA_TYPES = {"uint8": 0, "uint16": 1, "int32": 3, "float16": 6, "float32": 7, "bfloat16": 9,
+              "float8_e4m3fn": 0, "float8_e5m2": 0}  # fmt: skip
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # by width in bytes: the hardware permutes 16-byte chunks within it
 L2_PROMOTION_256B = 3
 
@@ -27,7 +28,7 @@ def encode(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...
             f"there is no tensor map for {dtype} with box {list(box)} and a {swizzle}-byte swizzle",
             f"dtypes: {', '.join(DATA_TYPES)}; swizzle: {', '.join(map(str, SWIZZLES))}; box: [rows, columns]",
         )
-    itemsize = {"uint8": 1, "int32": 4, "float32": 4}.get(dtype, 2)
+    itemsize = {"int32": 4, "float32": 4}.get(dtype, 1 if DATA_TYPES[dtype] == 0 else 2)
     storage = (ctypes.c_byte * (BYTES + ALIGNMENT))()
     offset = -ctypes.addressof(storage) % ALIGNMENT
     status = _driver().cuTensorMapEncodeTiled(

@@ -23,7 +23,7 @@ FLOORS = (
     ("cubin", "emulate"),
     ("catalog",),
     ("build", "profiles", "tiles"),
-    ("pack",),
+    ("frontends", "pack"),
     ("ncurep",),
     ("ncu",),
     ("engines", "launch"),

@@ -1,0 +1,1 @@
+def handles(t): return False
