@@ -6,7 +6,6 @@ its driver is replaced, and tensors by what has a dtype, a shape and an address.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any
 from ncu_swizzle.catalog.fills import numpy_dtype
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.frontends import values
+from ncu_swizzle.frontends import checks, triton_lines, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 
 WARP = 32
@@ -45,8 +44,7 @@ def configurations(thing: Any) -> list[Configuration]:
 
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
-    if inside:
-        raise UsageError(f"{request.function}: a function of Triton's has nothing inside", f"leave out ::{inside}")
+    checks.refuse_inside(inside, request)
     if request.block or request.shared:
         what = "block" if request.block else "shared memory"
         raise UsageError(f"the {what} of {request.name} is the compiler's to choose", "--option num_warps=8 gives the block")
@@ -59,7 +57,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     for wrapper in wrappers:
         for name, rule in getattr(wrapper, "values", {}).items():
             given[name] = rule({**given, **options})
-    _refuse_lacking(thing, function, given, options, request)
+    _refuse_lacking(thing, function, given, request)
     kernel = _warmed(function, given, options, request)
     return _described(kernel, given, options, request)
 
@@ -142,51 +140,31 @@ def _descriptor(argument: Given) -> Any:
     return TensorDescriptor(base, list(base.shape), list(base.stride()), list(argument.box))
 
 
-def _refuse_unknown(given: Mapping[str, Any], options: Mapping[str, Any], parameters: Sequence[str], request: CompileRequest) -> None:
+def _refuse_unknown(
+    given: Mapping[str, Any], options: Mapping[str, Any], parameters: Sequence[str], request: CompileRequest
+) -> None:
     """Raise UsageError for an argument that the function does not take, and an option that Triton does not."""
-    for name in given:
-        if name not in parameters:
-            near = difflib.get_close_matches(name, parameters, n=1)
-            raise UsageError(
-                f"{request.name} has no parameter {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
-                f"its parameters: {', '.join(parameters)}; --option {name}=… is for the compiler",
-            )
-    known = _known_options(request)
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, [*known, *parameters], n=1)
-            raise UsageError(
-                f"Triton has no option {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
-                "--option num_warps=8, num_stages=3, num_ctas=1, maxnreg=128 …",
-            )
-
-
-def _known_options(request: CompileRequest) -> list[str]:
     from triton.compiler import make_backend
 
-    return list(vars(make_backend(_target(request)).parse_options({})))
+    checks.refuse_unknown(given, parameters, request)
+    known = sorted(vars(make_backend(_target(request)).parse_options({})), key=lambda name: name not in TUNED)
+    checks.refuse_options(options, [*known, *parameters], "Triton", request)
 
 
-def _refuse_lacking(thing: Any, function: Any, given: Mapping[str, Any], options: Mapping[str, Any], request: CompileRequest) -> None:
+def _refuse_lacking(thing: Any, function: Any, given: Mapping[str, Any], request: CompileRequest) -> None:
     """Raise UsageError if a parameter without a default has no argument; say which configurations there are."""
-    required = [each for each in function.params if not each.has_default and each.name not in given]
-    if not required:
+    missing = [each for each in function.params if not each.has_default and each.name not in given]
+    if not missing:
         return
     tuned = configurations(thing)
-    if tuned and any(option.startswith(f"{required[0].name}=") for option in tuned[0]):
-        words = [f"--option {option}" for option in tuned[0]]
+    if tuned and any(option.startswith(f"{missing[0].name}=") for option in tuned[0]):
+        words = " ".join(f"--option {option}" for option in tuned[0])
         raise UsageError(
             f"{request.name} is tuned over {len(tuned)} configurations, and none is chosen",
-            f"{' '.join(words)} is the first; ncu-swizzle sweep compares them all",
+            f"{words} is the first; ncu-swizzle sweep compares them all",
         )
-    names = ", ".join(each.name for each in required)
-    shown = " ".join(_example(each) for each in required)
-    raise UsageError(f"{request.name} lacks {names}", f"{shown}; a tensor has a shape, a number has none")
-
-
-def _example(parameter: Any) -> str:
-    """Return an argument for a parameter; whether it is a tensor, only its use tells."""
-    return f"--arg {parameter.name}=64" if parameter.is_constexpr else f"--arg {parameter.name}=float32[1024]"
+    constants = [each.name for each in missing if each.is_constexpr]
+    raise checks.lacking(request, [each.name for each in missing], constants)
 
 
 class _Driver:
@@ -222,16 +200,17 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
     try:
         return function.warmup(grid=(1,), **given, **options)
     except Exception as error:
-        said = str(error).strip() or type(error).__name__
-        raise UsageError(f"{request.name} does not compile for {request.arch}:\n{said}", f"fix {request.file}") from error
+        raise checks.not_compiled(request, error) from error
 
 
 def _described(
     kernel: Any, given: Mapping[str, Any], options: Mapping[str, Any], request: CompileRequest
 ) -> tuple[CompiledKernel, bytes]:
     import triton
+    from triton.compiler import make_backend
 
-    metadata, code = kernel.metadata, kernel.asm["cubin"]
+    metadata, target = kernel.metadata, _target(request)
+    code = triton_lines.with_callers(kernel, make_backend(target), target.arch)
     names = {**{each.name: given.get(each.name, each.default) for each in kernel.src.fn.params}, **options}
     grid = values.grid(request.grid, {**request.sizes, **names})
     clusters = metadata.num_ctas
