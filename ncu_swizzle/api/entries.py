@@ -24,6 +24,7 @@ from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
+KEYWORDS = tuple(field.name for kind in (PairOptions, Options) for field in fields(kind))  # ours, whatever is profiled
 OWN = tuple(field.name for field in fields(PairOptions))  # the keywords that describe a .cu file, besides its problem
 
 

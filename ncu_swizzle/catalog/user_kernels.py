@@ -179,7 +179,8 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
     """
     if not is_file(source):
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
-    spec = _spec(source, description.entry, specs)
+    here = source.suffix == PYTHON and description.grid and description.args  # a launch of its own
+    spec = None if here else _spec(source, description.entry, specs)
     if spec is None:
         spec = _described_here(source, description)
     family = kernel_spec.family(_overridden(spec, description))

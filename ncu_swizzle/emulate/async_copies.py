@@ -1,8 +1,8 @@
 """LDGSTS, which cp.async compiles to: which of its lanes ncu counts, which write zeros, and where the others read.
 
-Past L1 (``.BYPASS``), ncu 2025.3 does not read P0, and every count follows: none for a copy guarded by P0; one of all
-lanes for !P0; and no zeros if P0 says which lanes write them. What it measures under other predicates is right
-(docs/wavefronts.md).
+Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but takes it for false, and every count follows: none for a copy
+guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do. What
+it measures under other predicates is right (docs/wavefronts.md).
 """
 
 from __future__ import annotations
@@ -100,10 +100,11 @@ class AsyncCopy:
         if self.reads is None or self.predicate is None:
             return counted
         if self.past_l1 and (_is_p0(self.predicate) or _is_p0(self.instruction.guard)):
-            measured = self.predicate.negated != self.instruction.has("ZFILL") and not self.instruction.guard
-            if not measured:
+            if self.instruction.guard or (self.predicate.negated and self.instruction.has("ZFILL")):  # not measured
                 self._miss(m, "what ncu counts for a copy with zeros if it does not read P0", None)
-            return counted if measured else None
+                return None
+            every = self.predicate.negated or self.instruction.has("ZFILL")
+            return counted if every else np.zeros_like(counted)
         reads = self.reads(m)
         if not _known(reads, counted):
             self._miss(m, "which lanes write zeros", reads)

@@ -74,8 +74,10 @@ def request_of(target: Target, arch: str = "") -> CompileRequest:
 def tuned(family: Family, timeout_s: float) -> Family:
     """Return a family with a kernel per configuration that its function is tuned over; itself if there is none."""
     kernel = family.kernels[0]
-    found = parent.configurations(request_of(Target(family, kernel, family.problem())), timeout_s)
-    if not found:
+    request = request_of(Target(family, kernel, family.problem()))
+    found = parent.configurations(request, timeout_s)
+    chosen = {*request.options, *(argument.name for argument in request.arguments)}
+    if not found or any(option.partition("=")[0] in chosen for option in found[0]):
         return family
     kernels = tuple(_configured(family, kernel, each) for each in found)
     first = kernels[0].name
