@@ -36,6 +36,13 @@ def misread(instruction: SassInstruction) -> str:
     return "as if no lane were predicated off" if guard.negated else "no wavefronts"
 
 
+def taken_for_zeros(instruction: SassInstruction) -> bool:
+    """Return whether ncu counts a copy past L1 as if every lane wrote zeros, as it does not read P0."""
+    predicate = zero_fill(instruction)
+    past_l1 = instruction.has("BYPASS") and not instruction.has("ZFILL") and instruction.guard is None
+    return past_l1 and predicate is not None and _is_p0(predicate) and not predicate.negated
+
+
 def _is_p0(operand: Operand | None) -> bool:
     return operand is not None and operand.kind == PRED and operand.number == 0
 
@@ -103,8 +110,7 @@ class AsyncCopy:
             if self.instruction.guard or (self.predicate.negated and self.instruction.has("ZFILL")):  # not measured
                 self._miss(m, "what ncu counts for a copy with zeros if it does not read P0", None)
                 return None
-            every = self.predicate.negated or self.instruction.has("ZFILL")
-            return counted if every else np.zeros_like(counted)
+            return np.zeros_like(counted) if taken_for_zeros(self.instruction) else counted
         reads = self.reads(m)
         if not _known(reads, counted):
             self._miss(m, "which lanes write zeros", reads)
