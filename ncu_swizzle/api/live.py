@@ -109,7 +109,9 @@ def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, An
     else:
         values = [args] if isinstance(args, str) else list(args)
         if len(values) > len(names):
-            raise UsageError(f"{plain.__name__} takes {len(names)} arguments, {len(values)} were given", ", ".join(names))
+            raise UsageError(
+                f"{plain.__name__} takes {len(names)} arguments, {len(values)} were given", ", ".join(names)
+            )
         passed = dict(zip(names, values, strict=False))
     own = [name for name in keywords if name in names or name not in known]
     given = {name: keywords.pop(name) for name in own}

@@ -1,4 +1,4 @@
-"""Which texts name a kernel's file: ``my.cu``, a cubin or PTX file, or a function in a Python file, ``my.py::function``.
+"""Which texts name a kernel's file: ``my.cu``, a cubin or PTX file, or a function in a Python file, ``my.py::name``.
 
 A string of CUDA C++ in a Python file is named with its kernel: ``my.py::SOURCE::kernel``.
 """

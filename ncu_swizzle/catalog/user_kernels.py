@@ -227,9 +227,13 @@ def _options(source: Path, description: KernelDescription) -> tuple[str, ...]:
     """Return the options for the source's compiler; raise UsageError for those of another one."""
     python = source.suffix == PYTHON
     if python and description.options:
-        raise UsageError(f"{description.options[0]} is for nvcc, which does not compile {source.name}", "--option num_warps=8")
+        raise UsageError(
+            f"{description.options[0]} is for nvcc, which does not compile {source.name}", "--option num_warps=8"
+        )
     if description.tuning and not python:
-        raise UsageError(f"--option {description.tuning[0]} is for a function in Python", "--nvcc-option is for a .cu file")
+        raise UsageError(
+            f"--option {description.tuning[0]} is for a function in Python", "--nvcc-option is for a .cu file"
+        )
     return description.tuning if python else description.options
 
 

@@ -1,8 +1,8 @@
 """LDGSTS, which cp.async compiles to: which of its lanes ncu counts, which write zeros, and where the others read.
 
 Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but takes it for false, and every count follows: none for a copy
-guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do. What
-it measures under other predicates is right (docs/wavefronts.md).
+guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do.
+What it measures under other predicates is right (docs/wavefronts.md).
 """
 
 from __future__ import annotations

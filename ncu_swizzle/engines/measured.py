@@ -6,28 +6,26 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import child, errors, paths
 from ncu_swizzle.bounds import quotation
-from ncu_swizzle.build.toolchain import ARCH
 from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.engines.launchable import launchable, launchable_together
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
-from ncu_swizzle.files import slug, write_atomically
-from ncu_swizzle.frontends.built import built
-from ncu_swizzle.ncu import gpu, installed, profiler
+from ncu_swizzle.files import slug
+from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
-    target = launchable(target, context)
+    target = launchable(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
     request = context.request
@@ -52,19 +50,6 @@ def measure(target: Target, context: Context) -> Profile:
     return reader.read(report)[0]
 
 
-def launchable(target: Target, context: Context) -> Target:
-    """Return what the launching program takes: of a function in Python the compiled kernel, left in the folder."""
-    if not target.python:
-        return target
-    capability = gpu.devices()[0][1] if gpu.devices() else ()
-    arch = "sm_{}{}".format(*capability) if capability else ARCH
-    made = built(target, arch, context.request.timeout_s)
-    code = context.folder / f"{slug(target.name)}.cubin"
-    write_atomically(code, made.code)
-    kernel = replace(made.target.kernel, cubin=str(code.absolute()))
-    return replace(made.target, kernel=kernel, family=replace(made.target.family, kernels=(kernel,)))
-
-
 def time_together(
     family: Family,
     kernels: Sequence[Kernel],
@@ -74,6 +59,7 @@ def time_together(
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build, check and time the kernels in one process without ncu; return its facts."""
+    family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
     facts = folder / "time.facts.json"
     command = launch_command(family, kernels, problem, "time", facts.name)
     _describe(family, folder)

@@ -1,4 +1,6 @@
-"""The child process that imports a user's file and compiles a function: ``python -m ncu_swizzle.frontends ACTION FOLDER``.
+"""The child process that imports a user's file and compiles a function.
+
+    python -m ncu_swizzle.frontends ACTION FOLDER
 
 The folder has the request; the answer, or an error, and the cubin go there too. ACTION is ``compile``, or
 ``configurations``.

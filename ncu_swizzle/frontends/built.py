@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ncu_swizzle.build.toolchain import ARCH
 from ncu_swizzle.catalog import fills, python_family
 from ncu_swizzle.catalog.checkout import TRUST
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import LITERAL, Argument, Family, Kernel
+from ncu_swizzle.catalog.family import Argument, Family, Kernel
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.errors import Untrusted, UsageError
+from ncu_swizzle.errors import Untrusted
 from ncu_swizzle.frontends import parent
-from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.request import CompileRequest, Configuration, Given, KernelParameter
 
 POINTER = "uint64"
 
@@ -81,7 +80,9 @@ def tuned(family: Family, timeout_s: float) -> Family:
         return family
     kernels = tuple(_configured(family, kernel, each) for each in found)
     first = kernels[0].name
-    return replace(family, kernels=tuple(replace(each, baseline="" if each.name == first else first) for each in kernels))
+    return replace(
+        family, kernels=tuple(replace(each, baseline="" if each.name == first else first) for each in kernels)
+    )
 
 
 def _configured(family: Family, kernel: Kernel, options: Configuration) -> Kernel:

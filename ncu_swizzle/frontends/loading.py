@@ -1,11 +1,12 @@
-"""Import a user's Python file and find what is named in it. It runs in the child process: importing executes the file."""
+"""Import a user's Python file, which executes it, and find what is named in it: in the child process alone."""
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +14,7 @@ from typing import Any
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 
 # What the libraries' packages are called, and the extra of ours that installs each.
-EXTRAS = {
-    "triton": "triton", "numba": "numba", "cutlass": "cutedsl", "cuda": "nvrtc", "numba_cuda": "numba",
-}  # fmt: skip
+EXTRAS = {"triton": "triton", "numba": "numba", "numba_cuda": "numba", "cuda": "nvrtc"}
 
 
 def module(file: Path) -> ModuleType:
@@ -51,14 +50,15 @@ def missing(error: ModuleNotFoundError, file: Path) -> NcuSwizzleError:
     return EnvironmentLacking(f"{file.name} cannot be imported: {error}", f"install {package} for {sys.executable}")
 
 
-def named(loaded: ModuleType, file: Path, function: str, kernels: Iterator[str]) -> Any:
+def named(loaded: ModuleType, file: Path, function: str, kernels: Iterable[str]) -> Any:
     """Return what is called so in the file; raise UsageError, with the names of its kernels."""
     if hasattr(loaded, function):
         return getattr(loaded, function)
     names = list(kernels)
+    meant = (difflib.get_close_matches(function, names, n=1) or names)[:1]
     raise UsageError(
         f"{file.name} has no {function}" + (f"; its kernels: {', '.join(names)}" if names else ""),
-        f"name one: {file}::{names[0]}" if names else "name a kernel of the file",
+        f"name one: {file}::{meant[0]}" if meant else "name a kernel of the file",
     )
 
 

@@ -1,7 +1,7 @@
 """Numba: functions under ``@cuda.jit``, compiled to PTX without a GPU and assembled by ptxas.
 
-An array becomes 5 + 2 * ndim parameters: who owns its memory (twice, null), elements, bytes of one, the data, the shape,
-and the strides in bytes.
+An array becomes 5 + 2 * ndim parameters: who owns its memory (twice, null), elements, bytes of one, the data, the
+shape, and the strides in bytes.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ def _dtype(argument: Given, request: CompileRequest, module: ModuleType) -> str:
     )
 
 
-def _described(
-    cubin: Cubin, ordered: list[Given], request: CompileRequest, module: ModuleType
-) -> CompiledKernel:
+def _described(cubin: Cubin, ordered: list[Given], request: CompileRequest, module: ModuleType) -> CompiledKernel:
     import numba_cuda
 
     passed = [part for argument in ordered for part in _passed(argument, request, module)]
@@ -113,7 +111,9 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> lis
     if not argument.shape:
         dtype = _dtype(argument, request, module) if argument.dtype == LITERAL else argument.dtype
         value = _value(argument, request, module)
-        return [KernelParameter(name, "uint8" if dtype == "bool" else dtype, str(int(value) if dtype == "bool" else value))]
+        return [
+            KernelParameter(name, "uint8" if dtype == "bool" else dtype, str(int(value) if dtype == "bool" else value))
+        ]
     bytes_ = numpy_dtype(argument.dtype).itemsize
     strides = [bytes_ * math.prod(argument.shape[axis + 1 :]) for axis in range(len(argument.shape))]
     return [

@@ -1,7 +1,7 @@
 """CUDA C++ in a string of a Python file, as cuda.core's ``Program`` and CuPy's ``RawKernel`` take it, through NVRTC.
 
-The source is named by the variable that holds it, and the kernel in it after that: ``my.py::SOURCE::saxpy``. Line numbers
-are those of the Python file, if the variable is assigned a literal there.
+The source is named by the variable that holds it, and the kernel in it after that: ``my.py::SOURCE::saxpy``. Line
+numbers are those of the Python file, if the variable is assigned a literal there.
 """
 
 from __future__ import annotations

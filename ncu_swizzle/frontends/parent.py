@@ -49,7 +49,7 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     write_json(folder / REQUEST, request.as_json())
     command = [sys.executable, "-m", "ncu_swizzle.frontends", action, str(folder)]
     try:
-        ended = child.run(command, timeout_s, environment=paths.child_environment())
+        ended = child.run(command, timeout_s, environment={**paths.child_environment(), **_own_caches(folder)})
     except TimeLimit as error:
         raise TimeLimit(f"compiling {request.name}: {error}", "raise the limit with --timeout SECONDS") from error
     try:
@@ -63,3 +63,11 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     if reported := content.get("error"):
         raise errors.by_name(reported["type"])(reported["message"], reported["hint"])
     return content
+
+
+def _own_caches(folder: Path) -> dict[str, str]:
+    """Return the variables that keep compilers off the user's caches.
+
+    Triton's may hold the kernel of an equal file elsewhere, and with it that file's path.
+    """
+    return {"TRITON_CACHE_DIR": str(folder / "triton")}

@@ -47,7 +47,9 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     checks.refuse_inside(inside, request)
     if request.block or request.shared:
         what = "block" if request.block else "shared memory"
-        raise UsageError(f"the {what} of {request.name} is the compiler's to choose", "--option num_warps=8 gives the block")
+        raise UsageError(
+            f"the {what} of {request.name} is the compiler's to choose", "--option num_warps=8 gives the block"
+        )
     *wrappers, function = _layers(thing)
     options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
     given = {argument.name: _passed(argument, request, module) for argument in request.arguments}
@@ -73,7 +75,9 @@ def _layers(thing: Any) -> list[Any]:
 def _settings(configuration: Any) -> list[str]:
     """Return a configuration as ``NAME=VALUE``, without what it leaves to Triton."""
     named = {**configuration.kwargs, **{name: getattr(configuration, name, None) for name in TUNED}}
-    return [f"{name}={value}" for name, value in named.items() if value is not None and (name, value) != ("num_ctas", 1)]
+    return [
+        f"{name}={value}" for name, value in named.items() if value is not None and (name, value) != ("num_ctas", 1)
+    ]
 
 
 @dataclass(frozen=True)

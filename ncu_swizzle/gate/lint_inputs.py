@@ -96,9 +96,7 @@ def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
                 f"{file.name}: no launch of its functions is described",
                 f"name one, with its launch: ncu-swizzle lint {file}::FUNCTION --grid 128 --arg …",
             )
-        catalog, names = user_kernels.chosen(
-            text, options.description, options.catalogs, options.config, options.trust
-        )
+        catalog, names = user_kernels.chosen(text, options.description, options.catalogs, options.config, options.trust)
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:

@@ -1,7 +1,8 @@
 """Record the kernels of examples/python on this machine's GPU: ``python3 tests/data/python/record.py [KERNEL …]``.
 
-Each is compiled by its front end, and all are launched in one process under one ncu. ``recorded/`` gets one archive: the
-cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in recordings/record.py
+Each is compiled by its front end, and all are launched in one process under one ncu. ``recorded/`` gets one archive:
+the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
+recordings/record.py
 the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in it.
 """
 
@@ -142,7 +143,7 @@ def launch_all(folder: Path, names: Sequence[str]) -> int:
     for name in names:
         try:
             content["kernels"][name] = launch_one(folder, name)
-        except Exception as error:  # noqa: BLE001 - recorded, whatever it is
+        except Exception as error:  # it is recorded, whatever it is
             content["failed"][name] = f"{type(error).__name__}: {error}"
             print(f"{name}: {error}", flush=True)
         write_json(folder / "facts.json", content)
