@@ -47,7 +47,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError as error:
             raise EnvironmentLacking(f"{name} needs the package ml_dtypes", "pip install ml-dtypes") from error
-        return np.dtype(getattr(ml_dtypes, name))
+        made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return made
     return np.dtype(name)
 
 

@@ -5,57 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.catalog import includes, launch_limits
-from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import BINARIES, PYTHON, Family, Kernel, Parameter
+from ncu_swizzle.catalog.family import BINARIES, PYTHON, Family, Kernel
+from ncu_swizzle.catalog.spec import KernelSpec, Variant
 from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import is_file, read_bytes
-from ncu_swizzle.texts import Sizes, encodable
+from ncu_swizzle.texts import encodable
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to compile a kernel: nvcc options that its other variants lack."""
-
-    name: str
-    options: tuple[str, ...] = ()
-    title: str = ""
-    lesson: str = ""
-
-
-@dataclass(frozen=True)
-class KernelSpec:
-    """A kernel as described, nothing checked yet. Expressions are over the problem's sizes."""
-
-    name: str
-    source: Path
-    entry: str = ""
-    problem: tuple[Parameter, ...] = ()
-    grid: Sizes = ""
-    block: Sizes = ""
-    shared: str = "0"
-    args: tuple[str, ...] = ()
-    args_folder: Path = Path()
-    args_checkout: Checkout | None = None  # of the project file that the arguments come from
-    options: tuple[str, ...] = ()
-    arch: str = ""
-    sample: int | None = None
-    reference: str = ""
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    flops: str = "0"
-    bytes: str = "0"
-    compute_capability: str = "0.0"
-    variants: tuple[Variant, ...] = ()
-    title: str = ""
-    lesson: str = ""
-    origin: str = ""  # the project file and its table
 
 
 def family(spec: KernelSpec) -> Family:

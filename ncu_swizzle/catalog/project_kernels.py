@@ -32,8 +32,8 @@ from typing import Any
 from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
+from ncu_swizzle.catalog.spec import KernelSpec, Variant
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.validate import whole
 

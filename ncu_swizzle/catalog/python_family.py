@@ -19,7 +19,7 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.texts import encodable
 
 if TYPE_CHECKING:
-    from ncu_swizzle.catalog.kernel_spec import KernelSpec
+    from ncu_swizzle.catalog.spec import KernelSpec
 
 UNKNOWN = ("0", "0", "0")  # a block whose size is the compiler's to say
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)

@@ -12,8 +12,8 @@ from ncu_swizzle.catalog import collection, kernel_files, kernel_spec, project, 
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import PYTHON, Family, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import Project
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import is_file
 

@@ -78,10 +78,9 @@ def _line(source: str, request: CompileRequest) -> str:
     variable = request.function.partition("::")[0]
     tree = ast.parse(Path(request.file).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        named = isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == variable for target in node.targets
-        )
-        if named and isinstance(node.value, ast.Constant) and node.value.value == source:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant) or node.value.value != source:
+            continue
+        if any(isinstance(target, ast.Name) and target.id == variable for target in node.targets):
             return f'#line {node.value.lineno} "{request.file}"\n'
     return ""
 

@@ -50,6 +50,11 @@ def variants(options: LintOptions) -> list[Variant | Skipped]:
     return list({_identity(variant): variant for variant in named}.values())
 
 
+def only_python(options: LintOptions) -> bool:
+    """Return whether all files are Python's, whose compilers bring what they need."""
+    return all(kernel_files.split(file)[0].suffix == PYTHON for file in options.files)
+
+
 def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
     return (None, variant.name) if isinstance(variant, Skipped) else (variant[0].folder, variant[1].name)
 

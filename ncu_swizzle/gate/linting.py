@@ -34,13 +34,12 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
-    found = lint_inputs.variants(options)
-    if missing := settings.toolchain.lacking(*([NVDISASM] if found and all(map(_is_python, found)) else [])):
+    if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     rules = _policy(options.max_degree)
     checks: list[Check] = []
     notes: list[str] = []
-    for variant in found:
+    for variant in lint_inputs.variants(options):
         if isinstance(variant, Skipped):
             notes.append(f"{variant.name} was not run: {variant.reason}.")
             continue
@@ -48,11 +47,6 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
         checks += kernel_checks
         notes += kernel_notes
     return Verdict(tuple(checks), tuple(dict.fromkeys(notes)))
-
-
-def _is_python(variant: Variant | Skipped) -> bool:
-    """Return whether a kernel has a compiler of its own, which brings its own ptxas."""
-    return not isinstance(variant, Skipped) and Target(*variant, {}).python
 
 
 def _policy(typed: Sequence[str]) -> Policy:

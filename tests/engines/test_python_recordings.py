@@ -8,7 +8,14 @@ from ncu_swizzle.build.toolchain import NVDISASM
 from tests.support.marks import needs
 from tests.support.python_recordings import counted, launched, recorded
 
-QUICK = ("transpose-py-32x32", "softmax", "matmul-f16-32x32x16", "numba-transpose", "cuda-turn", "gluon-transpose-plain")
+QUICK = (
+    "transpose-py-32x32",
+    "softmax",
+    "matmul-f16-32x32x16",
+    "numba-transpose",
+    "cuda-turn",
+    "gluon-transpose-plain",
+)
 NAMES = sorted(recorded()[0]["kernels"])
 
 

@@ -17,7 +17,12 @@ BLOCK = ("--block", "32,8", "--config", "none")
 def test_a_conflict_is_on_the_line_of_python_that_has_it(work: Path) -> None:
     shutil.copy(EXAMPLES / "numba_kernels.py", work)
     done = run("lint", "numba_kernels.py::transpose_plain", *TURN, *BLOCK, folder=work)
-    line = (EXAMPLES / "numba_kernels.py").read_text().splitlines().index("        y[j + row, i] = tile[cuda.threadIdx.x, row]")
+    line = (
+        (EXAMPLES / "numba_kernels.py")
+        .read_text()
+        .splitlines()
+        .index("        y[j + row, i] = tile[cuda.threadIdx.x, row]")
+    )
     assert done.returncode == 1, done.stderr
     assert "LDS: degree 32" in done.stdout
     assert f"(numba_kernels.py:{line + 1})" in done.stdout

@@ -17,7 +17,7 @@ LAUNCH = (*TURN, "--arg", "n=256", "--block", "32,8", "--config", "none")
 def test_a_conflict_is_on_the_line_of_the_python_file_that_has_it(work: Path) -> None:
     shutil.copy(EXAMPLES / "cuda_sources.py", work)
     done = run("lint", "cuda_sources.py::TURN::turn<32>", *LAUNCH, folder=work)
-    lines = (EXAMPLES / "cuda_sources.py").read_text().splitlines()
+    lines = (EXAMPLES / "cuda_sources.py").read_text(encoding="utf-8").splitlines()
     line = lines.index("        y[(j + row) * n + i] = tile[threadIdx.x][threadIdx.y + row];") + 1
     assert done.returncode == 1, done.stderr
     assert "LDS: degree 32" in done.stdout

@@ -7,54 +7,16 @@ import shlex
 import shutil
 from pathlib import Path
 
-import pytest
-
 from ncu_swizzle.profiles import attribution, run_folder
 from ncu_swizzle.profiles.model import Profile
 from tests.support.process import run
-from tests.support.python_kernels import NEEDS_TRITON, OURS, TILES
+from tests.support.python_kernels import NEEDS_TRITON, OURS, SCALE, TILES
 from tests.support.python_recordings import EXAMPLES
 
 pytestmark = NEEDS_TRITON
 
-SCALE = '''import triton
-import triton.language as tl
-from factors import times
-
-
-@triton.jit
-def scale(x, y, n, f, B: tl.constexpr, KIND: tl.constexpr = "plain"):
-    i = tl.program_id(0) * B + tl.arange(0, B)
-    v = tl.load(x + i, mask=i < n)
-    tl.static_assert(KIND == "plain", "only the plain one")
-    tl.store(y + i, times(tl.sum(v) + v, f), mask=i < n)
-
-
-@triton.heuristics({"B": lambda args: triton.next_power_of_2(args["n"])})
-@triton.jit
-def whole(x, y, n, B: tl.constexpr):
-    i = tl.arange(0, B)
-    tl.store(y + i, tl.cumsum(tl.load(x + i, mask=i < n), 0), mask=i < n)
-'''
-FACTORS = '''import triton
-
-
-@triton.jit
-def times(v, f):
-    return v * f
-'''
 SCALED = ("--grid", "n//B", "--arg", "x=float32[4096]", "--arg", "y=float32[4096]:out", "--arg", "n=4096",
           "--arg", "f=2.5", "--arg", "B=1024")  # fmt: skip
-
-
-@pytest.fixture
-def kernels(work: Path) -> Path:
-    """Return a folder with the examples' tiles, and a function that calls one of another file."""
-    shutil.copy(EXAMPLES / "tiles.py", work)
-    shutil.copy(EXAMPLES / "gluon_kernels.py", work)
-    (work / "scale.py").write_text(SCALE, encoding="utf-8")
-    (work / "factors.py").write_text(FACTORS, encoding="utf-8")
-    return work
 
 
 def profiled(folder: Path, *words: str) -> Profile:
@@ -82,7 +44,10 @@ def test_grid_block_and_shared_memory_are_the_compilers(kernels: Path) -> None:
     lines = {access.stack[0] for access in profile.shared()}
     text = (EXAMPLES / "tiles.py").read_text(encoding="utf-8").splitlines()
     ((file, line),) = lines
-    assert (file, text[line - 1].strip()) == ("tiles.py", "tl.store(y + j[:, None] * rows + i[None, :], tl.trans(tile))")
+    assert (file, text[line - 1].strip()) == (
+        "tiles.py",
+        "tl.store(y + j[:, None] * rows + i[None, :], tl.trans(tile))",
+    )
     assert profile.sources["tiles.py"].splitlines() == text
 
 

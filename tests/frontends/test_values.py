@@ -39,5 +39,5 @@ def test_a_text_becomes_the_value_that_the_function_gets(text: str, value: Any) 
 
 def test_a_grid_has_sizes_and_the_functions_own_integers() -> None:
     assert values.grid(("n // BM", "2", "1"), {"n": 4096, "BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
-    with pytest.raises(UsageError, match="grid: .* no size 'BK'"):
+    with pytest.raises(UsageError, match=r"grid: .* no size 'BK'"):
         values.grid(("n // BK", "1", "1"), {"n": 4096})

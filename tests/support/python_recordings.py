@@ -1,4 +1,4 @@
-"""The recorded kernels of examples/python: what ncu counted on an H100, held against what is computed from the cubins."""
+"""The recorded kernels of examples/python: ncu's counts on an H100, held against those computed from the cubins."""
 
 from __future__ import annotations
 
