@@ -26,7 +26,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
-test-all: .venv/installed-dev
+test-all: .venv/installed-dev .venv/installed-python-kernels
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
@@ -52,6 +52,11 @@ clean:
 
 .venv/installed: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '$(DEMO)'
+	@touch $@
+
+# The compilers of kernels written in Python: without them, their tests say so and are skipped.
+.venv/installed-python-kernels: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[triton,numba,nvrtc]'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml

@@ -79,11 +79,11 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     profiles: dict[str, Profile] = {}
 
     from ncu_swizzle import digest
-    from ncu_swizzle.catalog.family import FILES
+    from ncu_swizzle.catalog import kernel_files
 
     def get(entry: str | Path, /, **how: Any) -> Profile:
         __tracebackhide__ = True
-        if Path(entry).exists() and Path(entry).suffix not in FILES:
+        if Path(entry).exists() and not kernel_files.is_kernel_file(str(entry)):
             return _only(Path(entry))
         how = {"baseline": "none", "reference": "none", "engine": default, **how}
         if how["engine"] == "auto":

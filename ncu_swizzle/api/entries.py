@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.answers import Result
-from ncu_swizzle.catalog import collection, user_kernels
-from ncu_swizzle.catalog.family import FILES
+from ncu_swizzle.catalog import collection, kernel_files, user_kernels
 from ncu_swizzle.catalog.kernel_options import KernelDescription, PairOptions
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request
@@ -25,6 +24,7 @@ from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
+KEYWORDS = tuple(field.name for kind in (PairOptions, Options) for field in fields(kind))  # ours, whatever is profiled
 OWN = tuple(field.name for field in fields(PairOptions))  # the keywords that describe a .cu file, besides its problem
 
 
@@ -57,7 +57,7 @@ def gathered(
     """
     texts = [str(entry) for entry in entries if isinstance(entry, str | Path)]
     engine = choose_engine(request) if texts else None
-    kernels = [text for text in texts if text.endswith(FILES) or not Path(text).exists()]
+    kernels = [text for text in texts if kernel_files.is_kernel_file(text) or not Path(text).exists()]
     catalog, named = resolve(kernels) if kernels else (collection.shipped(), [])
     names = dict(zip(kernels, named, strict=True))
     alone = alone and len(entries) == 1

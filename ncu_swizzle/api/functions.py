@@ -8,22 +8,25 @@ Every function raises `errors.NcuSwizzleError`, with a `hint`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
-from ncu_swizzle.api.entries import OWN, Entry, gathered, own_kernel, requested, resolving
+from ncu_swizzle.api import live
+from ncu_swizzle.api.entries import KEYWORDS, OWN, Entry, gathered, own_kernel, requested, resolving
 from ncu_swizzle.bounds import words
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import exists, is_folder, slug, write_atomically
+from ncu_swizzle.frontends.parent import refuse_while_imported
 from ncu_swizzle.gate import baseline as baselines
 from ncu_swizzle.gate import policy, reporting
 from ncu_swizzle.gate.judge import judge
@@ -41,12 +44,13 @@ from ncu_swizzle.unfinished.folders import scratch
 
 
 def profile(
-    kernel: str | Path,
+    kernel: str | Path | Callable[..., Any],
     *,
     problem: Mapping[str, int] | None = None,
     engine: str = AUTO,
     baseline: str = AUTO,
-    reference: str = AUTO,
+    reference: str | Callable[..., Any] = AUTO,
+    outputs: Texts = (),
     export: str | Path | None = None,
     overwrite: bool = False,
     ncu: str | Path | None = None,
@@ -65,12 +69,27 @@ def profile(
     `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run;
     `no_cache` compiles and emulates again, and keeps nothing. `trust` lets ncu-swizzle.toml and family.toml pass nvcc
     anything; what is passed to this function is the caller's own.
+
+    The kernel can also be a function of Triton's or Numba's: `args` are its tensors and numbers, by position or name,
+    and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
+    `outputs` names those that it writes; with a function as `reference`, which gets arguments by name, they are checked
+    against what that returns if the kernel is launched.
     """
+    refuse_while_imported()
+    function = live.is_function(kernel)
+    called = live.live_kernel(kernel, options.pop("args", ()), outputs, options, KEYWORDS) if function else None
+    grid = options.pop("grid", "") if called else ""
     own = own_kernel(options)
     request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
     folders = [Path(folder) for folder in catalog]
     with _in_python(), scratch() as temporary:
-        kernels, names = user_kernels.chosen(str(kernel), own.described(request.problem), folders, config, trust)
+        described, named = own.described(request.problem), str(kernel)
+        if called:
+            described, named = called.description(grid, described, temporary), called.entry
+        kernels, names = user_kernels.chosen(named, described, folders, config, trust)
+        if callable(reference):
+            kernels = _expecting(called, reference, kernels, temporary)
+            reference = AUTO
         target = kernels.target(names[-1], request.problem)
         run_path = Path(export) if export is not None else temporary / slug(target.name)
         destination = Destination(run_path, overwrite)
@@ -81,6 +100,17 @@ def profile(
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
     return Result(subject, compared, result.engine.name, result.engine.reason, kept)
+
+
+def _expecting(
+    called: live.LiveKernel | None, reference: Callable[..., Any], kernels: Catalog, folder: Path
+) -> Catalog:
+    """Return the catalogue with the reference's answers; raise UsageError if no function is profiled."""
+    if called is None:
+        raise UsageError(
+            "a function as reference checks a function's outputs", 'reference = "reference.py:name" in ncu-swizzle.toml'
+        )
+    return called.expecting(reference, kernels, folder)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from ncu_swizzle.build import assembled, compiled
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog import kernel_spec
 from ncu_swizzle.catalog.family import BINARIES
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import BadFile, UsageError
 from ncu_swizzle.files import read_bytes

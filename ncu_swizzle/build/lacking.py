@@ -13,7 +13,7 @@ from ncu_swizzle.build.signature import signature_in_source, signature_of
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.family import BINARIES
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import LaunchLacking, NcuSwizzleError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.build.launch_guess import LaunchGuess
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.texts import encodable, in_commas, one_line
 
 GUESSED = "guessed"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.catalog.argument_syntax import ALIASES
-from ncu_swizzle.catalog.family import DTYPES
+from ncu_swizzle.catalog.family import DTYPES, ML_DTYPES
 from ncu_swizzle.cubin import demangled, ptx_entry, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.smem.capacity import MOST_THREADS
@@ -171,4 +171,4 @@ def size_of(type_: str) -> int:
     if pointee_of(type_) is not None:
         return POINTER
     dtype = dtype_of(type_)
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize if dtype else 0
+    return (ML_DTYPES.get(dtype) or np.dtype(dtype).itemsize) if dtype else 0

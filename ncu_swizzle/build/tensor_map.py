@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import ctypes
 
-from ncu_swizzle.emulate.tensor_map import BYTES, Tiled
+from ncu_swizzle.emulate.tensor_map import BYTES, Tiled, element_bytes
 from ncu_swizzle.errors import BadCatalog, EnvironmentLacking
 
 ALIGNMENT = 64
-DATA_TYPES = {"uint8": 0, "uint16": 1, "int32": 3, "float16": 6, "float32": 7, "bfloat16": 9}
+DATA_TYPES = {
+    "uint8": 0,
+    "float8_e4m3fn": 0,
+    "float8_e5m2": 0,
+    "uint16": 1,
+    "int32": 3,
+    "float16": 6,
+    "float32": 7,
+    "bfloat16": 9,
+}
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # by width in bytes: the hardware permutes 16-byte chunks within it
 L2_PROMOTION_256B = 3
 CHUNK = 16  # bytes
@@ -29,7 +38,7 @@ def tiled(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...]
             f"there is no tensor map for {dtype} with box {list(box)} and a {swizzle}-byte swizzle",
             f"dtypes: {', '.join(DATA_TYPES)}; swizzle: {', '.join(map(str, SWIZZLES))}; box: [rows, columns]",
         )
-    itemsize = {"uint8": 1, "int32": 4, "float32": 4}.get(dtype, 2)
+    itemsize = element_bytes(DATA_TYPES[dtype])
     row, width = shape[1] * itemsize, box[1] * itemsize
     if row % CHUNK or width % CHUNK or not all(1 <= side <= MOST_BOX for side in box) or 0 < swizzle < width:
         raise _rejected(f"{shape[0]}x{shape[1]} {dtype}, box {list(box)}, swizzle {swizzle}")

@@ -21,14 +21,17 @@ from ncu_swizzle.validate import LIMIT
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
 FILES = (".cu", *BINARIES)
+PYTHON = ".py"  # a function of such a file is named as my.py::function, see `kernel_files`
 COMMON = "common"  # the folder of shared headers, next to the families' folders
 
 DTYPES = (
     "float32", "float64", "float16", "bfloat16", "int32", "int64", "int16", "int8",
-    "uint32", "uint64", "uint16", "uint8", "bool",
+    "uint32", "uint64", "uint16", "uint8", "bool", "float8_e4m3fn", "float8_e5m2",
 )  # fmt: skip
+ML_DTYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}  # bytes of those that NumPy lacks
 BYTES = "bytes"  # in place of a dtype: a parameter passed by value whose bytes are given, such as a struct
 STRUCT = "struct"  # in place of a dtype: a parameter passed by value whose fields are given, see `by_value`
+LITERAL = "literal"  # in place of a dtype: a value that a function in Python gets as it is, see `python_family`
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Argument:
 class Kernel:
     """One variant: a ``.cu`` whose entry has the variant's name (with _ for -), or a library's kernel (``library``).
 
-    `function` is the entry's name if it differs from the variant's; `options` are nvcc's.
+    `function` is the entry's name if it differs from the variant's; `options` are nvcc's, or those of the compiler that
+    a function in Python is for, ``NAME=VALUE`` each.
     """
 
     name: str
@@ -106,6 +110,7 @@ class Kernel:
     file: str = ""  # in the family's folder; for the default see `Family.source`
     function: str = ""  # plain, demangled or mangled, see `symbols.find`
     options: tuple[str, ...] = ()
+    cubin: str = ""  # the file that its front end compiled it to, if it is written in Python
 
     @property
     def entry(self) -> str:
@@ -144,6 +149,7 @@ class Family:
     origin: str = ""  # where it is described, for messages; empty: on the command line
     sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
+    untrusted: bool = False  # a project file names its Python source, which compiling it would execute
 
     @property
     def shipped(self) -> bool:

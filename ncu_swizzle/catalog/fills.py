@@ -24,7 +24,7 @@ import numpy as np
 
 from ncu_swizzle.catalog import by_value
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import BYTES, STRUCT, Argument, Family
+from ncu_swizzle.catalog.family import BYTES, ML_DTYPES, STRUCT, Argument, Family
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, UsageError, reason, remedy
 from ncu_swizzle.files import brief, read_bytes
 from ncu_swizzle.validate import whole
@@ -41,13 +41,14 @@ COPIES = 3  # of an array, while it is made: random numbers and what is counted 
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return NumPy's dtype; bfloat16 comes from the package ml_dtypes."""
-    if name == "bfloat16":
+    """Return NumPy's dtype; those that it lacks come from the package ml_dtypes."""
+    if name in ML_DTYPES:
         try:
             import ml_dtypes
         except ImportError as error:
-            raise EnvironmentLacking("bfloat16 needs the package ml_dtypes", "pip install ml-dtypes") from error
-        return np.dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+            raise EnvironmentLacking(f"{name} needs the package ml_dtypes", "pip install ml-dtypes") from error
+        made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return made
     return np.dtype(name)
 
 
@@ -66,8 +67,8 @@ def size(argument: Argument, problem: Mapping[str, int]) -> int:
 
 
 def _itemsize(argument: Argument) -> int:
-    # NumPy needs another package for bfloat16, but not for its size.
-    return 2 if argument.dtype == "bfloat16" else np.dtype(argument.dtype).itemsize
+    # NumPy needs another package for these, but not for their size.
+    return ML_DTYPES.get(argument.dtype) or np.dtype(argument.dtype).itemsize
 
 
 def _oversized(argument: Argument, taken: int, limit: str) -> UsageError:
@@ -169,7 +170,8 @@ def array(argument: Argument, problem: Mapping[str, int], rng: np.random.Generat
         count = np.arange(math.prod(sizes))
         return (count % evaluate(modulus, problem) if modulus else count).astype(dtype).reshape(sizes)
     if kind.endswith(FILE):
-        return np.asarray(load(argument.fill)).astype(dtype).reshape(sizes)
+        stored = np.ascontiguousarray(load(argument.fill))
+        return (stored.view(dtype) if _bits(argument, stored) else stored.astype(dtype)).reshape(sizes)
     return np.full(sizes, NAMED[kind] if kind in NAMED else _number(kind), dtype)
 
 
@@ -232,11 +234,17 @@ def load(file: str) -> np.ndarray:
     return stored
 
 
+def _bits(argument: Argument, stored: np.ndarray) -> bool:
+    """Return whether an array holds numbers that NumPy has no dtype for, as unsigned integers of the same bits."""
+    return stored.dtype.kind == "u" and stored.dtype.itemsize == ML_DTYPES.get(argument.dtype)
+
+
 def refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
     """Raise UsageError if the fill does not suit the buffer: another dtype or shape, a bad modulus, out of range."""
     if argument.fill.endswith(FILE):
         stored, sizes = load(argument.fill), shape(argument, problem)
-        if stored.dtype != numpy_dtype(argument.dtype) or (stored.shape or (1,)) != sizes:
+        fits = _bits(argument, stored) or stored.dtype == numpy_dtype(argument.dtype)
+        if not fits or (stored.shape or (1,)) != sizes:
             raise UsageError(
                 f"{argument.fill} holds {stored.dtype}{list(stored.shape)}, not {argument.dtype}{list(sizes)}",
                 f"--arg {argument.name}={argument.fill} uses the file's dtype and shape",

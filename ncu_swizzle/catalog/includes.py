@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ncu_swizzle.catalog import python_imports
+
 _DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
 _INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
 _COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
@@ -32,7 +34,10 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         seen.add(file)
         text = file.read_text(encoding="utf-8", errors="replace")
         yield file, text
-        waiting += [header for name, beside in _named(text) if (header := _locate(name, beside, file, folders))]
+        if file.suffix == ".py":
+            waiting += python_imports.beside(file, text)
+        else:
+            waiting += [header for name, beside in _named(text) if (header := _locate(name, beside, file, folders))]
 
 
 def has_computed_include(text: str) -> bool:

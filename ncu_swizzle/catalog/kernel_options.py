@@ -21,6 +21,7 @@ class KernelDescription:
     args: tuple[str, ...] = ()
     problem: Mapping[str, int] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    tuning: tuple[str, ...] = ()  # NAME=VALUE each
     arch: str = ""
     sample: int | None = None
     before: tuple[str, ...] = ()
@@ -31,7 +32,7 @@ class KernelDescription:
         """The given options that apply to a .cu file only."""
         named = {
             "--kernel": self.entry, "--grid": self.grid, "--block": self.block, "--shared": self.shared,
-            "--arg": self.args, "-D, -I, --std or --nvcc-option": self.options,
+            "--arg": self.args, "-D, -I, --std or --nvcc-option": self.options, "--option": self.tuning,
             "--before": self.before, "--after": self.after,
         }  # fmt: skip
         return [name for name, value in named.items() if value]
@@ -50,6 +51,7 @@ class KernelOptions:
     include: Texts = option((), "For a .cu: an include folder; repeatable.", "FOLDER", ("-I", "--include"))
     std: str = option("", "For a .cu: c++17, c++20 …", "STANDARD")
     nvcc_option: Texts = option((), "For a .cu: pass this to nvcc; repeatable.", "OPTION")
+    tuning: Texts = option((), "For Python: num_warps=8 …; repeatable.", "NAME=VALUE", ("--option",))
     arch: str = option("", "Compile for this architecture.", "sm_90|sm_90a|…")
     sample: int | None = option(None, "Emulated: random inputs of this seed stand for the data.", "SEED", minimum=0)
 
@@ -66,6 +68,7 @@ class KernelOptions:
             args=listed(self.args),
             problem=problem,
             options=nvcc_options.options(*given, self.std, Path()),
+            tuning=listed(self.tuning),
             arch=self.arch,
             sample=self.sample,
         )

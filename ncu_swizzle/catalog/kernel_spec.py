@@ -5,62 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.catalog import includes, launch_limits
-from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.expressions import evaluate
-from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Parameter
+from ncu_swizzle.catalog.family import BINARIES, PYTHON, Family, Kernel
+from ncu_swizzle.catalog.spec import KernelSpec, Variant
 from ncu_swizzle.errors import BadFile, LaunchLacking, UsageError
 from ncu_swizzle.files import is_file, read_bytes
-from ncu_swizzle.texts import Sizes, encodable
+from ncu_swizzle.texts import encodable
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to compile a kernel: nvcc options that its other variants lack."""
-
-    name: str
-    options: tuple[str, ...] = ()
-    title: str = ""
-    lesson: str = ""
-
-
-@dataclass(frozen=True)
-class KernelSpec:
-    """A kernel as described, nothing checked yet. Expressions are over the problem's sizes."""
-
-    name: str
-    source: Path
-    entry: str = ""
-    problem: tuple[Parameter, ...] = ()
-    grid: Sizes = ""
-    block: Sizes = ""
-    shared: str = "0"
-    args: tuple[str, ...] = ()
-    args_folder: Path = Path()
-    args_checkout: Checkout | None = None  # of the project file that the arguments come from
-    options: tuple[str, ...] = ()
-    arch: str = ""
-    sample: int | None = None
-    reference: str = ""
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    flops: str = "0"
-    bytes: str = "0"
-    compute_capability: str = "0.0"
-    variants: tuple[Variant, ...] = ()
-    title: str = ""
-    lesson: str = ""
-    origin: str = ""  # the project file and its table
-
-
 def family(spec: KernelSpec) -> Family:
     """Return the kernel as a family whose kernels are its variants. Raises UsageError, which says what is wrong."""
-    from ncu_swizzle.catalog import argument_syntax  # needs NumPy, which most commands do not
+    from ncu_swizzle.catalog import argument_syntax, python_family  # they need NumPy, which most commands do not
 
     source = Path(os.path.normpath(spec.source.absolute()))
     if not is_file(source):
@@ -69,6 +31,9 @@ def family(spec: KernelSpec) -> Family:
         if not re.match(r"[^\s-][^\x00-\x1f\x7f]*$", name or spec.name):
             raise UsageError(f"{name!r} is not a valid kernel name", "start it with a letter: [kernel.transpose]")
     problem = {parameter.name: parameter.validated(parameter.default) for parameter in spec.problem}
+    refuse_bad_architecture(spec.arch)
+    if source.suffix == PYTHON:
+        return _with_variants(python_family.family(spec, source, problem), spec, spec.entry)
     _refuse_without_launch(spec)
     for what, given in (("grid", spec.grid), ("block", spec.block)):
         launch_limits.refuse_bad_sizes(launch_limits.three(given, what), what, problem)
@@ -77,14 +42,12 @@ def family(spec: KernelSpec) -> Family:
             f"shared is {spec.shared}, which is not a number of bytes up to {launch_limits.MOST_SHARED:,}",
             "--shared 49152",
         )
-    refuse_bad_architecture(spec.arch)
     entry = spec.entry or only_kernel(source, spec.options)
     arguments = argument_syntax.parse_arguments(spec.args, spec.args_folder, problem, spec.tolerance)
     for argument in arguments:
         if spec.args_checkout and argument.file:
             spec.args_checkout.path(argument.file, f"the argument {argument.name}")
-    variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
-    return Family(
+    described = Family(
         name=spec.name,
         title=encodable(spec.title or f"{spec.name} in {source.name}"),
         folder=source.parent,
@@ -98,13 +61,20 @@ def family(spec: KernelSpec) -> Family:
         compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
         headers=(),
         arguments=arguments,
-        kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants),
+        kernels=(),
         options=spec.options,
         standalone=True,
         origin=spec.origin,
         arch=spec.arch,
         sample=spec.sample,
     )
+    return _with_variants(described, spec, entry)
+
+
+def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:
+    """Return a family with the kernels that are its variants."""
+    variants = spec.variants or (Variant("", (), spec.title, spec.lesson),)
+    return replace(described, kernels=tuple(_kernel(spec, entry, variant, variants[0]) for variant in variants))
 
 
 def refuse_bad_architecture(arch: str) -> None:

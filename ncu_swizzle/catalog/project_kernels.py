@@ -12,6 +12,7 @@ defines = { TILE = 32 }
 include = ["include"]
 std = "c++20"
 nvcc = ["--use_fast_math"]             # what is allowed: `nvcc_allowed`
+options = { num_warps = 8 }            # as --option, for a function in a Python file
 arch = "sm_90a"                        # as --arch
 sample = 1                             # as --sample
 reference = "reference.py:transpose"   # see `launch.expected_output`
@@ -31,12 +32,12 @@ from typing import Any
 from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.catalog.kernel_spec import KernelSpec, Variant
 from ncu_swizzle.catalog.project import Project, refuse_others, table
+from ncu_swizzle.catalog.spec import KernelSpec, Variant
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.validate import whole
 
-VARIANT = ("defines", "include", "std", "nvcc", "title", "lesson")
+VARIANT = ("defines", "include", "std", "nvcc", "options", "title", "lesson")
 KERNEL = (
     "source", "entry", "problem", "grid", "block", "shared", "args", "reference", "tolerance", "flops", "bytes",
     "compute_capability", "arch", "sample", "variant", *VARIANT,
@@ -111,7 +112,9 @@ def _options(fields: Mapping[str, Any], checkout: Checkout, origin: str) -> tupl
         "std": nvcc_options.options((), (), (), standard, checkout.folder),
         "nvcc": nvcc_options.split(nvcc, checkout.folder),
     }
-    return tuple(option for key, words in by_key.items() for option in checkout.options(words, f"{origin}: {key}"))
+    tuning = [f"{name}={value}" for name, value in _table(fields, "options", origin).items()]
+    nvcc_ = (option for key, words in by_key.items() for option in checkout.options(words, f"{origin}: {key}"))
+    return (*nvcc_, *tuning)
 
 
 def _reference(text: str, checkout: Checkout, origin: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.catalog.family import BINARIES, Family, Kernel, Problem
+from ncu_swizzle.catalog.family import BINARIES, PYTHON, Family, Kernel, Problem
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,8 @@ class Target:
     def compiled(self) -> bool:
         """Whether it is a cubin or PTX file, which can be emulated but not built and launched."""
         return not self.kernel.library and self.source.suffix in BINARIES
+
+    @property
+    def python(self) -> bool:
+        """Whether it is a function in a Python file, which a front end has yet to compile."""
+        return not self.kernel.library and not self.kernel.cubin and self.source.suffix == PYTHON

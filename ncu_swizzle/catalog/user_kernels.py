@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
+from ncu_swizzle.catalog import collection, kernel_files, kernel_spec, project, project_kernels
 from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.family import FILES, Family, Parameter
+from ncu_swizzle.catalog.family import PYTHON, Family, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import Project
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.errors import BadFile, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import is_file
 
@@ -63,12 +63,13 @@ def chosen(
 
     The file's kernels win over others with the same name. Raises UsageError for options that only apply to a .cu file.
     """
-    source = Path(kernel)
-    if source.suffix not in FILES:
+    source, entry = kernel_files.split(kernel)
+    if not kernel_files.is_kernel_file(kernel):
         refuse_description(description, kernel)
         return _adapted(everything(folders, config, trust=trust), description), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
-    family = family_of(source, description, project_kernels.specs(project_file) if project_file else ())
+    specs = project_kernels.specs(project_file) if project_file else ()
+    family = family_of(source, inside(description, entry), specs)
     catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
     return catalog, [variant.name for variant in family.kernels]
 
@@ -81,7 +82,7 @@ def chosen_together(
     trust: bool = False,
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue, and the names of several kernels or of one .cu file's; see `chosen`."""
-    files = [kernel for kernel in kernels if kernel.endswith(FILES)]
+    files = [kernel for kernel in kernels if kernel_files.is_kernel_file(kernel)]
     if files and len(kernels) > 1:
         raise UsageError(
             f"{files[0]} cannot be combined with other kernels", "give one .cu file, or the names of kernels"
@@ -99,7 +100,13 @@ def swept(
 ) -> tuple[Catalog, list[str]]:
     """Return the catalogue, and the names of a family or of its kernels; a .cu file is a family. See `chosen`."""
     catalog, names = chosen_together(kernels, description, folders, config, trust)
-    return catalog, [catalog.families[-1].name] if kernels[0].endswith(FILES) else names
+    return catalog, [catalog.families[-1].name] if kernel_files.is_kernel_file(kernels[0]) else names
+
+
+def inside(description: KernelDescription, name: str) -> KernelDescription:
+    """Return the description of what is named in a file, with what --kernel names inside of that."""
+    names = [each for each in (name, description.entry) if each]
+    return replace(description, entry=kernel_files.INSIDE.join(names))
 
 
 def _adapted(catalog: Catalog, description: KernelDescription) -> Catalog:
@@ -134,16 +141,17 @@ def with_files(
     A file stands for all of its variants; the options describe every file. Raises UsageError for options that only
     apply to a file if there is none.
     """
-    files = list(dict.fromkeys(entry for entry in entries if Path(entry).suffix in FILES))
+    files = list(dict.fromkeys(entry for entry in entries if kernel_files.is_kernel_file(entry)))
     if not files:
         refuse_description(description, entries[0])
         catalog = _adapted(everything(folders, config, trust=trust), description)
         return catalog, [[entry] for entry in entries]
-    project_file = project.project_file(config, Path(files[0]).absolute().parent, trust)
+    split = [kernel_files.split(file) for file in files]
+    project_file = project.project_file(config, split[0][0].absolute().parent, trust)
     specs = project_kernels.specs(project_file) if project_file else ()
-    families = _distinct([family_of(Path(file), description, specs) for file in files])
+    families = _distinct([family_of(file, inside(description, entry), specs) for file, entry in split])
     names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}
-    beside = _beside(folders, project_file, trust, list(map(Path, files)))
+    beside = _beside(folders, project_file, trust, [file for file, _ in split])
     return Catalog((*beside.families, *families)), [names.get(entry, [entry]) for entry in entries]
 
 
@@ -171,10 +179,13 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
     """
     if not is_file(source):
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
-    spec = _spec(source, description.entry, specs)
+    here = source.suffix == PYTHON and description.grid and description.args  # a launch of its own
+    spec = None if here else _spec(source, description.entry, specs)
     if spec is None:
         spec = _described_here(source, description)
     family = kernel_spec.family(_overridden(spec, description))
+    if source.suffix == PYTHON:  # who names a file on the command line wants it compiled
+        family = replace(family, untrusted=False)
     compiled_twice = description.before or description.after
     return _before_and_after(family, description) if compiled_twice else family
 
@@ -206,10 +217,24 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         args_folder=Path() if description.args else spec.args_folder,
         args_checkout=None if description.args else spec.args_checkout,
         problem=tuple(sizes.values()),
-        options=(*spec.options, *description.options),
+        options=(*spec.options, *_options(spec.source, description)),
         arch=description.arch or spec.arch,
         sample=spec.sample if description.sample is None else description.sample,
     )
+
+
+def _options(source: Path, description: KernelDescription) -> tuple[str, ...]:
+    """Return the options for the source's compiler; raise UsageError for those of another one."""
+    python = source.suffix == PYTHON
+    if python and description.options:
+        raise UsageError(
+            f"{description.options[0]} is for nvcc, which does not compile {source.name}", "--option num_warps=8"
+        )
+    if description.tuning and not python:
+        raise UsageError(
+            f"--option {description.tuning[0]} is for a function in Python", "--nvcc-option is for a .cu file"
+        )
+    return description.tuning if python else description.options
 
 
 def _before_and_after(family: Family, description: KernelDescription) -> Family:

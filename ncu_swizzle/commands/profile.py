@@ -184,9 +184,9 @@ def _refuse_filters(kernel: str, filters: Launches, pairs: Pairs) -> None:
 
     Also catches a program without ``--`` before it.
     """
-    from ncu_swizzle.catalog.family import FILES
+    from ncu_swizzle.catalog import kernel_files
 
-    if is_file(Path(kernel)) and Path(kernel).suffix not in FILES:
+    if is_file(Path(kernel)) and not kernel_files.is_kernel_file(kernel):
         raise UsageError(
             f"{kernel} is a file, not a kernel of the catalogue",
             f"put -- before a program: ncu-swizzle profile -- {kernel}",

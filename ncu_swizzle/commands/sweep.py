@@ -46,14 +46,16 @@ def sweep(
     ncu-swizzle sweep my.cu --grid n//32,n//32 --block 32,8 --problem n=512,1024 --arg …     as for ncu-swizzle profile
 
     Each point is saved as soon as it is done; a failure becomes a row with its error, and the exit code is 4.
+    A function under @triton.autotune (kernels.py::FUNCTION) has its configurations as variants.
     The speedup is relative to the baseline variant at the same size.
     """
     from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.sweep import plan, running
+    from ncu_swizzle.sweep import plan, running, tuned
 
     sizes = plan.sizes(problem)
     description = own.described({name: values[0] for name, values in sizes.items()})
     catalog, names = user_kernels.swept(kernels, description, sources.catalog, sources.config, sources.trust)
+    catalog = tuned.with_configurations(catalog, names, request.timeout_s)
     points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
     with output.progress() as progress:
         swept = running.run(points, with_options(request, options), destination, resume, progress)

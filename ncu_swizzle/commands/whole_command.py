@@ -10,7 +10,7 @@ from pathlib import Path
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.argument_check import NO_PARAMETERS
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.errors import LaunchLacking
 
 PROGRAM = "ncu-swizzle"

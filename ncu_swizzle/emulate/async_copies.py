@@ -1,8 +1,8 @@
 """LDGSTS, which cp.async compiles to: which of its lanes ncu counts, which write zeros, and where the others read.
 
-Past L1 (``.BYPASS``), ncu 2025.3 does not read P0, and every count follows: none for a copy guarded by P0; one of all
-lanes for !P0; and no zeros if P0 says which lanes write them. What it measures under other predicates is right
-(docs/wavefronts.md).
+Past L1 (``.BYPASS``), ncu 2025.3 does not read P0 but takes it for false, and every count follows: none for a copy
+guarded by P0; one of all lanes for !P0; no zeros if the lanes of !P0 read, and nothing but zeros if those of P0 do.
+What it measures under other predicates is right (docs/wavefronts.md).
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ def misread(instruction: SassInstruction) -> str:
     if instruction.opcode != "LDGSTS" or not instruction.has("BYPASS") or guard is None or not _is_p0(guard):
         return ""
     return "as if no lane were predicated off" if guard.negated else "no wavefronts"
+
+
+def taken_for_zeros(instruction: SassInstruction) -> bool:
+    """Return whether ncu counts a copy past L1 as if every lane wrote zeros, as it does not read P0."""
+    predicate = zero_fill(instruction)
+    past_l1 = instruction.has("BYPASS") and not instruction.has("ZFILL") and instruction.guard is None
+    return past_l1 and predicate is not None and _is_p0(predicate) and not predicate.negated
 
 
 def _is_p0(operand: Operand | None) -> bool:
@@ -100,10 +107,10 @@ class AsyncCopy:
         if self.reads is None or self.predicate is None:
             return counted
         if self.past_l1 and (_is_p0(self.predicate) or _is_p0(self.instruction.guard)):
-            measured = self.predicate.negated != self.instruction.has("ZFILL") and not self.instruction.guard
-            if not measured:
+            if self.instruction.guard or (self.predicate.negated and self.instruction.has("ZFILL")):  # not measured
                 self._miss(m, "what ncu counts for a copy with zeros if it does not read P0", None)
-            return counted if measured else None
+                return None
+            return np.zeros_like(counted) if taken_for_zeros(self.instruction) else counted
         reads = self.reads(m)
         if not _known(reads, counted):
             self._miss(m, "which lanes write zeros", reads)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ncu_swizzle.emulate.accesses import Unknown
-from ncu_swizzle.emulate.async_copies import misread
+from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
@@ -126,6 +126,12 @@ def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     for number, instruction in enumerate(program.instructions):
         if (counted := misread(instruction)) and totals.issued[number]:
             yield f"ncu counts {instruction.text} {counted}, as it does not read P0: so is it counted here"
+    zeros = [
+        each.text for number, each in enumerate(program.instructions) if taken_for_zeros(each) and totals.issued[number]
+    ]
+    if zeros:
+        more = f" and {len(zeros) - 1} more" if len(zeros) > 1 else ""
+        yield f"ncu counts {zeros[0]}{more} as if all lanes wrote zeros, as it does not read P0: so is it counted here"
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"

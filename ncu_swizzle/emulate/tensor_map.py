@@ -20,6 +20,11 @@ _CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512)  # by CUtensorMapD
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
 
 
+def element_bytes(data_type: int) -> int:
+    """Return the size of a CUtensorMapDataType."""
+    return ELEMENT_BYTES[_CODES[data_type] & 15]
+
+
 @dataclass(frozen=True)
 class Tiled:
     """The arguments of cuTensorMapEncodeTiled, innermost dimension first; element strides are 1."""
@@ -40,7 +45,7 @@ class Tiled:
         code = _CODES[self.data_type]
         mode = len(self.sizes) - 1 << 4 | code << 7 | self.interleave << 11
         mode |= self.swizzle << 13 | self.fill << 15 | self.promotion << 17
-        copied = math.prod(self.box) * ELEMENT_BYTES[code & 15]
+        copied = math.prod(self.box) * element_bytes(self.data_type)
         struct.pack_into("<QI", content, 0, self.address, mode)
         for axis, stride in enumerate(self.strides):
             struct.pack_into("<I", content, _STRIDES + 4 * axis, stride >> 4 & 0xFFFFFFFF)

@@ -30,6 +30,7 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle.frontends.built import built
 from ncu_swizzle.profiles.model import KernelId, Profile
 
 OnProgress = Callable[[float], None]  # percent
@@ -79,12 +80,16 @@ def emulate_target(
 
 
 def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnProgress) -> Emulated:
+    if target.python:
+        made = built(target, ARCH, settings.toolchain.timeout_s)
+        emulated = emulate_cubin(made.target, made.code, made.compiler, settings, on_progress)
+        return replace(emulated, profile=replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes)))
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)
-    built = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
+    compiling = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
     version = settings.toolchain.version()
-    return emulate_cubin(target, compiled.cubin(*built, settings.cached), version, settings, on_progress)
+    return emulate_cubin(target, compiled.cubin(*compiling, settings.cached), version, settings, on_progress)
 
 
 def _forget(target: Target, toolchain: Toolchain) -> bool:

@@ -15,6 +15,7 @@ from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.engines.launchable import launchable, launchable_together
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
 from ncu_swizzle.ncu import installed, profiler
@@ -24,6 +25,7 @@ from ncu_swizzle.profiles.model import Profile
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
+    target = launchable(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
     request = context.request
@@ -57,6 +59,7 @@ def time_together(
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build, check and time the kernels in one process without ncu; return its facts."""
+    family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
     facts = folder / "time.facts.json"
     command = launch_command(family, kernels, problem, "time", facts.name)
     _describe(family, folder)

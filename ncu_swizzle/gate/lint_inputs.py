@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog import collection, user_kernels
-from ncu_swizzle.catalog import family as family_
-from ncu_swizzle.catalog.family import Family, Kernel
+from ncu_swizzle.catalog import collection, kernel_files, user_kernels
+from ncu_swizzle.catalog.family import PYTHON, Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted
+from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
 from ncu_swizzle.files import is_file, is_folder
 from ncu_swizzle.jobs.replays import is_launches
 
@@ -60,6 +59,11 @@ def variants(options: LintOptions) -> list[Variant | Skipped]:
     return list({_identity(variant): variant for variant in named}.values())
 
 
+def only_python(options: LintOptions) -> bool:
+    """Return whether all files are Python's, whose compilers bring what they need."""
+    return all(kernel_files.split(file)[0].suffix == PYTHON for file in options.files)
+
+
 def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
     return (None, variant.name) if isinstance(variant, Skipped) else (variant[0].folder, variant[1].name)
 
@@ -67,8 +71,8 @@ def _identity(variant: Variant | Skipped) -> tuple[Path | None, str]:
 def variants_in(file: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     """Yield the kernels of a source, a binary, a family, a catalogue or a project, or the kernel of that name."""
     path = Path(file)
-    if path.suffix in family_.FILES:
-        yield from _in_source(path, options)
+    if kernel_files.is_kernel_file(file) or path.suffix == PYTHON:
+        yield from _in_source(file, options)
     elif is_folder(path) or path.name == DESCRIPTION:
         yield from _in_folder(path if is_folder(path) else path.parent, options.trust)
     elif path.suffix == ".toml" and is_file(path):
@@ -91,26 +95,37 @@ def _in_folder(folder: Path, trust: bool) -> Iterator[Variant]:
         yield from _with_source(collection.load(folder, trust=trust))
 
 
-def _in_source(file: Path, options: LintOptions) -> Iterator[Variant | Skipped]:
+def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     """Yield the kernels that the project or a family beside the file describes, else those of the command line."""
+    file, entry = kernel_files.split(text)
     if not is_file(file):
         raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
-    described = list(_described(file, options))
+    described = [variant for variant in _described(file, options) if _is_named(variant, entry)]
     if described and not options.description.typed:
         yield from described
         return
     try:
-        catalog, names = user_kernels.chosen(
-            str(file), options.description, options.catalogs, options.config, options.trust
-        )
+        if file.suffix == PYTHON and not entry:
+            raise UsageError(
+                f"{file.name}: no launch of its functions is described",
+                f"name one, with its launch: ncu-swizzle lint {file}::FUNCTION --grid 128 --arg …",
+            )
+        catalog, names = user_kernels.chosen(text, options.description, options.catalogs, options.config, options.trust)
     except (UnknownKernel, BadFile, Untrusted):
         raise
     except NcuSwizzleError as error:
         if options.description.typed or len(options.files) == 1:
             raise
-        yield Skipped(str(file), f"{error}; {describing(file)} describes it")
+        how = "" if file.suffix == PYTHON else f"; {describing(file)} describes it"
+        yield Skipped(str(file), f"{error}{how}")
         return
     yield from map(catalog.find, names)
+
+
+def _is_named(variant: Variant, entry: str) -> bool:
+    """Return whether a kernel is what is named after its Python file, if anything is."""
+    family, kernel = variant
+    return entry in ("", kernel.name, kernel.entry, family.name)
 
 
 def describing(*files: Path | str) -> str:
@@ -127,4 +142,4 @@ def _described(file: Path, options: LintOptions) -> Iterator[Variant]:
         same = os.path.realpath(family.source(kernel)) == os.path.realpath(file)
         if same and kernel.name not in seen:
             seen.add(kernel.name)
-            yield family, kernel
+            yield replace(family, untrusted=False), kernel  # who names a file wants it compiled

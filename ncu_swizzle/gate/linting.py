@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import INSTALL
+from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
@@ -35,7 +35,7 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
-    if missing := settings.toolchain.lacking():
+    if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     rules = _policy(options.max_degree)
     checks: list[Check] = []

@@ -19,8 +19,8 @@ from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
 from ncu_swizzle.catalog.family import FILES, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
 from ncu_swizzle.catalog.project import OWN, Project
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.cubin import demangled, symbols
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, NotWritable, UsageError
 

@@ -27,7 +27,7 @@ from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Family, Kernel, Problem
 from ncu_swizzle.errors import OUT_OF_MEMORY, EnvironmentLacking, NcuSwizzleError, ProgramFailed, WrongOutput
-from ncu_swizzle.files import brief, write_atomically
+from ncu_swizzle.files import brief, read_bytes, write_atomically
 from ncu_swizzle.launch import compiler, device, expected_output, ready_kernel, timing
 from ncu_swizzle.launch.buffers import Buffers
 from ncu_swizzle.texts import encodable, on_terminal
@@ -97,7 +97,8 @@ def prepare(
         arch = family.arch or "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
-        cubin = compiled.cubin(family, kernel, arch, nvcc, cached)
+        code = Path(kernel.cubin)  # of a front end
+        cubin = read_bytes(code) if kernel.cubin else compiled.cubin(family, kernel, arch, nvcc, cached)
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.catalog import kernel_files, user_kernels
 from ncu_swizzle.catalog.family import FILES
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
 from ncu_swizzle.catalog.target import Target
@@ -38,7 +38,8 @@ class KernelQuery:
 
 def is_layout(what: str) -> bool:
     """Return whether a text is meant as a layout, not as a file or a kernel's name."""
-    return (":" in what or what.startswith("(")) and not Path(what).exists()
+    named = kernel_files.is_kernel_file(what) or Path(what).exists()
+    return (":" in what or what.startswith("(")) and not named
 
 
 def refuse_description(what: str, query: KernelQuery) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle import paths
-from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.family import FILES
+from ncu_swizzle.catalog import kernel_files, user_kernels
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import BadFile, UsageError
@@ -69,7 +68,7 @@ class PredictAnswer:
 
 def answers(query: PredictQuery) -> tuple[PredictAnswer, ...]:
     """Return the predictions for a query, one answer per kernel; raise UsageError if it is invalid."""
-    if query.what.endswith(FILES) or own_kernels.is_saved(query.what) or query.what in _names(query):
+    if kernel_files.is_kernel_file(query.what) or own_kernels.is_saved(query.what) or query.what in _names(query):
         return tuple(_kernels(query))
     own_kernels.refuse_description(query.what, query.kernel)
     return (_answer(query),)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KEPT = 1 << 10  # distinct requests per instruction
 SHARED_BYTES = 1 << 20  # beyond any address in shared memory
 LANES = 32
+NO_SOURCE = -1  # of a lane of a copy that writes zeros
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class SavedRequests:
     """The distinct requests of the instruction at `pc`: `count` of them, over the blocks that ran.
 
     `packed` is Base64 of zlib of little-endian 64-bit integers, for each request: how often it is made, the mask of
-    active lanes, 32 byte addresses in shared memory and, if it is a `copy`, 32 relative global addresses that it reads.
+    active lanes, 32 byte addresses in shared memory and, if it is a `copy`, 32 relative global addresses that it reads,
+    -1 for zeros.
     `complete` is whether there are no others.
     """
 
@@ -74,7 +76,8 @@ class SavedRequests:
                 raise ValueError("a different number of requests")
             table = np.frombuffer(content, "<i8").reshape(self.count, columns).astype(np.int64)
             times, lanes, addresses, source = np.split(table, (1, 2, 2 + LANES), axis=1)
-            if (table < 0).any() or (addresses >= SHARED_BYTES).any() or (lanes >> LANES).any() or (times < 1).any():
+            negative = (table[:, : 2 + LANES] < 0).any() or (source < NO_SOURCE).any()
+            if negative or (addresses >= SHARED_BYTES).any() or (lanes >> LANES).any() or (times < 1).any():
                 raise ValueError("impossible values")
         except (ValueError, binascii.Error, zlib.error, UsageError) as error:
             raise DamagedFile(

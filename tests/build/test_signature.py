@@ -15,7 +15,7 @@ from ncu_swizzle.build.signature import KernelSignature, SignatureParameter, sig
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import argument_syntax, fills, kernel_spec
 from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.catalog.kernel_spec import KernelSpec
+from ncu_swizzle.catalog.spec import KernelSpec
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from tests.support.marks import NEEDS_ALL

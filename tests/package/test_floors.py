@@ -23,7 +23,7 @@ FLOORS = (
     ("cubin", "emulate"),
     ("catalog",),
     ("build", "profiles", "tiles"),
-    ("launches", "pack"),
+    ("frontends", "launches", "pack"),
     ("capture", "ncurep"),
     ("ncu",),
     ("engines", "launch"),

@@ -1,0 +1,51 @@
+"""Kernels written in Python, counted by ncu on an H100, and computed here from the same cubins.
+
+    python3 bench/dsl.py [--details] [KERNEL …]
+
+A row per kernel: accesses whose counts are equal, different, and unknown here. The recordings are those of
+tests/data/python; ``--details`` prints every access that differs or is unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.python_recordings import CountedKernel, counted, recorded
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table; return 1 if anything differs."""
+    names = [argument for argument in arguments if not argument.startswith("--")]
+    content, _ = recorded()
+    machine = content["machine"]
+    print(f"Recorded on {machine['gpu']}, driver {machine['driver']}, ncu {machine['ncu']}.\n")
+    print("| kernel | compiler | accesses | equal | different | unknown |\n|---|---|---:|---:|---:|---:|")
+    rows = []
+    for name in names or content["kernels"]:
+        rows.append(row := counted(name))
+        counts = (len(row.accesses), row.equal, row.different, row.unknown)
+        print(f"| {name} | {row.compiler} | {' | '.join(map(str, counts))} |", flush=True)
+        if "--details" in arguments:
+            show(row)
+    total, equal = sum(len(row.accesses) for row in rows), sum(row.equal for row in rows)
+    unknown, different = sum(row.unknown for row in rows), sum(row.different for row in rows)
+    print(f"\n{len(rows)} kernels, {total} accesses: {equal} equal, {different} different, {unknown} unknown.")
+    return 1 if different else 0
+
+
+def show(row: CountedKernel) -> None:
+    """Print what is not equal, and why counts are unknown."""
+    for access in row.accesses:
+        if not access.equal:
+            where = f"{access.offset:#x} {access.opcode} {access.line}"
+            print(f"    {where}: ncu {access.measured}, here {access.computed}")
+    for note in row.notes:
+        print(f"    {note}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""The child process that imports a user's file and compiles a function.
+
+    python -m ncu_swizzle.frontends ACTION FOLDER
+
+The folder has the request; the answer, or an error, and the cubin go there too. ACTION is ``compile``, or
+``configurations``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ncu_swizzle.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.files import brief, read_json, write_atomically, write_json
+from ncu_swizzle.frontends import loading, numba_cuda, nvrtc, triton_jit
+from ncu_swizzle.frontends.parent import ANSWER, CHILD, REQUEST
+from ncu_swizzle.frontends.request import CODE, CompileRequest
+from ncu_swizzle.texts import on_terminal
+
+LANGUAGES = (triton_jit, numba_cuda, nvrtc)
+
+
+def answer(action: str, folder: Path) -> dict[str, Any]:
+    """Return the answer to the request in a folder, and leave the cubin there. Raises NcuSwizzleError."""
+    request = CompileRequest.of_json(read_json(folder / REQUEST))
+    file = Path(request.file)
+    loaded = loading.module(file)
+    function, _, inside = request.function.partition("::")
+    thing = loading.named(loaded, file, function, _kernels(loaded))
+    for language in LANGUAGES:
+        if language.handles(thing):
+            if action == "configurations":
+                return {"configurations": [list(each) for each in language.configurations(thing)]}
+            kernel, code = language.compiled(thing, inside, request, loaded)
+            write_atomically(folder / CODE, code)
+            return {"kernel": kernel.as_json()}
+    raise UsageError(
+        f"{request.name} is a {type(thing).__name__}, not a kernel",
+        "name a function decorated by triton.jit or numba.cuda.jit, or a string of CUDA C++",
+    )
+
+
+def _kernels(loaded: ModuleType) -> list[str]:
+    """Return the names of what can be compiled in a file."""
+    return [name for name, thing in vars(loaded).items() if not name.startswith("_") and _is_kernel(thing)]
+
+
+def _is_kernel(thing: object) -> bool:
+    return any(language.handles(thing) for language in LANGUAGES)
+
+
+def main() -> int:
+    action, folder = sys.argv[1], Path(sys.argv[2])
+    os.environ[CHILD] = "1"
+    try:
+        content = answer(action, folder)
+    except Exception as error:  # whatever it is, report it to the parent process
+        traceback.print_exception(error)
+        reported = error if isinstance(error, NcuSwizzleError) else _unexpected(error)
+        content = {"error": {"type": type(reported).__name__, "message": str(reported), "hint": reported.hint}}
+    write_json(folder / ANSWER, content)
+    return 0
+
+
+def _unexpected(error: Exception) -> NcuSwizzleError:
+    return UsageError(f"the compiler failed: {type(error).__name__}: {on_terminal(brief(error))}", "fix the kernel")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Record the kernels of examples/python on this machine's GPU: ``python3 tests/data/python/record.py [KERNEL …]``.
+
+Each is compiled by its front end, and all are launched in one process under one ncu. ``recorded/`` gets one archive:
+the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
+recordings/record.py
+the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+NEUTRAL = Path("/tmp/ncu-swizzle")
+PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python")
+COMPILED = HERE / "compiled"  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from `compile`
+HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
+LAUNCH = "--launch"
+SEED = 1
+TIMEOUT_S = 330
+
+sys.path.insert(0, str(ROOT))
+import numpy as np
+
+from ncu_swizzle import paths
+from ncu_swizzle.catalog import family_json, fills, user_kernels
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.files import write_json
+from ncu_swizzle.frontends.built import built
+from ncu_swizzle.launch import device, expected_output, ready_kernel
+from ncu_swizzle.launch.__main__ import output_errors
+from ncu_swizzle.launch.buffers import Buffers
+from ncu_swizzle.launch.compiler import nvcc_version
+from ncu_swizzle.ncu import gpu, installed, profiler
+from ncu_swizzle.ncu import options as options_
+from ncu_swizzle.ncu.system import System
+from ncu_swizzle.ncurep import reader
+from ncu_swizzle.profiles.model import Profile
+
+
+def main(arguments: list[str]) -> int:
+    """Record the kernels named, all of them by default; return 1 if any of them failed."""
+    if arguments[:1] == [LAUNCH]:
+        return launch_all(Path(arguments[1]), arguments[2:])
+    if HOME in os.environ:
+        return record(Path(os.environ[HOME]), arguments)
+    shutil.rmtree(NEUTRAL, ignore_errors=True)
+    for part in PARTS:
+        shutil.copytree(ROOT / part, NEUTRAL / part, ignore=shutil.ignore_patterns("__pycache__", "recorded"))
+    path = os.pathsep.join((str(NEUTRAL), os.environ.get("PYTHONPATH", "")))
+    environment = {**os.environ, "PYTHONPATH": path, HOME: os.environ.get("RECORDED", str(HERE / "recorded"))}
+    command = [sys.executable, str(NEUTRAL / "tests/data/python" / Path(__file__).name), *arguments]
+    return subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode
+
+
+def record(home: Path, names: Sequence[str]) -> int:
+    """Compile the kernels, run ncu over this program, and put the archive where recordings are."""
+    folder = NEUTRAL / "swizzle-out"
+    folder.mkdir(exist_ok=True)
+    arch = "sm_{}{}".format(*gpu.devices()[0][1])
+    catalog = user_kernels.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
+    chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
+    chosen = [target for target in chosen if not names or target.name in names]
+    chosen.sort(key=lambda target: "descriptors" in target.name or "cluster" in target.name)  # what can fail goes last
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = list(pool.map(lambda target: compile_one(target, arch, folder), chosen))
+    failed = {target.name: text for target, text in zip(chosen, said, strict=True) if text.startswith("!")}
+    compiled = {target.name: text for target, text in zip(chosen, said, strict=True) if not text.startswith("!")}
+    report = folder / "python.ncu-rep"
+    program = [sys.executable, str(Path(__file__).resolve()), LAUNCH, str(folder), *compiled]
+    options = options_.Options(launch_count=len(compiled))
+    profiler.collect(installed.find(), program, report, options, TIMEOUT_S, paths.child_environment())
+    content = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    content["failed"] |= failed
+    content["machine"]["ncu"] = ".".join(map(str, installed.version(System(), installed.find())))
+    found = reader.read(report)
+    if len(found) != len(content["kernels"]):
+        raise SystemExit(f"{len(content['kernels'])} kernels were launched, {len(found)} were profiled")
+    home.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(home / "h100.tar.xz", "w:xz", preset=9) as archive:
+        for name, profile in zip(content["kernels"], found, strict=True):
+            content["kernels"][name] |= {"compiler": compiled[name], "counts": counts(profile)}
+            add(archive, f"{name}.cubin", (folder / f"{name}.cubin").read_bytes())
+        add(archive, "facts.json", json.dumps(content).encode())
+    size = (home / "h100.tar.xz").stat().st_size
+    print(f"{len(found)} kernels, {size:,} bytes; failed: {json.dumps(content['failed'], indent=1)}", flush=True)
+    return 1 if content["failed"] else 0
+
+
+def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def counts(profile: Profile) -> dict[str, Any]:
+    """Return what ncu counted for each access to shared memory, by its offset in the kernel."""
+    first = profile.instructions[0].pc
+    return {
+        "function": profile.kernel.function,
+        "grid": profile.grid,
+        "block": profile.block,
+        "accesses": [
+            [each.pc - first, each.opcode, each.access, each.executed, each.wavefronts, each.ideal, *each.stack[:1]]
+            for each in profile.instructions
+            if each.access
+        ],
+    }
+
+
+def compile_one(target: Target, arch: str, folder: Path) -> str:
+    """Compile a kernel and leave its cubin and its launch in the folder; return its compiler, or "!" and why not."""
+    if (COMPILED / f"{target.name}.cubin").is_file():
+        for suffix in ("cubin", "json"):
+            shutil.copy(COMPILED / f"{target.name}.{suffix}", folder)
+        return (COMPILED / f"{target.name}.txt").read_text(encoding="utf-8")
+    try:
+        made = built(target, arch, TIMEOUT_S)
+    except NcuSwizzleError as error:
+        return f"!{error}"
+    (folder / f"{target.name}.cubin").write_bytes(made.code)
+    family_json.write(replace(made.target.family, kernels=(made.target.kernel,)), folder / f"{target.name}.json")
+    return made.compiler
+
+
+def launch_all(folder: Path, names: Sequence[str]) -> int:
+    """Check and launch each kernel; the facts say in which order, what failed, and on what it ran."""
+    machine = device.describe(device.open_device(), nvcc_version())
+    content: dict[str, Any] = {"machine": machine, "seed": SEED, "kernels": {}, "failed": {}}
+    for name in names:
+        try:
+            content["kernels"][name] = launch_one(folder, name)
+        except Exception as error:  # it is recorded, whatever it is
+            content["failed"][name] = f"{type(error).__name__}: {error}"
+            print(f"{name}: {error}", flush=True)
+        write_json(folder / "facts.json", content)
+    return 0
+
+
+def launch_one(folder: Path, name: str) -> dict[str, Any]:
+    """Check one kernel against its reference, if it has one, and launch it for ncu; return its launch."""
+    family = family_json.read(folder / f"{name}.json")
+    kernel, problem, rng = family.kernels[0], family.problem(), np.random.default_rng(SEED)
+    inputs = fills.inputs(family, problem, rng)
+    buffers = Buffers.upload(family, problem, inputs)
+    code = (folder / f"{name}.cubin").read_bytes()
+    launch = ready_kernel.launcher(family, kernel, problem, code, buffers)
+    expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
+    errors = output_errors(family, kernel, problem, launch, buffers, expected)
+    ready_kernel.profile_once(launch, family, problem)
+    described = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    return {"family": {**described, "folder": "", "origin": "", "reference": ""}, "errors": errors}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

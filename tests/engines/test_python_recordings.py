@@ -1,0 +1,52 @@
+"""Kernels written in Python: every access as an H100 counted it, from the cubins that their compilers made there."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.build.toolchain import NVDISASM
+from tests.support.marks import needs
+from tests.support.python_recordings import counted, launched, recorded
+
+QUICK = (
+    "transpose-py-32x32",
+    "softmax",
+    "matmul-f16-32x32x16",
+    "numba-transpose",
+    "cuda-turn",
+    "gluon-transpose-plain",
+)
+NAMES = sorted(recorded()[0]["kernels"])
+
+
+def test_enough_kernels_of_each_language_are_recorded() -> None:
+    content, cubins = recorded()
+    assert content["failed"] == {}
+    assert sorted(cubins) == NAMES
+    compilers = [facts["compiler"].split()[0] for facts in content["kernels"].values()]
+    assert len(NAMES) >= 60
+    assert {name: compilers.count(name) >= least for name, least in (("Triton", 50), ("Numba-CUDA", 6), ("NVRTC", 3))} \
+        == {"Triton": True, "Numba-CUDA": True, "NVRTC": True}  # fmt: skip
+
+
+def test_outputs_with_a_reference_were_right() -> None:
+    errors = {name: facts["errors"] for name, facts in recorded()[0]["kernels"].items() if facts["errors"]}
+    assert {"matmul-persistent", "softmax", "layer-norm", "transpose-f16", "numba-matmul", "cuda-turn"} <= errors.keys()
+    for name, by_output in errors.items():
+        tolerances = {argument.name: argument.tolerance for argument in launched(name).family.arguments}
+        assert all(error <= tolerances[output] for output, error in by_output.items()), name
+
+
+def test_no_folder_of_the_machine_is_recorded() -> None:
+    content, _ = recorded()
+    files = {line[0][0] for facts in content["kernels"].values() for *_, line in facts["counts"]["accesses"] if line}
+    assert files
+    own = [file for file in files if "/site-packages/" not in file and "/dist-packages/" not in file]
+    assert all(file.startswith("/tmp/ncu-swizzle/") for file in own), own
+
+
+@needs(NVDISASM)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in NAMES if n not in QUICK)])
+def test_every_count_is_the_gpus(name: str) -> None:
+    row = counted(name)
+    assert [access for access in row.accesses if not access.equal] == [], row.notes

@@ -1,0 +1,45 @@
+"""Functions of Numba's, compiled here without a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.support.process import run
+from tests.support.python_kernels import NEEDS_NUMBA, OURS, TURN
+from tests.support.python_recordings import EXAMPLES
+
+pytestmark = NEEDS_NUMBA
+
+BLOCK = ("--block", "32,8", "--config", "none")
+
+
+def test_a_conflict_is_on_the_line_of_python_that_has_it(work: Path) -> None:
+    shutil.copy(EXAMPLES / "numba_kernels.py", work)
+    done = run("lint", "numba_kernels.py::transpose_plain", *TURN, *BLOCK, folder=work)
+    line = (
+        (EXAMPLES / "numba_kernels.py")
+        .read_text()
+        .splitlines()
+        .index("        y[j + row, i] = tile[cuda.threadIdx.x, row]")
+    )
+    assert done.returncode == 1, done.stderr
+    assert "LDS: degree 32" in done.stdout
+    assert f"(numba_kernels.py:{line + 1})" in done.stdout
+    done = run("lint", "numba_kernels.py::transpose_padded", *TURN, *BLOCK, folder=work)
+    assert done.returncode == 0, done.stdout
+
+
+def test_errors_say_what_to_type(work: Path) -> None:
+    shutil.copy(EXAMPLES / "numba_kernels.py", work)
+    for words, said in (
+        ((*TURN, "--config", "none"), "transpose_plain has no block\n  try: --block 128"),
+        ((*TURN[:4], *BLOCK), "transpose_plain lacks y\n  try: --arg y=float32[1024]"),
+        ((*TURN[:4], "--arg", "y=fast", *BLOCK), "y is 'fast', which Numba cannot take"),
+        ((*TURN, *BLOCK, "--option", "fastmth=True"), "Numba has no option 'fastmth', did you mean 'fastmath'?"),
+        ((*TURN[:4], "--arg", "y=7", *BLOCK), "transpose_plain does not compile for sm_90"),
+    ):
+        done = run("profile", "numba_kernels.py::transpose_plain", *words, *OURS, folder=work)
+        assert done.returncode == 2, done.stdout
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
