@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag, affine, aligned, function_of, scaled, shifted_right
+from ncu_swizzle.emulate.dependence import NOTHING, Tag, affine, aligned, function_of, scaled, shifted_right
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
@@ -126,7 +126,7 @@ def _bitwise_tag(m: Machine, values: tuple[Value, Value, Value], table: int) -> 
         bits.insert(tagged[0], bit)
         outcomes.append(table >> (bits[0] << 2 | bits[1] << 1 | bits[2]) & 1)
     if outcomes[0] == outcomes[1]:
-        return affine((0, 0, 0), tag.stride)
+        return affine(NOTHING, tag.stride)
     return tag if outcomes == [0, 1] else scaled(tag, -1)
 
 
