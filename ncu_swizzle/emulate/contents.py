@@ -82,6 +82,7 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
     if m.shared_written:
         block, at, inside = _bytes_at(m, address, selected, size)
         m.shared_known[block[inside], at[inside]] = False
+        m.shared_tag = any_way(m.shared_tag, address.tag)  # elsewhere it forgets other bytes
     m.shared_origin = m.now
 
 
@@ -152,6 +153,7 @@ def store_local(
     if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
         forget_local(m, m.now)
         return
+    m.decide(address.tag)
     lanes = np.broadcast_to(address.bits, selected.shape)
     for number_of_word in _distinct(lanes[selected] >> np.uint32(2)):
         here = selected & (lanes >> np.uint32(2) == number_of_word)

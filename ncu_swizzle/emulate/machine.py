@@ -16,7 +16,7 @@ import numpy as np
 
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.clusters import Clusters
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of
+from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag, function_of, trailing_zeros
 from ncu_swizzle.emulate.effects import BASES, REGISTERS
 from ncu_swizzle.emulate.faults import TooLarge
 from ncu_swizzle.emulate.limits import LOCAL_BYTES
@@ -25,8 +25,10 @@ from ncu_swizzle.emulate.mbarriers import Barriers
 from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
 from ncu_swizzle.emulate.partial import written_sure
 from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
+from ncu_swizzle.emulate.repeats import Repeats
 from ncu_swizzle.emulate.values import Bits, Known, Patches, Value, dependent, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import LINE
 
 LANES = np.arange(32)
 NONE = np.zeros((1, 1), bool)  # no lanes
@@ -81,6 +83,7 @@ class Machine:
         self.live = self.thread < threads
         self.registers: list[Value | None] = [None] * REGISTERS
         self.boxes = Boxes(self.blocks, self.grid)
+        self.repeats = Repeats()
         self.clusters = Clusters(self.blocks, self.cluster)
         self.mbarriers = Barriers(len(self.blocks))
         self.log: Any = None
@@ -308,9 +311,19 @@ class Machine:
         return blocks
 
     def decide(self, tag: Tag | None, bits: int = 32) -> None:
-        """Record a decision by the lower bits of a value that depends on the block."""
+        """Record a decision by the lower bits of a value that depends on the block or the iteration."""
         if tag is not None:
             self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
+            self.repeats.decide(tag, bits)
+
+    def decide_request(self, tag: Tag | None, unit: int = 1) -> None:
+        """Record that an address decides the wavefronts of a request: those of addresses 128 bytes apart are equal.
+
+        `unit`: what a change from one iteration to the next must be a multiple of, in bytes.
+        """
+        if tag is not None:
+            self.boxes.decide(np.unique(self.view_blocks()), tag, trailing_zeros(LINE))
+            self.repeats.follow(tag, unit)
 
     def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, lanes: Bools) -> None:
         """Keep only blocks for which each value, (G, 32) int64, stays in its bounds in the given lanes."""
@@ -326,6 +339,7 @@ class Machine:
         np.minimum.at(lowest, group, down)
         np.minimum.at(highest, group, up)
         self.boxes.keep_within(tag, blocks, lowest, highest)
+        self.repeats.keep_within(tag, blocks, lowest, highest)
 
     # ------------------------------------------------------------------------------------------ barriers of a warp
 

@@ -170,7 +170,7 @@ def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) 
     """Return what the blocks access outside of the buffers, by offset."""
     probes = Probes(buffers)
     program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
-    setting = replace(setting, program=program)
+    setting = replace(setting, program=program, shortcuts=False)  # a probe sees every access
     x, y, z = setting.block
     shared = setting.shared_size if program.contents else 0
     size = blocks_at_once(x * y * z, shared, 0, len(program.instructions))

@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Stuck, Unsuppo
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
 from ncu_swizzle.emulate.limits import Clock
+from ncu_swizzle.emulate.loops import Loops
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
@@ -42,6 +43,7 @@ class Schedule:
     machine: Machine
     clock: Clock
     handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
+    shortcuts: bool = True  # whether one iteration of a loop may stand for others
     ready: list[Group] = field(default_factory=list)
     resting: list[Group] = field(default_factory=list)  # in loops that only other threads can end
     waiting: list[Waiting] = field(default_factory=list)
@@ -51,6 +53,8 @@ class Schedule:
     collective: dict[int, int] = field(default_factory=dict)
     circles: Circles = field(default_factory=Circles)
     waits: Waits = field(init=False)
+    loops: Loops | None = field(init=False)
+    issued: Ints = field(init=False)  # (n + 1, B): changes of how often instructions were issued, from one to the next
     arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
     synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
     wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
@@ -62,13 +66,16 @@ class Schedule:
         self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
         self.waits_at = np.zeros((warps, 32), np.int64)
         self.waits = Waits(self.machine, self.program.flow.following, self.program.returns_state)
+        self.issued = np.zeros((len(self.program.instructions) + 1, len(self.machine.blocks)), np.int64)
+        self.loops = Loops(self) if self.shortcuts else None
 
     def run(self) -> Ints:
         """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
-        m, program = self.machine, self.program
-        issued = np.zeros((len(program.instructions) + 1, len(m.blocks)), np.int64)
+        m, program, issued = self.machine, self.program, self.issued
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
+            if self.loops is not None:
+                group = self.loops.arrive(group)
             last = program.flow.last[group.pc]
             if self._rests(group, last):
                 continue
@@ -79,7 +86,11 @@ class Schedule:
                 self.enter(group)
                 for pc, step in program.runs[group.pc]:
                     m.now = pc
+                    if m.repeats.active and pc in program.untracked:
+                        self._untracked(pc)
                     step(m)
+                if m.repeats.active and last in program.untracked:
+                    self._untracked(last)
                 self._leave(group, last)
             except (NcuSwizzleError, MemoryError, Contended):
                 raise
@@ -88,6 +99,10 @@ class Schedule:
         total = np.cumsum(issued, axis=0)[:-1]
         self._doubt_timing(np.asarray(total.any(axis=1)))
         return total
+
+    def _untracked(self, number: int) -> None:
+        if self.loops is not None:
+            self.loops.untracked(number)
 
     def resume(self) -> bool:
         """Continue the threads that no longer wait; say whether any thread can run."""
