@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -30,8 +31,8 @@ class Tag:
     """How a value changes between blocks, or iterations, whose indices differ by multiples of `stride`, by axis.
 
     `coefficients`: the change per stride, the same for all threads, modulo 2^32; 0 in each dimension whose index the
-    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None but the dependence is `uniform`:
-    by an amount that is the same for all threads and a multiple of 2^`align`. Otherwise in any way. `dims` are the
+    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None, it changes by multiples of
+    2^`align`: by the same amount for all threads if the dependence is `uniform`, otherwise in any way. `dims` are the
     axes on which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 and above for loops.
     """
 
@@ -45,7 +46,7 @@ class Tag:
     def lattice(self, bits: int = 32) -> tuple[Steps, int]:
         """Return the stride at which the value's lower bits do not change, and the dimensions that have none."""
         if self.coefficients is None:
-            if self.uniform and self.align >= bits:
+            if self.align >= bits:
                 return self.stride, 0
             return _without(self.stride, self.dims), self.dims
         factors = [1 << max(0, bits - trailing_zeros(c)) for c in self.coefficients]
@@ -133,8 +134,10 @@ def total(*tags: Tag | None) -> Tag | None:
 @functools.lru_cache(CACHED_TAGS)
 def _total(present: tuple[Tag, ...]) -> Tag | None:
     stride = _least_common(tag.stride for tag in present)
-    if max(stride) > MOST_STRIDE or not all(tag.uniform for tag in present):
+    if max(stride) > MOST_STRIDE:
         return any_way(*present)
+    if not all(tag.uniform for tag in present):
+        return bitwise(present)
     coarser = [_at_stride(tag, stride) for tag in present]
     if all(coarser):
         return affine(_steps(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
@@ -152,16 +155,28 @@ def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
 
 
 @functools.lru_cache(CACHED_TAGS)
+def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
+    """Return the tag of a function whose lower bits depend on no higher bits of its arguments, such as a sum.
+
+    `uniform` if all threads of a warp have the same values.
+    """
+    anything = function_of(*((tag, 32) for tag in tags), uniform=uniform)
+    stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
+    if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
+        return anything
+    dims = functools.reduce(operator.or_, (tag.dims for tag in tags))
+    return Tag(dims, None, uniform, align, stride) if dims else affine(NOTHING, stride)
+
+
+@functools.lru_cache(CACHED_TAGS)
 def scaled(tag: Tag | None, factor: int) -> Tag | None:
     """Return the tag of a multiple; `factor` is the same for all threads and blocks."""
     if tag is None or factor % WORD == 0:
         return None
     if tag.coefficients:
         return affine(_steps(c * factor for c in tag.coefficients), tag.stride)
-    if tag.uniform:
-        align = tag.align + trailing_zeros(factor)
-        return Tag(tag.dims, None, True, align, tag.stride) if align < 32 else affine(NOTHING, tag.stride)
-    return tag
+    align = tag.align + trailing_zeros(factor)
+    return Tag(tag.dims, None, tag.uniform, align, tag.stride) if align < 32 else affine(NOTHING, tag.stride)
 
 
 def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:

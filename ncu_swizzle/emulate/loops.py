@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.repeats import ENDLESS, Repeat
-from ncu_swizzle.emulate.shifts import Shifts
+from ncu_swizzle.emulate.following import Shifts
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
 from ncu_swizzle.smem.banks import Bools, Ints

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import NOTHING, Tag, affine, aligned, function_of, scaled, shifted_right
+from ncu_swizzle.emulate.dependence import NOTHING, Tag, affine, aligned, bitwise, function_of, scaled, shifted_right
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
 from ncu_swizzle.emulate.operations.predicates import conjunction, disjunction
 from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.operations.scaled import high_tag
 from ncu_swizzle.emulate.parse import PRED, UPRED, SassInstruction
 from ncu_swizzle.emulate.partial import sure_bits, sure_of_bitwise, with_sure
 from ncu_swizzle.emulate.values import (
@@ -29,6 +30,7 @@ from ncu_swizzle.emulate.values import (
 
 ONE = np.uint32(1)
 FULL = np.uint32(0xFFFFFFFF)
+AND = 0xC0  # the table of a & b
 
 
 @operation("MOV", "UMOV", "CS2R", "MOV32I")
@@ -61,7 +63,8 @@ def lop3(ins: SassInstruction) -> Compute | None:
         result = _bitwise(m, values, table)
         if not with_test:
             return (result,)
-        test = _not_zero(m, result)
+        masked = table == AND and _keep_masked(m, values[0], values[1])
+        test = derived(result.bits != 0, result) if masked else _not_zero(m, result)
         if also:
             test = conjunction(test, also(m)) if ins.has("PAND") else disjunction(test, also(m))
         return test, result
@@ -115,7 +118,9 @@ def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
 def _bitwise_tag(m: Machine, values: tuple[Value, Value, Value], table: int) -> Tag | None:
     """Return the tag if the other arguments keep, invert or clear the high bits of the only one that has one."""
     tagged = [position for position, value in enumerate(values) if value.tag is not None and _depends(table, position)]
-    everything = dependent(*(value for position, value in enumerate(values) if _depends(table, position)))
+    used = [value for position, value in enumerate(values) if _depends(table, position)]
+    tags = tuple(value.tag for value in used if value.tag is not None)
+    everything = bitwise(tags, all(value.bits.shape[-1] == 1 for value in used))
     others = [_constant_above(value) for position, value in enumerate(values) if position != tagged[0]]
     tag = aligned(values[tagged[0]].tag, max(bits for _, bits in others), m.coarsest)
     if len(tagged) != 1 or tag is None:
@@ -137,6 +142,24 @@ def _constant_above(value: Value) -> tuple[int, int]:
     clear = int(np.bitwise_or.reduce(value.bits, axis=None)).bit_length()
     filled = int(np.bitwise_or.reduce(~value.bits, axis=None)).bit_length()
     return (0, clear) if clear <= filled else (1, filled)
+
+
+def _keep_masked(m: Machine, value: Value, mask: Value) -> bool:
+    """Keep only blocks for which value & mask is 0 or not as here, if the mask is that of a number's high bits."""
+    if mask.tag is not None or value.tag is None:
+        value, mask = mask, value
+    bits = same_for_all(mask.bits) if mask.known is True and mask.tag is None else None
+    if not bits or value.tag is None or not m.follows(value):
+        return False
+    lowest = bits & -bits
+    end = bits + lowest
+    numbers = value.bits.astype(np.int64)
+    if end & (end - 1) or bool((numbers >= end).any()):
+        return False
+    above = numbers >= lowest
+    least, most = np.where(above, lowest, 0), np.where(above, end, lowest) - 1
+    m.keep_within(value.tag, numbers, least, most, m.view.mask & np.asarray(value.known))
+    return True
 
 
 def _not_zero(m: Machine, value: Value) -> Value:
@@ -163,19 +186,21 @@ def shf(ins: SassInstruction) -> Compute | None:
         low, count, upper = a(m), b(m), c(m)
         by = count.bits & np.uint32(31 if not of_64 else 63) if wraps else np.minimum(count.bits, 63 if of_64 else 32)
         if left:
-            return (_left(low, upper, count, by, high),)
+            return (_left(m, low, upper, count, by, high),)
         return (_right(m, low, upper, count, by, high, is_signed, of_64),)
 
     return compute
 
 
-def _left(low: Value, upper: Value, count: Value, by: Bits, high: bool) -> Value:
+def _left(m: Machine, low: Value, upper: Value, count: Value, by: Bits, high: bool) -> Value:
     steps = by.astype(np.uint64)
-    if high:
-        whole = wide(low.bits, upper.bits) << steps
-        return computed(high_half(whole), low, upper, count)
-    bits = low_half(np.where(steps >= 32, np.uint64(0), low.bits.astype(np.uint64) << np.minimum(steps, 63)))
     same = same_for_all(by) if count.known is True and count.tag is None else None
+    if high:
+        bits = high_half(wide(low.bits, upper.bits) << steps)
+        if same is None or not 0 < same < 32:
+            return computed(bits, low, upper, count)
+        return derived(bits, low, upper, count, tag=high_tag(m, low, upper, same, False))
+    bits = low_half(np.where(steps >= 32, np.uint64(0), low.bits.astype(np.uint64) << np.minimum(steps, 63)))
     if same is not None and same < 32:
         return derived(bits, low, count, tag=scaled(low.tag, 1 << same))
     return computed(bits, low, count)
