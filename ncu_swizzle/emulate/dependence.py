@@ -160,6 +160,8 @@ def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
 
     `uniform` if all threads of a warp have the same values.
     """
+    if not tags:
+        return None
     anything = function_of(*((tag, 32) for tag in tags), uniform=uniform)
     stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
     if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:

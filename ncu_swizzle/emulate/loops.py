@@ -214,7 +214,7 @@ class Loops:
             m.log.add(m, made)
         self._count(watched, times)
         for room in repeat.rooms:
-            room.narrow(m.boxes, times)
+            room.narrow(m.boxes, m.repeats, times)
         watched.advance.apply(m, times)
         strip(m, repeat.axis)
         header = watched.header

@@ -18,23 +18,26 @@ from ncu_swizzle.emulate.dependence import BLOCK_AXES, Tag
 from ncu_swizzle.smem.banks import Ints
 
 ENDLESS = 1 << 62
-_OF_BLOCK = (1 << BLOCK_AXES) - 1
 
 
 @dataclass(frozen=True)
 class Room:
     """How far a value of some blocks may fall and grow before a decision changes, in the iteration that ran."""
 
-    tag: Tag  # how it depends on the block
+    tag: Tag  # how it depends on the block and on loops around this one
     blocks: Ints
     down: Ints
     up: Ints
     change: int  # of the value, from one iteration to the next
 
-    def narrow(self, boxes: Boxes, further: int) -> None:
-        """Keep only blocks that decide alike so many iterations later; those between are in between."""
+    def narrow(self, boxes: Boxes, others: Repeats, further: int) -> None:
+        """Keep only blocks, and iterations of other loops, that decide alike so many iterations later.
+
+        Those between are in between, because values change by fixed steps.
+        """
         moved = further * self.change
         boxes.keep_within(self.tag, self.blocks, self.down + moved, self.up - moved)
+        others.keep_within(self.tag, self.blocks, self.down + moved, self.up - moved)
 
 
 @dataclass
@@ -91,14 +94,16 @@ class Repeats:
 
     def keep_within(self, tag: Tag, blocks: Ints, down: Ints, up: Ints) -> None:
         """Record that values with this tag decide alike while they fall by at most `down` and grow by at most `up`."""
-        changing = [repeat for repeat in self.active if tag.per_iteration(repeat.axis) != 0]
-        for repeat in changing:
-            change = tag.per_iteration(repeat.axis)
-            if change is None or len(changing) > 1:
-                repeat.failed = True
+        outside: Tag | None = tag
+        for repeat in reversed(self.active):
+            change = 0 if outside is None else outside.per_iteration(repeat.axis)
+            if outside is None or change == 0:
                 continue
+            if change is None:
+                repeat.failed = True
+                return
             room = int((up if change > 0 else down).min(initial=ENDLESS))
             repeat.most = min(repeat.most, max(0, room) // abs(change))
-            block = tag.outside(repeat.axis)
-            if block is not None and block.dims & _OF_BLOCK:
-                repeat.rooms.append(Room(block, blocks, np.copy(down), np.copy(up), change))
+            outside = outside.outside(repeat.axis)
+            if outside is not None:
+                repeat.rooms.append(Room(outside, blocks, np.copy(down), np.copy(up), change))
