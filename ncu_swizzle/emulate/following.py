@@ -44,6 +44,8 @@ class Shifts:
 
     def following(self, log: RequestLog, axis: int, times: int) -> list[Made] | None:
         """Return the requests of so many further iterations; None if some are invalid."""
+        if not times:
+            return []
         made = [_outside(replace(made, times=made.times * times), axis) for made in self.still]
         for one, addresses, sources in self.moving:
             further = np.arange(1, times + 1)

@@ -76,11 +76,12 @@ class Header:
         self.warps, self.mask, self.hint = group.warps, group.mask, None
         self.samples.clear()
 
-    def failed(self, repeat: Repeat) -> None:
-        """Try a longer period, ever more rarely."""
+    def failed(self, repeat: Repeat, left: bool) -> None:
+        """Try again, ever more rarely; with another period, unless threads only `left` the loop."""
         self.failures += 1
         self.resume = self.visits + (1 << min(self.failures, MOST_WAIT))
-        self.factor = repeat.stride if repeat.stride > 1 else FACTORS[self.failures % len(FACTORS)]
+        if not left:
+            self.factor = repeat.stride if repeat.stride > 1 else FACTORS[self.failures % len(FACTORS)]
         self.hint = None
         self.samples.clear()
 
@@ -113,7 +114,7 @@ class Loops:
     def arrive(self, group: Group) -> Group:
         """Return the threads to run next: these, perhaps many iterations on, or those of an iteration to run again."""
         if self.active and (lost := self._lost(group)) is not None:
-            return self._give_up(lost)
+            return self._give_up(lost, not lost.repeat.failed)
         header = self.headers.get(group.pc)
         if header is None:
             return group
@@ -123,7 +124,7 @@ class Loops:
             if watched.left:
                 return group
             if not self._ended(watched):
-                return self._give_up(watched)
+                return self._give_up(watched, False)
         self._visit(header, group)
         return group
 
@@ -190,22 +191,22 @@ class Loops:
                 return watched
         return None
 
-    def _give_up(self, watched: Watched) -> Group:
+    def _give_up(self, watched: Watched, left: bool) -> Group:
         """Go back to the beginning of an iteration; return its threads."""
         del self.active[self.active.index(watched) :]
         watched.checkpoint.restore(self.schedule, watched.repeat)
         self.schedule.circles.forget()
-        watched.header.failed(watched.repeat)
+        watched.header.failed(watched.repeat, left)
         return watched.group
 
     def _ended(self, watched: Watched) -> bool:
-        """Add the iterations that the one that ended stands for; say whether it stands for any."""
+        """Add the iterations that the one that ended stands for; say whether it may stand for any."""
         m, repeat = self.machine, watched.repeat
         if not watched.checkpoint.returned(self.schedule) or not watched.advance.happened(m, watched.before):
             return False
         shifts = Shifts.of(repeat.requests, repeat.axis)
         times = min(repeat.most, shifts.most)
-        further = shifts.following(m.log, repeat.axis, times) if 0 < times < ENDLESS else None
+        further = shifts.following(m.log, repeat.axis, times) if times < ENDLESS else None
         if further is None:
             return False
         self.active.remove(watched)
@@ -218,8 +219,10 @@ class Loops:
         watched.advance.apply(m, times)
         strip(m, repeat.axis)
         header = watched.header
-        header.failures, header.hint = 0, (watched.period, watched.advance)
-        header.resume = header.visits + (watched.period + 1 if times == repeat.most else 0)
+        header.failures = 0 if times else header.failures + 1
+        header.hint = watched.period, watched.advance
+        pause = 0 if times < repeat.most else 1 if times else 1 << min(header.failures, MOST_WAIT)
+        header.resume = header.visits + pause + 1
         header.samples.clear()
         return True
 
