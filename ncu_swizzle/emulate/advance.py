@@ -77,7 +77,7 @@ class Advance:
             return False
         where, lanes = m.live, self.lanes
         if old.bits.shape[1] == new.bits.shape[1] == 1:
-            where, lanes = where.any(axis=1, keepdims=True), lanes.any(axis=1, keepdims=True)
+            where, lanes = _of_warps(where), _of_warps(lanes)
         sure = _in_lanes(old.known, where)
         if not np.array_equal(sure, _in_lanes(new.known, where)) or not _same_bits_known(old, new, where, change):
             return False
@@ -94,7 +94,7 @@ class Advance:
             assert value is not None
             by = np.uint32(change * times % WORD)
             whole = bool((self.lanes | ~m.live).all())
-            lanes = self.lanes.any(axis=1, keepdims=True) if value.bits.shape[1] == 1 else self.lanes
+            lanes = _of_warps(self.lanes) if value.bits.shape[1] == 1 else self.lanes
             bits = value.bits + by if whole else np.where(lanes, value.bits + by, value.bits)
             m.registers[number] = Value(bits, value.known, value.origin, value.tag, value.sure, value.patches)
 
@@ -111,6 +111,11 @@ def strip(m: Machine, axis: int) -> None:
                 patches = tuple((lanes, _outside(tag, axis)) for lanes, tag in patches)
             tag = _outside(value.tag, axis)
             m.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure, patches)
+
+
+def _of_warps(lanes: Bools) -> Bools:
+    warps: Bools = np.asarray(lanes.any(axis=1, keepdims=True))
+    return warps
 
 
 def _outside(tag: Tag | None, axis: int) -> Tag | None:

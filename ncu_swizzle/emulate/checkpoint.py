@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
+from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
@@ -50,7 +51,9 @@ class Checkpoint:
         self.registers = list(m.registers)
         self.tokens = m.tokens.copy()
         self.states = [(thing, _copied(thing, names)) for thing, names in _parts(schedule)]
-        self.queues = [(thing, {name: list(getattr(thing, name)) for name in names}) for thing, names in _queues(schedule)]
+        self.queues = [
+            (thing, {name: list(getattr(thing, name)) for name in names}) for thing, names in _queues(schedule)
+        ]
         self.boxes = copy.deepcopy(m.boxes)
         self.unknown, self.missed = dict(schedule.unknown), dict(m.log.unknown)
         self.wgmma = {number: (warps.copy(), waves) for number, (warps, waves) in m.log.wgmma.items()}
@@ -98,7 +101,7 @@ class Checkpoint:
             return False
         targets = schedule.reconvergence
         return all(
-            old == new or (0 < min(old, new) and max(old, new) < len(targets) and targets[old] == targets[new])
+            old == new or (min(old, new) > 0 and max(old, new) < len(targets) and targets[old] == targets[new])
             for old, new in pairs.T.tolist()
         )
 
@@ -119,17 +122,16 @@ def _copied(thing: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _same(a: Any, b: Any) -> bool:
     """Say whether two states decide the same."""
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and np.array_equal(a, b)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
     if type(a) is not type(b):
         return False
-    if isinstance(a, Value):
-        return a.tag == b.tag and _same(np.asarray(a.known), np.asarray(b.known)) and _same(a.bits, b.bits)
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
-    if is_dataclass(a):
+    if isinstance(a, Value):
+        names = ["tag", "known", "bits"]
+    elif is_dataclass(a) and not isinstance(a, Tag):
         names = [field.name for field in fields(a) if field.name not in _DECIDES_NOTHING]
-        return all(_same(getattr(a, name), getattr(b, name)) for name in names)
-    return bool(a == b)
+    else:
+        return bool(a == b)
+    return all(_same(getattr(a, name), getattr(b, name)) for name in names)

@@ -45,9 +45,9 @@ class Flow:
 
     @cached_property
     def loops(self) -> dict[int, frozenset[int]]:
-        """By first instruction of a loop: the basic blocks, by their first instructions, from which it is reached again.
+        """By first instruction of a loop: the first instructions of its basic blocks.
 
-        Those of the functions that the loop calls are among them. Aho, Lam, Sethi and Ullman, "Compilers", 9.6.6.
+        Those of functions that it calls are among them. Aho, Lam, Sethi and Ullman, "Compilers", 9.6.6.
         """
         before: dict[int, set[int]] = {leader: set() for leader in self.leaders}
         for leader in self.leaders:

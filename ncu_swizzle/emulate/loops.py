@@ -20,13 +20,13 @@ from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.advance import Advance, numbers_in, sample, strip
 from ncu_swizzle.emulate.checkpoint import Checkpoint
 from ncu_swizzle.emulate.dependence import LOOP_AXES
+from ncu_swizzle.emulate.following import Shifts
 from ncu_swizzle.emulate.groups import Group
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.repeats import ENDLESS, Repeat
-from ncu_swizzle.emulate.following import Shifts
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -232,4 +232,4 @@ class Loops:
         schedule.clock.issued += times * (schedule.clock.issued - checkpoint.clock)
         for number, (warps, _) in self.machine.log.wgmma.items():
             earlier = checkpoint.wgmma.get(number)
-            warps += times * (warps - (earlier[0] if earlier else 0))
+            np.add(warps, times * (warps - (earlier[0] if earlier else 0)), out=warps)

@@ -10,14 +10,25 @@ import numpy as np
 from ncu_swizzle.emulate import copies, generic, memory, operands, spin_loops, syncs, wgmma
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
-from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, PHASE_CHECK, REGISTERS, Effects, control_word, effects, number
+from ncu_swizzle.emulate.effects import (
+    BASES,
+    CONTROL,
+    MATRIX,
+    PHASE_CHECK,
+    REGISTERS,
+    Effects,
+    control_word,
+    effects,
+    number,
+)
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import Guards, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
@@ -141,7 +152,9 @@ def _parsed(sass: Sass) -> SassInstruction:
 def _is_untracked(instruction: SassInstruction) -> bool:
     """Say whether an instruction acts on something else than registers and memory."""
     return (
-        instruction.opcode in _UNTRACKED or instruction.opcode not in MODELLED or control_word(instruction) == PHASE_CHECK
+        instruction.opcode in _UNTRACKED
+        or instruction.opcode not in MODELLED
+        or control_word(instruction) == PHASE_CHECK
     )
 
 
