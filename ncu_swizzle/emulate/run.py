@@ -36,9 +36,8 @@ def emulate(
     """Return the counts of one launch.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
-    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for, the
-    total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and launch do not
-    match.
+    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for and
+    the total. Raises one of `faults`, and UsageError if code and launch do not match.
     """
     clock = Clock(timeout_s)
     _check_launch(code, launch)

@@ -34,7 +34,7 @@ def _loop(chance: Random, lines: Lines, depth: int) -> None:
     """Add a loop: up or down, with a bound that may be the thread's or the block's."""
     counter, predicate = f"R{20 + depth}", f"P{5 - depth}"
     step = chance.choice((1, 1, 2, 4, -1, -3))
-    most = (40, 12, 6)[depth]
+    most = (16, 7, 3)[depth]
     start = 0 if step > 0 else chance.randint(3, most)
     lines.append(f"MOV {counter}, {start:#x}")
     header = 16 * len(lines)
@@ -78,8 +78,10 @@ def _statement(chance: Random, depth: int) -> str:
     kinds: tuple[Callable[[], str], ...] = (
         lambda: f"IADD3 {target}, {target}, {step}, RZ",
         lambda: f"@{chance.choice(('', '!'))}{predicate} IADD3 {target}, {a}, {step}, RZ",
-        lambda: f"LOP3.LUT {target}, {a}, {_hex(chance.choice((1, 3, 0x10, 0x80, 0xFC)))}, RZ, "
-        f"{chance.choice(('0xc0', '0x3c', '0xfc'))}, !PT",
+        lambda: (
+            f"LOP3.LUT {target}, {a}, {_hex(chance.choice((1, 3, 0x10, 0x80, 0xFC)))}, RZ, "
+            f"{chance.choice(('0xc0', '0x3c', '0xfc'))}, !PT"
+        ),
         lambda: f"IMAD {target}, {a}, {_hex(chance.choice((2, 4, 5, 0x20)))}, {b}",
         lambda: f"SHF.R.U32.HI {target}, RZ, {chance.choice((1, 2, 5)):#x}, {a}",
         lambda: f"SEL {target}, {a}, {b}, {predicate}",
