@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.faults import MemoryFault, blaming
 from ncu_swizzle.emulate.limits import SEEN_BYTES
 from ncu_swizzle.emulate.machine import Machine
@@ -80,6 +81,17 @@ class Unknown:
     origin: int | None
 
 
+@dataclass(frozen=True)
+class Made:
+    """Requests that an iteration of a loop made, how often, and how their addresses depend on the iteration."""
+
+    number: int  # of the instruction
+    seen: Seen
+    times: int
+    tag: Tag | None
+    source_tag: Tag | None
+
+
 @dataclass
 class RequestLog:
     """All requests of one run, by instruction index. They are counted when their memory reaches a limit."""
@@ -94,10 +106,20 @@ class RequestLog:
     _warps: dict[bytes, tuple[int, Ints]] = field(default_factory=dict, init=False)  # warps by number, and their blocks
     _bytes: int = field(default=0, init=False)
 
-    def record(self, m: Machine, number: int, addresses: Bits, selected: Bools, source: Ints | None = None) -> None:
+    def record(
+        self,
+        m: Machine,
+        number: int,
+        addresses: Bits,
+        selected: Bools,
+        source: Ints | None = None,
+        tag: Tag | None = None,
+        source_tag: Tag | None = None,
+    ) -> None:
         """Count one request per warp of the view; raise MemoryFault for an invalid address.
 
-        `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros.
+        `source` holds the lower halves of the global addresses that a copy reads, -1 for lanes that write zeros. The
+        tags are those of the addresses.
         """
         lanes = addresses if addresses.shape == selected.shape else np.broadcast_to(addresses, selected.shape)
         every_lane = m.view.full and selected is m.view.mask
@@ -118,8 +140,27 @@ class RequestLog:
             seen = requests[key] = Seen(lanes, selected.copy(), origin, blocks)
             self._bytes += 2 * seen.nbytes  # the key is as long
         seen.count += 1
-        if self._bytes > SEEN_BYTES:
+        for repeat in m.repeats.active:
+            repeat.requests.append(Made(number, seen, 1, tag, source_tag))
+        if self._bytes > SEEN_BYTES and not m.repeats.active:
             self.counts()
+
+    def add(self, m: Machine, made: Made) -> None:
+        """Count requests that are made further times."""
+        requests, seen = self.seen.setdefault(made.number, {}), made.seen
+        if seen.count:
+            seen.count += made.times
+        else:
+            key = (seen.addresses.tobytes(), seen.selected.tobytes(), seen.blocks.tobytes(), seen.source_bytes)
+            seen = requests.setdefault(key, seen)
+            self._bytes += 0 if seen.count else 2 * seen.nbytes
+            seen.count += made.times
+        for repeat in m.repeats.active:
+            repeat.requests.append(replace(made, seen=seen))
+
+    def valid(self, number: int, seen: Seen) -> bool:
+        """Say whether all requests are aligned and inside of shared memory."""
+        return not self._wrong(self.instructions[number], seen.addresses, seen.selected).any()
 
     def _together(self, m: Machine) -> tuple[int, Ints]:
         """Return a number for the view's warps, and their blocks."""
@@ -143,7 +184,7 @@ class RequestLog:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
         for number, requests in self.seen.items():
             with blaming(self.instructions[number]):
-                counted = self._evaluate(number, list(requests.values()))
+                counted = self._evaluate(number, [seen for seen in requests.values() if seen.count])
             if counted is not None:
                 earlier = self._counted.get(number)
                 self._counted[number] = earlier.plus(counted) if earlier else counted
@@ -169,14 +210,19 @@ class RequestLog:
             self.miss(number, "no rule is known for the wavefronts of some of its requests", None)
         return counted
 
-    def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
+    def _wrong(self, instruction: SassInstruction, lanes: Bits, selected: Bools) -> Bools:
         width = access_width(instruction)
         used = selected
         if instruction.opcode in ("LDSM", "STSM"):
             used = selected & (np.arange(32) < operations.find(operation_name(instruction) or "ldmatrix.x4").addressed)
-        wrong = used & ((lanes.astype(np.int64) + width > self.limit) | (lanes % np.uint32(width) != 0))
+        wrong: Bools = used & ((lanes.astype(np.int64) + width > self.limit) | (lanes % np.uint32(width) != 0))
+        return wrong
+
+    def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:
+        wrong = self._wrong(instruction, lanes, selected)
         if not wrong.any():
             return
+        width = access_width(instruction)
         row, lane = (int(index) for index in np.argwhere(wrong)[0])
         warp = int(m.view.warps[row])
         number = int(m.thread[warp, lane])

@@ -11,12 +11,10 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
-from ncu_swizzle.emulate.dependence import trailing_zeros
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Value
-from ncu_swizzle.smem.banks import Bools, Ints
-from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.banks import Bools
 
 Lanes = tuple[Bools, Bools, Value | None]  # those that the guard selects, those that it might, and the guard
 
@@ -68,10 +66,10 @@ class AsyncCopy:
             return self._miss(m, "whether its predicate holds", condition)
         if not _known(address, counted):
             return self._miss(m, "its address", address)
-        m.decide(address.tag, bits=trailing_zeros(LINE))
+        m.decide_request(address.tag)
         source = self._source(m, counted)
         if source is not None:
-            m.log.record(m, self.index, address.bits, counted, source)
+            m.log.record(m, self.index, address.bits, counted, source.bits, address.tag, source.tag)
         return source is not None and not doubtful.any() and _known(address, selected)
 
     def _miss(self, m: Machine, what: str, cause: Value | None) -> bool:
@@ -83,13 +81,15 @@ class AsyncCopy:
         guard = self.instruction.guard
         if guard is None or not guard.negated:
             return np.zeros_like(selected)
+        if address.tag is not None:
+            m.repeats.decide(address.tag)
         off = m.view.mask & ~selected
         at = (np.broadcast_to(address.bits, off.shape) & WINDOW).astype(np.int64)
         if bool((off & ((at + self.width > m.shared_size) | (at % self.width != 0))).any()):
             self._miss(m, "what ncu counts for lanes that are predicated off, at addresses that are not valid", None)
         return m.view.mask
 
-    def _source(self, m: Machine, counted: Bools) -> Ints | None:
+    def _source(self, m: Machine, counted: Bools) -> Value | None:
         """Return where each lane reads, -1 for lanes that write zeros; None if that is unknown, which is recorded."""
         reading = self._reading(m, counted)
         if reading is None:
@@ -98,9 +98,9 @@ class AsyncCopy:
         if not _known(source, reading):
             self._miss(m, "the global address that it reads", source)
             return None
-        m.decide(source.tag, bits=trailing_zeros(LINE))
+        m.decide_request(source.tag, self.width)
         aligned = source.bits.astype(np.int64) & -self.width  # .ZFILL adds the bytes that are not read
-        return np.where(reading, np.broadcast_to(aligned, counted.shape), -1)
+        return Value(np.where(reading, np.broadcast_to(aligned, counted.shape), -1), tag=source.tag)
 
     def _reading(self, m: Machine, counted: Bools) -> Bools | None:
         """Return the lanes that read, as ncu sees it; None if that is unknown, which is recorded."""

@@ -45,6 +45,7 @@ class Setting:
     shared_size: int
     clock: Clock
     contended: frozenset[int] = frozenset()
+    shortcuts: bool = True  # whether one iteration of a loop may stand for others
 
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
@@ -91,7 +92,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
     machine.guards = setting.program.guards
     if setting.program.contents:
         machine.keep_contents()
-    schedule = Schedule(setting.program, machine, setting.clock, HANDLERS)
+    schedule = Schedule(setting.program, machine, setting.clock, HANDLERS, setting.shortcuts)
     issued = schedule.run()
     results = {number: counted.chosen(mine) for number, counted in log.counts().items()}
     machine.boxes = machine.boxes.chosen(mine)

@@ -12,7 +12,7 @@ import copy
 import numpy as np
 
 from ncu_swizzle.emulate.clusters import Chosen
-from ncu_swizzle.emulate.dependence import MOST_STRIDE, Tag
+from ncu_swizzle.emulate.dependence import BLOCK_AXES, MOST_STRIDE, Steps, Tag
 from ncu_swizzle.smem.banks import Ints
 
 
@@ -40,7 +40,7 @@ class Boxes:
         """Narrow the boxes of these blocks to those that agree in the lower bits of a value with this tag."""
         stride, dims = tag.lattice(bits)
         self._refine(which, stride)
-        for axis in range(3):
+        for axis in range(BLOCK_AXES):
             if dims >> axis & 1:
                 self._pin(which, axis)
 
@@ -48,8 +48,9 @@ class Boxes:
         """Narrow to the blocks in which a value with this tag falls by at most `down` and grows by at most `up`."""
         assert tag.coefficients is not None
         self._refine(which, tag.stride)
-        change = np.array(tag.coefficients) * (self.step[which] // np.array(tag.stride))  # per step of the box, (n, 3)
-        axes = [axis for axis in range(3) if tag.coefficients[axis]]
+        per_stride, stride = np.array(tag.coefficients[:BLOCK_AXES]), np.array(tag.stride[:BLOCK_AXES])
+        change = per_stride * (self.step[which] // stride)  # per step of the box, (n, 3)
+        axes = [axis for axis in range(BLOCK_AXES) if tag.coefficients[axis]]
         extent = {axis: int(np.abs(change[:, axis] * self._steps(which, axis)).max(initial=0)) for axis in axes}
         for axis in sorted(axes, key=lambda a: -extent[a]):
             others = [other for other in axes if other != axis]
@@ -61,8 +62,8 @@ class Boxes:
         inside = (index >= self.low[number]) & (index <= self.high[number])
         return bool((inside & ((index - self.blocks[number]) % self.step[number] == 0)).all())
 
-    def _refine(self, which: Ints, stride: tuple[int, int, int]) -> None:
-        for axis in range(3):
+    def _refine(self, which: Ints, stride: Steps) -> None:
+        for axis in range(BLOCK_AXES):
             if stride[axis] > 1:
                 step = np.lcm(self.step[which, axis], stride[axis])
                 self.step[which, axis] = np.minimum(step, MOST_STRIDE)

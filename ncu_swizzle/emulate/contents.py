@@ -82,6 +82,7 @@ def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> Non
     if m.shared_written:
         block, at, inside = _bytes_at(m, address, selected, size)
         m.shared_known[block[inside], at[inside]] = False
+        m.shared_tag = any_way(m.shared_tag, address.tag)  # elsewhere it forgets other bytes
     m.shared_origin = m.now
 
 
@@ -125,7 +126,8 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
     at = lanes >> np.uint32(2)
     bits, known = np.zeros(selected.shape, np.uint32), np.zeros(selected.shape, bool)
     origin, tag = m.now if m.local_lost is None else m.local_lost, address.tag
-    for number_of_word in _distinct(at[selected]):
+    words = _distinct(at[selected])
+    for number_of_word in words:
         word = m.local.get(int(number_of_word) + k)
         if word is None:
             continue
@@ -134,7 +136,7 @@ def _local_word(m: Machine, address: Value, lanes: Bits, selected: Bools, needed
         np.copyto(bits, word.bits[m.view.warps], where=here)
         np.copyto(known, sure, where=here)
         origin = word.origin if bool((here & ~sure).any()) and word.origin is not None else origin
-        tag = any_way(tag, word.tag)
+        tag = word.tag if len(words) == 1 and size >= 4 and address.tag is None else any_way(tag, word.tag)
     if size < 4:
         bits = bits >> (np.uint32(8) * (lanes & np.uint32(3))) & np.uint32((1 << 8 * size) - 1)
     return Value(bits, True if bool((known | ~selected).all()) else known, origin, tag)
@@ -152,13 +154,18 @@ def store_local(
     if doubtful.any() or not bool((np.asarray(address.known) | ~selected).all()):
         forget_local(m, m.now)
         return
+    m.decide(address.tag)
     lanes = np.broadcast_to(address.bits, selected.shape)
     for number_of_word in _distinct(lanes[selected] >> np.uint32(2)):
         here = selected & (lanes >> np.uint32(2) == number_of_word)
         for k, value in enumerate(values):
             word = m.local_word(int(number_of_word) + k)
+            again = m.view.whole and size >= 4 and bool((here | ~m.live).all())
+            if address.tag is not None or not (again or word.tag == value.tag or not word.known.any()):
+                word.tag = any_way(word.tag, value.tag, address.tag)
+            else:  # no lane holds anything else
+                word.tag = value.tag
             word.write(m.view.warps, here, lanes & np.uint32(3), value, min(size, 4))
-            word.tag = any_way(word.tag, value.tag, address.tag)
 
 
 def forget_local(m: Machine, origin: int) -> None:

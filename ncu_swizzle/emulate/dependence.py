@@ -2,30 +2,38 @@
 
 One block is run; each value that depends on the block index carries a `Tag`. If such a value decides something (a
 comparison, an address), only blocks for which the decision is the same are represented by the one that ran: see
-`boxes`.
+`boxes`. In the same way one iteration of a loop can stand for those that follow it: see `repeats`.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 WORD = 1 << 32
 MOST_STRIDE = 1 << 12  # a coarser stride would leave more kinds of blocks than are worth telling apart
 
-Steps = tuple[int, int, int]
-EVERY: Steps = (1, 1, 1)
+BLOCK_AXES = 3  # x, y and z of the block index
+LOOP_AXES = 3  # iterations of a loop, of a loop around it, and of one around both
+AXES = BLOCK_AXES + LOOP_AXES
+CACHED_TAGS = 1 << 12
+
+Steps = tuple[int, ...]  # one per axis
+EVERY: Steps = (1,) * AXES
+NOTHING: Steps = (0,) * AXES
 
 
 @dataclass(frozen=True)
 class Tag:
-    """How a value changes between blocks whose indices differ by multiples of `stride`, in x, y and z.
+    """How a value changes between blocks, or iterations, whose indices differ by multiples of `stride`, by axis.
 
     `coefficients`: the change per stride, the same for all threads, modulo 2^32; 0 in each dimension whose index the
-    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None but the dependence is `uniform`:
-    by an amount that is the same for all threads and a multiple of 2^`align`. Otherwise in any way. `dims` are the
-    dimensions in which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z.
+    value depends on only modulo the stride, as in ``blockIdx.x % 8``. If that is None, it changes by multiples of
+    2^`align`: by the same amount for all threads if the dependence is `uniform`, otherwise in any way. `dims` are the
+    axes on which it changes at all between such blocks: bit 0 for x, 1 for y, 2 for z, 3 and above for loops.
     """
 
     dims: int
@@ -34,10 +42,11 @@ class Tag:
     align: int = 0
     stride: Steps = EVERY
 
+    @functools.lru_cache(CACHED_TAGS)  # noqa: B019  tags are few and small
     def lattice(self, bits: int = 32) -> tuple[Steps, int]:
         """Return the stride at which the value's lower bits do not change, and the dimensions that have none."""
         if self.coefficients is None:
-            if self.uniform and self.align >= bits:
+            if self.align >= bits:
                 return self.stride, 0
             return _without(self.stride, self.dims), self.dims
         factors = [1 << max(0, bits - trailing_zeros(c)) for c in self.coefficients]
@@ -45,7 +54,46 @@ class Tag:
         coarse = _bits(step > MOST_STRIDE for step in stride)
         return _without(stride, coarse), coarse
 
+    @property
+    def loops(self) -> int:
+        """The axes of loops on which it changes, or is known only at a stride."""
+        strided = _bits(step != 1 for step in self.stride)
+        return (self.dims | strided) >> BLOCK_AXES << BLOCK_AXES
 
+    def per_iteration(self, axis: int) -> int | None:
+        """Return the change from one iteration to the next on a loop's axis; None if it has none."""
+        if self.stride[axis] != 1:
+            return None
+        if not self.dims >> axis & 1:
+            return 0
+        return None if self.coefficients is None else self.coefficients[axis]
+
+    @functools.lru_cache(CACHED_TAGS)  # noqa: B019
+    def outside(self, axis: int) -> Tag | None:
+        """Return the tag of the value in one iteration of the loop on this axis."""
+        stride = _without(self.stride, 1 << axis)
+        if self.coefficients is not None:
+            return affine(_steps(0 if at == axis else c for at, c in enumerate(self.coefficients)), stride)
+        dims = self.dims & ~(1 << axis)
+        return Tag(dims, None, self.uniform, self.align, stride) if dims else affine(NOTHING, stride)
+
+
+def block_axis(axis: int) -> Tag | None:
+    """Return the tag of the block index in x, y or z."""
+    return affine(_steps(int(at == axis) for at in range(AXES)))
+
+
+def multiple_of(cluster: tuple[int, int, int]) -> Tag | None:
+    """Return the tag of a value that is the same for blocks whose indices differ by multiples of these."""
+    return affine(NOTHING, (*cluster, *EVERY[BLOCK_AXES:]))
+
+
+def iteration(axis: int, change: int) -> Tag | None:
+    """Return the tag of a value that changes by this much in each iteration of the loop on an axis."""
+    return affine(_steps(change if at == axis else 0 for at in range(AXES)))
+
+
+@functools.lru_cache(CACHED_TAGS)
 def affine(coefficients: Steps, stride: Steps = EVERY) -> Tag | None:
     """Return the tag of a value with these changes per stride; None if it is the same for all blocks."""
     centred = _steps((c + WORD // 2) % WORD - WORD // 2 for c in coefficients)
@@ -60,6 +108,7 @@ def any_way(*tags: Tag | None) -> Tag | None:
     return function_of(*((tag, 32) for tag in tags if tag))
 
 
+@functools.lru_cache(CACHED_TAGS)
 def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Tag | None:
     """Return the tag of an arbitrary function of the lower bits, so many, of values with these tags.
 
@@ -71,21 +120,27 @@ def function_of(*arguments: tuple[Tag | None, int], uniform: bool = False) -> Ta
     for _, more in lattices:
         dims |= more
     stride = _without(stride, dims)
-    return Tag(dims, None, uniform, 0, stride) if dims else affine((0, 0, 0), stride)
+    return Tag(dims, None, uniform, 0, stride) if dims else affine(NOTHING, stride)
 
 
 def total(*tags: Tag | None) -> Tag | None:
     """Return the tag of a sum."""
-    present = [tag for tag in tags if tag]
+    present = tuple(tag for tag in tags if tag)
     if len(present) <= 1:
         return present[0] if present else None
+    return _total(present)
+
+
+@functools.lru_cache(CACHED_TAGS)
+def _total(present: tuple[Tag, ...]) -> Tag | None:
     stride = _least_common(tag.stride for tag in present)
-    if max(stride) > MOST_STRIDE or not all(tag.uniform for tag in present):
+    if max(stride) > MOST_STRIDE:
         return any_way(*present)
+    if not all(tag.uniform for tag in present):
+        return bitwise(present)
     coarser = [_at_stride(tag, stride) for tag in present]
     if all(coarser):
-        x, y, z = (sum(steps) for steps in zip(*filter(None, coarser), strict=True))
-        return affine((x, y, z), stride)
+        return affine(_steps(sum(steps) for steps in zip(*filter(None, coarser), strict=True)), stride)
     dims = 0
     for tag in present:
         dims |= tag.dims
@@ -99,16 +154,31 @@ def _at_stride(tag: Tag, stride: Steps) -> Steps | None:
     return _steps(c * (to // step) for c, step, to in zip(tag.coefficients, tag.stride, stride, strict=True))
 
 
+@functools.lru_cache(CACHED_TAGS)
+def bitwise(tags: tuple[Tag, ...], uniform: bool = False) -> Tag | None:
+    """Return the tag of a function whose lower bits depend on no higher bits of its arguments, such as a sum.
+
+    `uniform` if all threads of a warp have the same values.
+    """
+    if not tags:
+        return None
+    anything = function_of(*((tag, 32) for tag in tags), uniform=uniform)
+    stride, align = _least_common(tag.stride for tag in tags), min(tag.align for tag in tags)
+    if anything is None or not anything.dims or not align or max(stride) > MOST_STRIDE:
+        return anything
+    dims = functools.reduce(operator.or_, (tag.dims for tag in tags))
+    return Tag(dims, None, uniform, align, stride) if dims else affine(NOTHING, stride)
+
+
+@functools.lru_cache(CACHED_TAGS)
 def scaled(tag: Tag | None, factor: int) -> Tag | None:
     """Return the tag of a multiple; `factor` is the same for all threads and blocks."""
     if tag is None or factor % WORD == 0:
         return None
     if tag.coefficients:
         return affine(_steps(c * factor for c in tag.coefficients), tag.stride)
-    if tag.uniform:
-        align = tag.align + trailing_zeros(factor)
-        return Tag(tag.dims, None, True, align, tag.stride) if align < 32 else affine((0, 0, 0), tag.stride)
-    return tag
+    align = tag.align + trailing_zeros(factor)
+    return Tag(tag.dims, None, tag.uniform, align, tag.stride) if align < 32 else affine(NOTHING, tag.stride)
 
 
 def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
@@ -120,7 +190,7 @@ def aligned(tag: Tag | None, bits: int, most: int) -> Tag | None:
     stride, lost = tag.lattice(bits)
     if lost or max(stride) > most:
         return None
-    return affine(_at_stride(tag, stride) or (0, 0, 0), stride)
+    return affine(_at_stride(tag, stride) or NOTHING, stride)
 
 
 def shifted_right(tag: Tag, bits: int) -> Tag | None:
@@ -129,7 +199,9 @@ def shifted_right(tag: Tag, bits: int) -> Tag | None:
     return affine(_steps(c >> bits for c in tag.coefficients), tag.stride)
 
 
-def product_halves(tag: Tag, factor: int, grid: Steps, most: int) -> tuple[Tag | None, Tag | None] | None:
+def product_halves(
+    tag: Tag, factor: int, grid: tuple[int, int, int], most: int
+) -> tuple[Tag | None, Tag | None] | None:
     """Return the tags of the lower and the upper 32 bits of a product with a constant, which is how compilers divide.
 
     At some stride, the divisor for instance, the product changes by nearly a multiple of 2^32: the upper half by that
@@ -138,7 +210,8 @@ def product_halves(tag: Tag, factor: int, grid: Steps, most: int) -> tuple[Tag |
     """
     assert tag.coefficients is not None
     changes = [c * factor for c in tag.coefficients]
-    multiples = [_dividing_multiple(change, blocks, most) for change, blocks in zip(changes, grid, strict=True)]
+    extents = (*grid, *(WORD,) * LOOP_AXES)  # how often a loop is run is not known beforehand
+    multiples = [_dividing_multiple(change, extent, most) for change, extent in zip(changes, extents, strict=True)]
     if not all(multiples):
         return None
     stride = _steps(step * multiple for step, multiple in zip(tag.stride, multiples, strict=True))
@@ -162,8 +235,7 @@ def trailing_zeros(value: int) -> int:
 
 
 def _steps(values: Iterable[int]) -> Steps:
-    x, y, z = values
-    return x, y, z
+    return tuple(values)
 
 
 def _bits(conditions: Iterable[bool]) -> int:

@@ -44,6 +44,30 @@ class Flow:
         return sorted(starts)
 
     @cached_property
+    def loops(self) -> dict[int, frozenset[int]]:
+        """By first instruction of a loop: the first instructions of its basic blocks.
+
+        Those of functions that it calls are among them. Aho, Lam, Sethi and Ullman, "Compilers", 9.6.6.
+        """
+        before: dict[int, set[int]] = {leader: set() for leader in self.leaders}
+        for leader in self.leaders:
+            for successor in self.successors(self.last[leader]):
+                if successor != EXIT:
+                    before[successor].add(leader)
+        found: dict[int, frozenset[int]] = {}
+        for header in self.leaders:
+            latches = [leader for leader in before[header] if leader >= header]
+            body, waiting = {header}, list(latches)
+            while waiting:
+                leader = waiting.pop()
+                if leader not in body:
+                    body.add(leader)
+                    waiting += before[leader]
+            if latches:
+                found[header] = frozenset(body)
+        return found
+
+    @cached_property
     def last(self) -> list[int]:
         """For every instruction, the last one of its basic block."""
         ends = [*self.leaders[1:], len(self.instructions)]

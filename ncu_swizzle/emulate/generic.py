@@ -19,6 +19,7 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
+from ncu_swizzle.emulate.dependence import Tag
 from ncu_swizzle.emulate.effects import BASES
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction, decide_address, extended
@@ -55,7 +56,7 @@ class _Generic(MemoryInstruction):
         if in_shared.any():
             decide_address(m, address)
         own = in_shared & self._own(m, low.bits)
-        self._record(m, low.bits, in_shared, own)
+        self._record(m, low.bits, in_shared, own, address.tag)
         if self.opcode == "LD":
             if self.needed:
                 self._load(m, own, in_shared & ~own, in_local, selected, condition, low, address)
@@ -71,13 +72,13 @@ class _Generic(MemoryInstruction):
         mine: Bools = low >> np.uint32(RANK_BIT) == m.clusters.ranks[m.view_blocks()][:, None]
         return mine
 
-    def _record(self, m: Machine, low: Bits, in_shared: Bools, own: Bools) -> None:
+    def _record(self, m: Machine, low: Bits, in_shared: Bools, own: Bools, tag: Tag | None) -> None:
         """Count the request; ncu counts no wavefronts for lanes that access another block of the cluster."""
         here, there = own.any(axis=1), (in_shared & ~own).any(axis=1)
         if (here & there).any():
             m.log.miss(self.index, "what ncu counts for lanes that access different blocks of a cluster", None)
         elif in_shared.any():
-            m.log.record(m, self.index, low, own)
+            m.log.record(m, self.index, low, own, tag=tag)
 
     def _nowhere(self, m: Machine, address: Value, condition: Value | None) -> None:
         """Execute an access to an unknown address, or by unknown lanes."""

@@ -13,6 +13,7 @@ ISSUED_BYTES = 64 << 20  # of the table of issue counts, one per instruction and
 LOCAL_BYTES = 256 << 20  # of local memory, over all threads that run together
 ARRAY_BYTES = 128 << 20  # of known contents of arrays in global memory
 SEEN_BYTES = 16 << 20  # of requests that are not counted yet
+SHIFTED_BYTES = 8 << 20  # of requests of iterations that are added at once
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
 CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # whose wavefronts are kept: of so many requests together, so many times
 KINDS = 1 << 20  # of blocks that are told apart

@@ -19,14 +19,13 @@ from ncu_swizzle.emulate.contents import (
     store_local,
     store_shared,
 )
-from ncu_swizzle.emulate.dependence import any_way, trailing_zeros
+from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.smem.banks import Bools
-from ncu_swizzle.smem.operations import LINE
 
 Reader = Callable[[Machine], Value]
 
@@ -114,7 +113,7 @@ class _Shared(MemoryInstruction):
             m.log.miss(self.index, "its address", address.origin)
             return False
         decide_address(m, address)
-        m.log.record(m, self.index, address.bits, selected)
+        m.log.record(m, self.index, address.bits, selected, tag=address.tag)
         return True
 
     def _contents(
@@ -163,7 +162,7 @@ class _Shared(MemoryInstruction):
 
 def decide_address(m: Machine, address: Value) -> None:
     """Keep only blocks whose requests are shifted by multiples of 128 bytes, which changes no wavefront."""
-    m.decide(address.tag, bits=trailing_zeros(LINE))
+    m.decide_request(address.tag)
 
 
 def extended(instruction: SassInstruction, values: Sequence[Value]) -> Sequence[Value]:

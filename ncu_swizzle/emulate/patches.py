@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag, function_of
+from ncu_swizzle.emulate.dependence import Tag, bitwise
 from ncu_swizzle.emulate.values import Patches, Value
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -22,7 +22,7 @@ def merged(tags: Iterable[Tag | None], uniform: bool) -> Tag | None:
     different = set(tags)
     if len(different) == 1:
         return different.pop()
-    return function_of(*((tag, 32) for tag in different if tag), uniform=uniform)
+    return bitwise(tuple(tag for tag in different if tag), uniform)
 
 
 def tag_of(patches: Patches, warps: Ints, mask: Bools) -> Tag | None:

@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, SassInstruction
 from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -101,18 +102,23 @@ class _Probe:
         self.reads = operands.predicate(filled) if filled else None
 
     def step(self, m: Machine) -> None:
-        selected, _ = m.selection(self.guard(m) if self.guard else None)
-        if self.reads:
-            reads = self.reads(m)
-            selected = selected & reads.bits & np.asarray(reads.known)
+        condition = self.guard(m) if self.guard else None
+        reads = self.reads(m) if self.reads else None
         address = self.address(m)
+        if m.repeats.active and any(_follows_a_loop(value) for value in (condition, reads, address)):
+            m.repeats.fail()
+        selected, _ = m.selection(condition)
+        if reads is not None:
+            selected = selected & reads.bits & np.asarray(reads.known)
         if address.known is not True:
             selected = selected & np.asarray(address.known)
         if not selected.any():
             return
         at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
         wrong = selected & self.probes.map.outside(at, self.width)
-        if wrong.any():
+        if wrong.any() and m.repeats.active:
+            m.repeats.fail()  # it runs again, and every time is counted
+        elif wrong.any():
             self._report(m, at, wrong)
 
     def _report(self, m: Machine, at: Ints, wrong: Bools) -> None:
@@ -135,6 +141,11 @@ class _Probe:
             times=int(wrong.sum()),
         )
         self.probes.add(outside)
+
+
+def _follows_a_loop(value: Value | None) -> bool:
+    """Say whether a value may differ in iterations that the one that runs stands for."""
+    return value is not None and value.tag is not None and bool(value.tag.loops)
 
 
 def global_accesses(

@@ -10,14 +10,25 @@ import numpy as np
 from ncu_swizzle.emulate import copies, generic, memory, operands, spin_loops, syncs, wgmma
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
-from ncu_swizzle.emulate.effects import BASES, CONTROL, MATRIX, REGISTERS, Effects, control_word, effects, number
+from ncu_swizzle.emulate.effects import (
+    BASES,
+    CONTROL,
+    MATRIX,
+    PHASE_CHECK,
+    REGISTERS,
+    Effects,
+    control_word,
+    effects,
+    number,
+)
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import Flow
-from ncu_swizzle.emulate.machine import Guards, Machine
+from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
+from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
@@ -37,6 +48,7 @@ DATA = frozenset(_DATA.split())
 _ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
 # Opcodes that read the registers of lanes other than their own.
 ACROSS_LANES = CONTROL | MATRIX | _ACROSS
+_UNTRACKED = WGMMA | UNCOUNTED | {"BMOV"}
 _ORIGINS = {
     "LDG": "data loaded from global memory",
     "LD": "data loaded through a generic address",
@@ -68,6 +80,8 @@ class PreparedCode:
     guards: Guards
     contents: bool
     timing: Timing
+    live: Mapping[int, int]  # by basic block: the registers that matter before it
+    untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `repeats`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
 
@@ -115,13 +129,33 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
     guards, waits = tuple(map(_reading_guard, instructions)), timing(flow, part.effects)
     externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
-        instructions, flow, part.effects, steps, runs, guards, part.shared, waits, frozenset(unsupported), externals
+        instructions,
+        flow,
+        part.effects,
+        steps,
+        runs,
+        guards,
+        part.shared,
+        waits,
+        part.live,
+        frozenset(index for index, instruction in enumerate(instructions) if _is_untracked(instruction)),
+        frozenset(unsupported),
+        externals,
     )
 
 
 def _parsed(sass: Sass) -> SassInstruction:
     with blaming(sass):
         return parse_instruction(sass)
+
+
+def _is_untracked(instruction: SassInstruction) -> bool:
+    """Say whether an instruction acts on something else than registers and memory."""
+    return (
+        instruction.opcode in _UNTRACKED
+        or instruction.opcode not in MODELLED
+        or control_word(instruction) == PHASE_CHECK
+    )
 
 
 def _reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:

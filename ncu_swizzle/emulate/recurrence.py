@@ -20,8 +20,15 @@ from ncu_swizzle.emulate.waits import Waits
 
 FIRST = 256  # basic blocks before the first state is kept
 # What decides nothing: what was counted, what is derived from the rest, and names, which `_barriers` compares.
-_OF_SCHEDULE = frozenset(("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"))
-_OF_MACHINE = frozenset(("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters", "contended"))
+_OF_SCHEDULE = frozenset(
+    (
+        *("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"),
+        *("shortcuts", "loops", "issued"),
+    )
+)
+_OF_MACHINE = frozenset(
+    ("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters", "contended", "repeats")
+)
 
 
 class Running(Protocol):
@@ -82,8 +89,12 @@ class Circles:
             return False
         schedule.resting.append(group)
         schedule.forget_counts(sorted(self._visited))
-        self._pc = -1
+        self.forget()
         return True
+
+    def forget(self) -> None:
+        """Keep another state: the run goes back to one that it has left, see `loops`."""
+        self._pc = -1
 
     def _same_registers(self, registers: list[Value | None]) -> bool:
         count = len(registers)

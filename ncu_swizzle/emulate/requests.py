@@ -42,6 +42,10 @@ class Seen:
         source = 0 if self.source is None else self.source.nbytes
         return self.addresses.nbytes + self.selected.nbytes + source
 
+    @property
+    def source_bytes(self) -> bytes:
+        return b"" if self.source is None else self.source.tobytes()
+
 
 @dataclass(frozen=True, eq=False)
 class AccessRequests:

@@ -29,14 +29,15 @@ def emulate(
     launch: Launch,
     *,
     exhaustive: bool = False,
+    plain: bool = False,
     timeout_s: float = TIMEOUT_S,
     on_progress: Progress | None = None,
 ) -> Counts:
     """Return the counts of one launch.
 
-    One block of each class runs, and a few more as a check; `exhaustive` runs all blocks. `on_progress` is
-    called with the blocks accounted for and the total. Raises one of `faults`, and UsageError if code and launch do
-    not match.
+    One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
+    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for and
+    the total. Raises one of `faults`, and UsageError if code and launch do not match.
     """
     clock = Clock(timeout_s)
     _check_launch(code, launch)
@@ -52,6 +53,7 @@ def emulate(
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
         clock=clock,
+        shortcuts=not plain,
     )
     contended: frozenset[int] = frozenset()
     while True:

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import Unknown
+from ncu_swizzle.emulate.block_barriers import Synchronising
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, control_word
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
-from ncu_swizzle.emulate.groups import Group, Waiting, remember_vote, rows, vote
+from ncu_swizzle.emulate.groups import Group
 from ncu_swizzle.emulate.limits import Clock
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.loops import Loops
 from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
-from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.values import Value
@@ -35,40 +35,34 @@ Handler = Callable[["Schedule", Group, int, SassInstruction], None]
 
 
 @dataclass
-class Schedule:
+class Schedule(Synchronising):
     """One run of a program on a machine."""
 
-    program: PreparedCode
-    machine: Machine
     clock: Clock
     handlers: Mapping[str, Handler]  # of control instructions, by opcode: `control.HANDLERS`
-    ready: list[Group] = field(default_factory=list)
-    resting: list[Group] = field(default_factory=list)  # in loops that only other threads can end
-    waiting: list[Waiting] = field(default_factory=list)
-    unknown: dict[int, Unknown] = field(default_factory=dict)
-    reconvergence: list[int] = field(default_factory=lambda: [EXIT])  # by token: where its threads reconverge
-    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # threads of BAR.ARV, by barrier and block
-    collective: dict[int, int] = field(default_factory=dict)
-    circles: Circles = field(default_factory=Circles)
+    shortcuts: bool = True  # whether one iteration of a loop may stand for others
+    resting: list[Group] = field(default_factory=list, init=False)  # in loops that only other threads can end
+    unknown: dict[int, Unknown] = field(default_factory=dict, init=False)
+    collective: dict[int, int] = field(default_factory=dict, init=False)
+    circles: Circles = field(default_factory=Circles, init=False)
     waits: Waits = field(init=False)
-    arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
-    synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
-    wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
-    waits_at: Ints = field(init=False)  # (W, 32): the instruction that a waiting lane is at
+    loops: Loops | None = field(init=False)
+    issued: Ints = field(init=False)  # (n + 1, B): changes of how often instructions were issued, from one to the next
 
     def __post_init__(self) -> None:
-        warps = self.machine.warps
-        self.arrived = np.zeros((16, warps, 32), bool)
-        self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
-        self.waits_at = np.zeros((warps, 32), np.int64)
+        super().__post_init__()
         self.waits = Waits(self.machine, self.program.flow.following, self.program.returns_state)
+        self.issued = np.zeros((len(self.program.instructions) + 1, len(self.machine.blocks)), np.int64)
+        shortcuts = self.shortcuts and self.machine.stores is None  # all stores are recorded if any is
+        self.loops = Loops(self) if shortcuts else None
 
     def run(self) -> Ints:
         """Run until all threads have exited; return how often each instruction was issued, by block: (n, B)."""
-        m, program = self.machine, self.program
-        issued = np.zeros((len(program.instructions) + 1, len(m.blocks)), np.int64)
+        m, program, issued = self.machine, self.program, self.issued
         self.add(0, m.everyone, m.live.copy())
         while (group := self._next()) is not None:
+            if self.loops is not None:
+                group = self.loops.arrive(group)
             last = program.flow.last[group.pc]
             if self._rests(group, last):
                 continue
@@ -79,7 +73,11 @@ class Schedule:
                 self.enter(group)
                 for pc, step in program.runs[group.pc]:
                     m.now = pc
+                    if m.repeats.active and pc in program.untracked:
+                        self._untracked(pc)
                     step(m)
+                if m.repeats.active and last in program.untracked:
+                    self._untracked(last)
                 self._leave(group, last)
             except (NcuSwizzleError, MemoryError, Contended):
                 raise
@@ -88,6 +86,10 @@ class Schedule:
         total = np.cumsum(issued, axis=0)[:-1]
         self._doubt_timing(np.asarray(total.any(axis=1)))
         return total
+
+    def _untracked(self, number: int) -> None:
+        if self.loops is not None:
+            self.loops.untracked(number)
 
     def resume(self) -> bool:
         """Continue the threads that no longer wait; say whether any thread can run."""
@@ -111,18 +113,6 @@ class Schedule:
         if may_be_counted(self.program.instructions[number].opcode):
             self.machine.log.miss(number, reason, origin)
 
-    def add(self, pc: int, warps: Ints, mask: Bools) -> None:
-        """Continue the threads of the mask, if any, at an instruction."""
-        used = mask.any(axis=1)
-        if not used.any():
-            return
-        if not used.all():
-            warps, mask = warps[used], mask[used]
-        if pc == EXIT:
-            self._end(warps, mask)
-            return
-        self.ready.append(Group(pc, warps, mask))
-
     def _rests(self, group: Group, last: int) -> bool:
         """Say whether the group's threads run in circles until others go on. Raises Endless, Circling."""
         instruction = self.program.instructions[last]
@@ -139,11 +129,11 @@ class Schedule:
         """Make ready what can run besides the current group: resting threads, and those whose barriers are complete."""
         self.ready += self.resting
         self.resting = []
-        self._recheck_convergence()
+        self.recheck_convergence()
         self.waits.release()
         self.waits.release_clusters()
         self.resume()
-        self._release_barriers()
+        self.release_barriers()
 
     def forget_counts(self, leaders: list[int]) -> None:
         """Record that basic blocks run an unknown number of times."""
@@ -152,9 +142,6 @@ class Schedule:
             last = self.program.flow.last[leader]
             for number in range(leader, last + 1):
                 self._unknown_count(number, last, reason)
-
-    def enter(self, group: Group) -> None:
-        self.machine.see(group.warps, group.mask)
 
     # ------------------------------------------------------------------------------------------ who is next
 
@@ -187,32 +174,23 @@ class Schedule:
 
     def _release(self) -> bool:
         """Release barriers that are complete, also because threads have exited; say whether anything was waiting."""
-        self._recheck_convergence()
+        self.recheck_convergence()
         self.waits.release()
         self.waits.release_clusters()
         if self.resume():
             return True
-        self._release_barriers()
+        self.release_barriers()
         if self.ready:
             return True
         self.waits.time_out()
         if self.resume():
             return True
         if not self.waiting:
-            if self.synced.any() or self.arrived.any():
-                self._stuck_in_warp()
+            self.check_stuck()
             return False
         waiting = self.waiting[0].group
         instruction = self.program.instructions[waiting.pc]
         raise Stuck(instruction.offset, instruction.text, "not all threads of the block reach this barrier")
-
-    def _stuck_in_warp(self) -> None:
-        warp, lane = np.argwhere(self.synced | self.arrived.any(axis=0))[0]
-        number = int(self.machine.thread[warp, lane])
-        instruction = self.program.instructions[int(self.waits_at[warp, lane])]
-        raise Stuck(
-            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never arrive"
-        )
 
     # ------------------------------------------------------------------------------------------ the end of a block
 
@@ -291,135 +269,3 @@ class Schedule:
                 return stop
             stop = flow.post_dominators[stop]
         return EXIT
-
-    # ------------------------------------------------------------------------------------------ exit and reconvergence
-
-    def _end(self, warps: Ints, mask: Bools) -> None:
-        self.machine.live[warps] &= ~mask
-
-    def reconverge(self, warps: Ints, mask: Bools, barrier: int, pc: int) -> None:
-        """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
-        m = self.machine
-        tokens = m.tokens[barrier][warps]
-        mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
-        expected = (tokens == mine) & m.live[warps] & (mine != 0)
-        self.arrived[barrier][warps] |= mask
-        there = self.arrived[barrier][warps] & ((tokens == mine) | mask)
-        complete = ~(expected & ~there).any(axis=1)
-        self.waits_at[warps] = np.where(mask, pc, self.waits_at[warps])
-        if complete.any():
-            done, lanes = warps[complete], there[complete]
-            self._cleared(barrier, done, lanes)
-            onward = np.array([self._target(int(token), self.after(pc)) for token in mine[complete, 0]])
-            for target in np.unique(onward):
-                self.add(int(target), done[onward == target], lanes[onward == target])
-
-    def _target(self, token: int, otherwise: int) -> int:
-        """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
-        return self.reconvergence[token] if 0 < token < len(self.reconvergence) else otherwise
-
-    def _cleared(self, barrier: int, warps: Ints, lanes: Bools) -> None:
-        self.arrived[barrier][warps] &= ~lanes
-        self.machine.tokens[barrier][warps] = np.where(lanes, 0, self.machine.tokens[barrier][warps])
-
-    def after(self, pc: int) -> int:
-        """Return the next instruction."""
-        return self.program.flow.following(pc)
-
-    def _recheck_convergence(self) -> None:
-        """Check all convergence barriers again: threads that they wait for may have exited or left."""
-        m = self.machine
-        for barrier in np.flatnonzero(self.arrived.any(axis=(1, 2))):
-            for warp in np.flatnonzero(self.arrived[barrier].any(axis=1)):
-                tokens = m.tokens[barrier][warp]
-                for token in np.unique(tokens[self.arrived[barrier][warp]]):
-                    there = self.arrived[barrier][warp] & (tokens == token)
-                    if not ((tokens == token) & m.live[warp] & ~there).any():
-                        after = self.after(int(self.waits_at[warp][there][0]))
-                        self._cleared(int(barrier), np.array([warp]), there[None])
-                        self.add(self._target(int(token), after), np.array([warp]), there[None])
-        self._recheck_warps()
-
-    def _recheck_warps(self) -> None:
-        for warp in np.flatnonzero(self.synced.any(axis=1)):
-            there = self.synced[warp]
-            if not (self.wanted[warp] & self.machine.live[warp] & ~there).any():
-                self._go_on(int(warp), there.copy())
-
-    def _go_on(self, warp: int, lanes: Bools) -> None:
-        self.synced[warp] &= ~lanes
-        for pc in np.unique(self.waits_at[warp][lanes]):
-            part = lanes & (self.waits_at[warp] == pc)
-            self.add(self.after(int(pc)), np.array([warp]), part[None])
-
-    def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
-        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
-        m = self.machine
-        self.wanted[group.warps] = wanted
-        self.synced[group.warps] |= group.mask
-        self.waits_at[group.warps] = np.where(group.mask, pc, self.waits_at[group.warps])
-        there = self.synced[group.warps]
-        complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
-        alone = (there == group.mask).all(axis=1)
-        together = complete & alone
-        if together.any():
-            self.synced[group.warps[together]] = False
-            self.add(self.after(pc), group.warps[together], group.mask[together])
-        for row in np.flatnonzero(complete & ~alone):
-            warp = int(group.warps[row])
-            self._go_on(warp, self.synced[warp].copy())
-
-    # ------------------------------------------------------------------------------------------ barriers of a block
-
-    def _release_barriers(self) -> None:
-        for barrier in {waiting.barrier for waiting in self.waiting}:
-            mine = [waiting for waiting in self.waiting if waiting.barrier == barrier]
-            complete = self._complete(mine, barrier)
-            if not complete.any():
-                continue
-            if any(waiting.vote is not None for waiting in mine):
-                for block in np.flatnonzero(complete):
-                    self._open(barrier, np.arange(len(complete)) == block)
-            else:
-                self._open(barrier, complete)
-
-    def _complete(self, mine: list[Waiting], barrier: int) -> Bools:
-        """Return the blocks, (B,), all of whose threads are at a barrier, given those that wait there."""
-        m = self.machine
-        blocks = len(m.blocks)
-        there = np.zeros((m.warps, 32), bool)
-        used, count = np.zeros(blocks, bool), np.zeros(blocks, np.int64)
-        for waiting in mine:
-            here = m.block_of[waiting.group.warps]
-            there[waiting.group.warps] |= waiting.group.mask
-            used[here] = True
-            count[here] = np.maximum(count[here], waiting.count)
-        missing = (m.live & ~there).reshape(blocks, -1).any(axis=1)
-        arrived = 32 * there.any(axis=1).reshape(blocks, -1).sum(axis=1)
-        for (other, block), threads in self.arrivals.items():
-            arrived[block] += threads if other == barrier else 0
-        complete: Bools = used & np.where(count == 0, ~missing, arrived >= count)
-        return complete
-
-    def _open(self, barrier: int, blocks: Bools) -> None:
-        """Let the threads of some blocks, (B,), that wait at a barrier go on."""
-        m = self.machine
-        mine = [w for w in self.waiting if w.barrier == barrier and blocks[m.block_of[w.group.warps]].any()]
-        chosen = np.flatnonzero(blocks).tolist()
-        voted = vote(mine, m, chosen[0]) if len(chosen) == 1 else None
-        for block in chosen:
-            self.arrivals.pop((barrier, block), None)
-            if not any(waiting.count and block in m.block_of[waiting.group.warps] for waiting in mine):
-                m.forget_claims(block)
-        for waiting in mine:
-            group = waiting.group
-            inside = blocks[m.block_of[group.warps]]
-            self.waiting.remove(waiting)
-            if not inside.all():
-                rest = Group(group.pc, group.warps[~inside], group.mask[~inside])
-                kept = None if waiting.vote is None else rows(waiting.vote, ~inside)
-                self.waiting.append(Waiting(rest, waiting.barrier, waiting.count, kept, waiting.mode))
-            if voted is not None:
-                self.enter(Group(group.pc, group.warps[inside], group.mask[inside]))
-                remember_vote(m, voted)
-            self.add(self.after(group.pc), group.warps[inside], group.mask[inside])

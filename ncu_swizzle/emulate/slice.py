@@ -36,6 +36,7 @@ class Slice:
     effects: tuple[Effects, ...]
     shared: bool
     local: bool
+    live: dict[int, int]  # by first instruction of a basic block: what is live before it
 
 
 def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses: bool = False) -> Slice:
@@ -47,14 +48,15 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
     if addresses:
         all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
     if everything:
-        return Slice((True,) * len(all_effects), all_effects, True, True)
-    alive_after = _liveness(flow, all_effects)
+        everywhere = dict.fromkeys(flow.leaders, (1 << REGISTERS) - 1)
+        return Slice((True,) * len(all_effects), all_effects, True, True, everywhere)
+    before, alive_after = _liveness(flow, all_effects)
     # What one thread stores another may load, wherever in the code it is.
     if common := _ever(alive_after) & (1 << SHARED | 1 << GLOBAL):
-        alive_after = _liveness(flow, all_effects, common)
+        before, alive_after = _liveness(flow, all_effects, common)
     useful = tuple(bool(effect.writes & alive) for effect, alive in zip(all_effects, alive_after, strict=True))
     anywhere = _ever(alive_after)
-    return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1))
+    return Slice(useful, all_effects, bool(anywhere >> SHARED & 1), bool(anywhere >> LOCAL & 1), before)
 
 
 def _ever(alive_after: list[int]) -> int:
@@ -76,8 +78,11 @@ def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
     return effect
 
 
-def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> list[int]:
-    """Return for every instruction what is live after it, as a bit set; `always` is live everywhere."""
+def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> tuple[dict[int, int], list[int]]:
+    """Return what is live before every basic block and after every instruction, as bit sets.
+
+    `always` is live everywhere.
+    """
     leaders = flow.leaders
     before = dict.fromkeys(leaders, 0)
     after = [0] * len(all_effects)
@@ -97,4 +102,4 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
             if alive != before[leader]:
                 before[leader] = alive
                 changed = True
-    return after
+    return before, after

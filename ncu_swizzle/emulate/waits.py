@@ -150,6 +150,8 @@ class Waits:
 
     def release_clusters(self) -> None:
         """Continue the warps whose cluster has arrived as often as they have."""
+        if not self.at_cluster:
+            return
         m = self.machine
         fewest = np.full(len(m.blocks), np.iinfo(np.int64).max)
         live = m.live.any(axis=1)

@@ -309,7 +309,7 @@ def test_an_address_that_is_not_aligned() -> None:
 def test_a_loop_without_an_end_meets_the_limit() -> None:
     with pytest.raises(Endless, match=r"still running after 0\.1 s"):
         emulate(
-            code("MOV R1, RZ", "VIADD R1, R1, 0x1", "ISETP.EQ.AND P0, PT, R1, RZ, PT", "@!P0 BRA 0x10", "EXIT"),
+            code("MOV R1, RZ", "IMAD R1, R1, 0x5, 0x1", "ISETP.EQ.AND P0, PT, R1, RZ, PT", "@!P0 BRA 0x10", "EXIT"),
             ONE_WARP,
             timeout_s=0.1,
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag, affine, aligned, function_of, scaled
+from ncu_swizzle.emulate.dependence import NOTHING, Tag, affine, aligned, bitwise, function_of, scaled
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, no_wrap
@@ -22,10 +22,12 @@ from ncu_swizzle.emulate.values import (
     dependent,
     derived,
     low_half,
+    same_for_all,
 )
 
 ONE = np.uint32(1)
 FULL = np.uint32(0xFFFFFFFF)
+AND = 0xC0  # the table of a & b
 
 
 @operation("MOV", "UMOV", "CS2R", "MOV32I")
@@ -58,7 +60,8 @@ def lop3(ins: SassInstruction) -> Compute | None:
         result = _bitwise(m, values, table)
         if not with_test:
             return (result,)
-        test = _not_zero(m, result)
+        masked = table == AND and _keep_masked(m, values[0], values[1])
+        test = derived(result.bits != 0, result) if masked else _not_zero(m, result)
         if also:
             test = conjunction(test, also(m)) if ins.has("PAND") else disjunction(test, also(m))
         return test, result
@@ -112,7 +115,9 @@ def by_table(a: Bits, b: Bits, c: Bits, table: int) -> Bits:
 def _bitwise_tag(m: Machine, values: tuple[Value, Value, Value], table: int) -> Tag | None:
     """Return the tag if the other arguments keep, invert or clear the high bits of the only one that has one."""
     tagged = [position for position, value in enumerate(values) if value.tag is not None and _depends(table, position)]
-    everything = dependent(*(value for position, value in enumerate(values) if _depends(table, position)))
+    used = [value for position, value in enumerate(values) if _depends(table, position)]
+    tags = tuple(value.tag for value in used if value.tag is not None)
+    everything = bitwise(tags, all(value.bits.shape[-1] == 1 for value in used))
     others = [_constant_above(value) for position, value in enumerate(values) if position != tagged[0]]
     tag = aligned(values[tagged[0]].tag, max(bits for _, bits in others), m.coarsest)
     if len(tagged) != 1 or tag is None:
@@ -123,7 +128,7 @@ def _bitwise_tag(m: Machine, values: tuple[Value, Value, Value], table: int) -> 
         bits.insert(tagged[0], bit)
         outcomes.append(table >> (bits[0] << 2 | bits[1] << 1 | bits[2]) & 1)
     if outcomes[0] == outcomes[1]:
-        return affine((0, 0, 0), tag.stride)
+        return affine(NOTHING, tag.stride)
     return tag if outcomes == [0, 1] else scaled(tag, -1)
 
 
@@ -134,6 +139,24 @@ def _constant_above(value: Value) -> tuple[int, int]:
     clear = int(np.bitwise_or.reduce(value.bits, axis=None)).bit_length()
     filled = int(np.bitwise_or.reduce(~value.bits, axis=None)).bit_length()
     return (0, clear) if clear <= filled else (1, filled)
+
+
+def _keep_masked(m: Machine, value: Value, mask: Value) -> bool:
+    """Keep only blocks for which value & mask is 0 or not as here, if the mask is that of a number's high bits."""
+    if mask.tag is not None or value.tag is None:
+        value, mask = mask, value
+    bits = same_for_all(mask.bits) if mask.known is True and mask.tag is None else None
+    if not bits or value.tag is None or not m.follows(value):
+        return False
+    lowest = bits & -bits
+    end = bits + lowest
+    numbers = value.bits.astype(np.int64)
+    if end & (end - 1) or bool((numbers >= end).any()):
+        return False
+    above = numbers >= lowest
+    least, most = np.where(above, lowest, 0), np.where(above, end, lowest) - 1
+    m.keep_within(value.tag, numbers, least, most, m.view.mask & np.asarray(value.known))
+    return True
 
 
 def _not_zero(m: Machine, value: Value) -> Value:

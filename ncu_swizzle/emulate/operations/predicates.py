@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import Tag
+from ncu_swizzle.emulate.dependence import Tag, bitwise
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, ordered
@@ -168,6 +168,8 @@ def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:
             return a.tag
         if not choice.bits.any():
             return b.tag
+        uniform = choice.bits.shape[-1] == a.bits.shape[-1] == b.bits.shape[-1] == 1
+        return bitwise(tuple(tag for tag in (a.tag, b.tag) if tag is not None), uniform)
     return dependent(choice, a, b)
 
 

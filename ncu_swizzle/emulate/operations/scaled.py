@@ -54,7 +54,7 @@ def _lea_high(ins: SassInstruction, sources: Sequence[Operand], shift: int, coun
         if minus_a:
             whole = np.uint64(0) - whole
         bits = high_half(whole << np.uint64(shift)) if shift else high_half(whole)
-        upper = derived(bits, low, high, tag=_high_tag(m, low, high, shift, sign_extends and not minus_a))
+        upper = derived(bits, low, high, tag=high_tag(m, low, high, shift, sign_extends and not minus_a))
         second = b(m)
         if carry is None and count == 1:
             return (added(upper, negated(second) if minus_b else second),)
@@ -68,7 +68,7 @@ def _sign(value: Value) -> Value:
     return Value(bits, value.known, value.origin, None)
 
 
-def _high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
+def high_tag(m: Machine, low: Value, high: Value, shift: int, sign_extends: bool) -> Tag | None:
     """Return the tag of the upper half of a shifted number; a left shift by s and its upper half is >> (32 - s)."""
     if low.tag is None and high.tag is None:
         return None

@@ -11,6 +11,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer
 from ncu_swizzle.emulate.operations.integer import no_wrap
 from ncu_swizzle.emulate.operations.registry import Compute, operation
+from ncu_swizzle.emulate.operations.scaled import high_tag
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.partial import sure_bits, with_sure
 from ncu_swizzle.emulate.values import (
@@ -40,19 +41,21 @@ def shf(ins: SassInstruction) -> Compute | None:
         low, count, upper = a(m), b(m), c(m)
         by = count.bits & np.uint32(31 if not of_64 else 63) if wraps else np.minimum(count.bits, 63 if of_64 else 32)
         if left:
-            return (_left(low, upper, count, by, high),)
+            return (_left(m, low, upper, count, by, high),)
         return (_right(m, low, upper, count, by, high, is_signed, of_64),)
 
     return compute
 
 
-def _left(low: Value, upper: Value, count: Value, by: Bits, high: bool) -> Value:
+def _left(m: Machine, low: Value, upper: Value, count: Value, by: Bits, high: bool) -> Value:
     steps = by.astype(np.uint64)
-    if high:
-        whole = wide(low.bits, upper.bits) << steps
-        return computed(high_half(whole), low, upper, count)
-    bits = low_half(np.where(steps >= 32, np.uint64(0), low.bits.astype(np.uint64) << np.minimum(steps, 63)))
     same = same_for_all(by) if count.known is True and count.tag is None else None
+    if high:
+        bits = high_half(wide(low.bits, upper.bits) << steps)
+        if same is None or not 0 < same < 32:
+            return computed(bits, low, upper, count)
+        return derived(bits, low, upper, count, tag=high_tag(m, low, upper, same, False))
+    bits = low_half(np.where(steps >= 32, np.uint64(0), low.bits.astype(np.uint64) << np.minimum(steps, 63)))
     if same is not None and same < 32:
         return derived(bits, low, count, tag=scaled(low.tag, 1 << same))
     return computed(bits, low, count)

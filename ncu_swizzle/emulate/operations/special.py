@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import affine
+from ncu_swizzle.emulate.dependence import block_axis, multiple_of
 from ncu_swizzle.emulate.machine import LANES, LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operands import constant_bank, raw
 from ncu_swizzle.emulate.operations.exchange import first_lane
@@ -74,15 +74,13 @@ def _packed_thread(m: Machine) -> Value:
 
 def _block(m: Machine, axis: int) -> Value:
     bits = m.blocks[m.block_of, axis].astype(np.uint32)[:, None]
-    steps = [0, 0, 0]
-    steps[axis] = 1 if m.grid[axis] > 1 else 0
-    return Value(bits, tag=affine((steps[0], steps[1], steps[2])))
+    return Value(bits, tag=block_axis(axis) if m.grid[axis] > 1 else None)
 
 
 def _rank(m: Machine) -> Value:
     if m.cluster == (1, 1, 1):
         return constant(0)
-    tag = affine((0, 0, 0), stride=m.cluster)
+    tag = multiple_of(m.cluster)
     return Value(m.clusters.ranks[m.block_of].astype(np.uint32)[:, None], tag=tag)
 
 

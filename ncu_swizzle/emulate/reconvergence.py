@@ -1,0 +1,113 @@
+"""Where the threads of a warp wait for each other: convergence barriers (BSSY, BSYNC) and WARPSYNC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate.faults import Stuck
+from ncu_swizzle.emulate.flow import EXIT
+from ncu_swizzle.emulate.groups import Group
+from ncu_swizzle.emulate.threads import Threads
+from ncu_swizzle.smem.banks import Bools, Ints
+
+
+@dataclass
+class Reconverging(Threads):
+    """Threads that diverge and reconverge."""
+
+    reconvergence: list[int] = field(default_factory=lambda: [EXIT], init=False)  # by token: where threads reconverge
+    arrived: Bools = field(init=False)  # (16, W, 32): lanes that wait at each convergence barrier
+    synced: Bools = field(init=False)  # (W, 32): lanes that wait at a WARPSYNC
+    wanted: Bools = field(init=False)  # (W, 32): lanes that a WARPSYNC waits for
+    waits_at: Ints = field(init=False)  # (W, 32): the instruction that a waiting lane is at
+
+    def __post_init__(self) -> None:
+        warps = self.machine.warps
+        self.arrived = np.zeros((16, warps, 32), bool)
+        self.synced, self.wanted = np.zeros((warps, 32), bool), np.zeros((warps, 32), bool)
+        self.waits_at = np.zeros((warps, 32), np.int64)
+
+    def reconverge(self, warps: Ints, mask: Bools, barrier: int, pc: int) -> None:
+        """Let threads wait at a convergence barrier, and continue those whose barrier is complete."""
+        m = self.machine
+        tokens = m.tokens[barrier][warps]
+        mine = np.take_along_axis(tokens, mask.argmax(axis=1)[:, None], axis=1)
+        expected = (tokens == mine) & m.live[warps] & (mine != 0)
+        self.arrived[barrier][warps] |= mask
+        there = self.arrived[barrier][warps] & ((tokens == mine) | mask)
+        complete = ~(expected & ~there).any(axis=1)
+        self.waits_at[warps] = np.where(mask, pc, self.waits_at[warps])
+        if complete.any():
+            done, lanes = warps[complete], there[complete]
+            self._cleared(barrier, done, lanes)
+            tokens = mine[complete, 0]
+            if bool((tokens == tokens[0]).all()):  # mostly
+                self.add(self._target(int(tokens[0]), self.after(pc)), done, lanes)
+                return
+            onward = np.array([self._target(int(token), self.after(pc)) for token in tokens])
+            for target in np.unique(onward):
+                self.add(int(target), done[onward == target], lanes[onward == target])
+
+    def _target(self, token: int, otherwise: int) -> int:
+        """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
+        return self.reconvergence[token] if 0 < token < len(self.reconvergence) else otherwise
+
+    def _cleared(self, barrier: int, warps: Ints, lanes: Bools) -> None:
+        self.arrived[barrier][warps] &= ~lanes
+        self.machine.tokens[barrier][warps] = np.where(lanes, 0, self.machine.tokens[barrier][warps])
+
+    def recheck_convergence(self) -> None:
+        """Check all convergence barriers again: threads that they wait for may have exited or left."""
+        m = self.machine
+        for barrier in np.flatnonzero(self.arrived.any(axis=(1, 2))):
+            for warp in np.flatnonzero(self.arrived[barrier].any(axis=1)):
+                tokens = m.tokens[barrier][warp]
+                for token in np.unique(tokens[self.arrived[barrier][warp]]):
+                    there = self.arrived[barrier][warp] & (tokens == token)
+                    if not ((tokens == token) & m.live[warp] & ~there).any():
+                        after = self.after(int(self.waits_at[warp][there][0]))
+                        self._cleared(int(barrier), np.array([warp]), there[None])
+                        self.add(self._target(int(token), after), np.array([warp]), there[None])
+        self._recheck_warps()
+
+    def _recheck_warps(self) -> None:
+        for warp in np.flatnonzero(self.synced.any(axis=1)):
+            there = self.synced[warp]
+            if not (self.wanted[warp] & self.machine.live[warp] & ~there).any():
+                self._go_on(int(warp), there.copy())
+
+    def _go_on(self, warp: int, lanes: Bools) -> None:
+        self.synced[warp] &= ~lanes
+        for pc in np.unique(self.waits_at[warp][lanes]):
+            part = lanes & (self.waits_at[warp] == pc)
+            self.add(self.after(int(pc)), np.array([warp]), part[None])
+
+    def sync_warp(self, group: Group, pc: int, wanted: Bools) -> None:
+        """Let threads wait for the threads of their warp in a mask, (G, 32)."""
+        m = self.machine
+        self.wanted[group.warps] = wanted
+        self.synced[group.warps] |= group.mask
+        self.waits_at[group.warps] = np.where(group.mask, pc, self.waits_at[group.warps])
+        there = self.synced[group.warps]
+        complete = ~(wanted & m.live[group.warps] & ~there).any(axis=1)
+        alone = (there == group.mask).all(axis=1)
+        together = complete & alone
+        if together.any():
+            self.synced[group.warps[together]] = False
+            self.add(self.after(pc), group.warps[together], group.mask[together])
+        for row in np.flatnonzero(complete & ~alone):
+            warp = int(group.warps[row])
+            self._go_on(warp, self.synced[warp].copy())
+
+    def check_stuck(self) -> None:
+        """Raise Stuck if threads wait for others of their warp, which no longer come."""
+        if not self.synced.any() and not self.arrived.any():
+            return
+        warp, lane = np.argwhere(self.synced | self.arrived.any(axis=0))[0]
+        number = int(self.machine.thread[warp, lane])
+        instruction = self.program.instructions[int(self.waits_at[warp, lane])]
+        raise Stuck(
+            instruction.offset, instruction.text, f"thread {number} waits for threads of its warp that never arrive"
+        )

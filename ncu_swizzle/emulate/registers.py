@@ -1,0 +1,200 @@
+"""The registers of all warps of the running blocks. A `View` selects the warps that execute an instruction together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.emulate.dependence import Tag, function_of
+from ncu_swizzle.emulate.effects import BASES, REGISTERS
+from ncu_swizzle.emulate.parse import PRED, UPRED, UREG
+from ncu_swizzle.emulate.partial import written_sure
+from ncu_swizzle.emulate.patches import merged, overwritten, tag_of
+from ncu_swizzle.emulate.values import Known, Patches, Value, dependent, unknown
+from ncu_swizzle.smem.banks import Bools, Ints
+
+NONE = np.zeros((1, 1), bool)  # no lanes
+
+# By instruction: the number of the predicate that selects the lanes which it reads, and whether that is negated.
+Guards = tuple[tuple[int, bool] | None, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """Some warps at the same instruction: ``warps`` (G,) ascending, ``mask`` (G, 32) of the active lanes."""
+
+    warps: Ints
+    mask: Bools
+    whole: bool  # all warps with all their live lanes
+    full: bool = False  # all lanes of its warps are active
+
+
+def _is_uniform(number: int) -> bool:
+    """Say whether a register has one value per warp."""
+    return BASES[UREG] <= number < BASES[PRED] or number >= BASES[UPRED]
+
+
+class RegisterFile:
+    """Register access for the warps that execute."""
+
+    warps: int
+    live: Bools  # (W, 32): lanes that exist and have not exited
+    view: View
+    registers: list[Value | None]
+    guards: Guards
+    now: int  # the index of the instruction that executes
+
+    def see(self, warps: Ints, mask: Bools) -> None:
+        """Let these lanes of these warps execute what follows."""
+        whole = len(warps) == self.warps and bool((mask == self.live).all())
+        self.view = View(warps, mask, whole, bool(mask.all()))
+
+    def get(self, number: int) -> Value:
+        """Return a register of the view's warps."""
+        value = self.registers[number]
+        if value is None:
+            return unknown(self.now, bool if number >= BASES[PRED] else np.uint32, uniform=_is_uniform(number))
+        if value.patches is not None:
+            tag = tag_of(value.patches, self.view.warps, self._reading(number))
+            value = Value(value.bits, value.known, value.origin, tag, value.sure)
+        return value if self.view.whole else self.part(value)
+
+    def _reading(self, number: int) -> Bools:
+        """Return the lanes whose value of a register matters to the instruction that executes: those of its guard."""
+        mask = self.view.mask
+        guard = self.guards[self.now] if self.guards else None
+        condition = self.registers[guard[0]] if guard is not None and guard[0] != number else None
+        if guard is None or condition is None or condition.known is not True:
+            return mask
+        patches = condition.patches
+        if condition.tag is not None and (patches is None or tag_of(patches, self.view.warps, mask) is not None):
+            return mask
+        bits = self.part(condition).bits
+        selected: Bools = mask & (~bits if guard[1] else bits)
+        return selected
+
+    def part(self, value: Value) -> Value:
+        """Return the part of a value that belongs to the view's warps."""
+        if len(self.view.warps) == self.warps:
+            return value
+        bits = value.bits if value.bits.shape[0] == 1 else value.bits[self.view.warps]
+        known = value.known
+        if not isinstance(known, bool) and known.shape[0] != 1:
+            known = known[self.view.warps]
+        sure = value.sure
+        if sure is not None and sure.shape[0] != 1:
+            sure = sure[self.view.warps]
+        return Value(bits, known, value.origin, value.tag, sure)
+
+    def put(self, number: int | None, value: Value, guard: Value | None = None) -> None:
+        """Write a register of the view's warps, in the active lanes for which the guard is true."""
+        if number is None:
+            return
+        view = self.view
+        uniform = _is_uniform(number)
+        if uniform and value.known is False:  # unknown in every lane, but the register has one value per warp
+            value = Value(value.bits[:, :1], False, value.origin, value.tag)
+        if view.whole and guard is None:
+            self.registers[number] = value
+            return
+        selected, doubtful = self.selection(guard, 1 if uniform else 32)
+        if not selected.any() and not doubtful.any():
+            self._might_write(number, value, guard)
+            return
+        old = self.registers[number]
+        all_warps = len(view.warps) == self.warps
+        if all_warps and not doubtful.any() and bool((selected | ~self._alive(uniform)).all()):
+            tag = value.tag
+            if guard is not None and guard.tag is not None:  # another block may keep what the register held
+                tag = dependent(value, guard, *([old] if old is not None else []))
+            self.registers[number] = Value(value.bits, value.known, value.origin, tag, value.sure)
+            return
+        narrow = uniform or self._stays_uniform(value, old, guard)
+        if narrow and not uniform:
+            selected, doubtful = self.selection(guard, 1)
+        self.registers[number] = self._mixed(value, old, selected, doubtful, guard, 1 if narrow else 32)
+
+    def _might_write(self, number: int, value: Value, guard: Value | None) -> None:
+        """Record that other blocks may write a register that these blocks do not."""
+        old = self.registers[number]
+        if guard is not None and guard.tag is not None and old is not None:
+            self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard))
+
+    def _stays_uniform(self, value: Value, old: Value | None, guard: Value | None) -> bool:
+        """Say whether a register is uniform in each warp before and after the write."""
+        parts = [part for part in (value, old, guard) if part is not None]
+        return self.view.whole and old is not None and all(part.bits.shape[1] == 1 for part in parts)
+
+    def _alive(self, uniform: bool) -> Bools:
+        alive: Bools = np.asarray(self.live.any(axis=1, keepdims=True)) if uniform else self.live
+        return alive
+
+    def selection(self, guard: Value | None, wide: int = 32) -> tuple[Bools, Bools]:
+        """Return the lanes that execute an instruction, and those for which that is unknown, shape (G, wide).
+
+        A warp executes for a uniform register, `wide` 1, if any of its lanes does.
+        """
+        mask = self.view.mask if wide == 32 else np.ones((len(self.view.warps), 1), bool)
+        if guard is None:
+            return mask, NONE
+        if wide == 1 and guard.bits.shape[1] == 32:
+            selected, doubtful = self.selection(guard)
+            some: Bools = np.asarray(selected.any(axis=1, keepdims=True))
+            return some, doubtful.any(axis=1, keepdims=True) & ~some
+        if guard.known is True:
+            return mask & guard.bits, NONE
+        known = np.asarray(guard.known)
+        return mask & guard.bits & known, mask & ~known
+
+    def _mixed(
+        self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
+    ) -> Value:
+        """Return the register with the selected lanes replaced and the doubtful lanes unknown."""
+        warps = self.view.warps
+        full = (self.warps, wide)
+        tag, patches = self._mixed_tags(value, old, selected, doubtful, guard, wide)
+        if old is None:
+            old = Value(np.zeros((1, 1), value.bits.dtype), False)  # no instruction is to blame for other lanes
+        bits = np.broadcast_to(old.bits, full).copy() if old.bits.shape != full else old.bits.copy()
+        part = bits[warps]
+        np.copyto(part, value.bits, where=selected)
+        bits[warps] = part
+        known: Known = True
+        origin = old.origin
+        if old.known is not True or value.known is not True or doubtful.any():
+            known = np.broadcast_to(np.asarray(old.known), full).copy()
+            sub = known[warps]
+            np.copyto(sub, np.asarray(value.known), where=selected)
+            sub &= ~doubtful
+            known[warps] = sub
+            if value.known is not True:
+                origin = value.origin
+            elif doubtful.any() and guard is not None:
+                origin = guard.origin
+            known = True if known.all() else known
+        return Value(bits, known, origin, tag, written_sure(value, old, selected, doubtful, warps, full), patches)
+
+    def _mixed_tags(
+        self, value: Value, old: Value | None, selected: Bools, doubtful: Bools, guard: Value | None, wide: int
+    ) -> tuple[Tag | None, Patches | None]:
+        """Return the tag of a register that is partly overwritten, and those of its parts if they differ."""
+        sources = [value.tag, *([old.tag] if old is not None else [])]
+        if guard is not None and guard.tag is not None:  # other blocks may write other lanes
+            return function_of(*((tag, 32) for tag in (*sources, guard.tag) if tag), uniform=wide == 1), None
+        if doubtful.any():
+            return merged(sources, wide == 1), None
+        if old is not None and old.patches is None and old.tag == value.tag:
+            return value.tag, None
+        alive = self._alive(wide == 1)
+        patches = overwritten(old, value, self.view.warps, selected, alive)
+        return merged((tag for _, tag in patches), wide == 1), patches
+
+    def forget(self, numbers: int, origin: int) -> None:
+        """Make the registers in a bit set unknown in the view's lanes."""
+        number = 0
+        while numbers >> number and number < REGISTERS:
+            if numbers >> number & 1:
+                like = bool if number >= BASES[PRED] else np.uint32
+                self.put(number, unknown(origin, like))
+            number += 1

@@ -1,0 +1,175 @@
+"""An iteration that stands for others gives the counts that running all of them gives."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+from hypothesis import strategies as st
+
+from ncu_swizzle.emulate.checkpoint import Checkpoint
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.emulate.faults import Endless, MemoryFault
+from ncu_swizzle.emulate.loops import Loops, Watched
+from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.smem.banks import Ints
+from tests.support.emulation import kernel, pointers
+from tests.support.properties import chances, examples, holds
+from tests.support.random_loops import program
+
+LIMIT_S = 20.0
+LAUNCHES = (
+    Launch((1, 1, 1), (32, 1, 1)),
+    Launch((3, 1, 1), (64, 1, 1)),
+    Launch((12, 1, 1), (80, 1, 1)),
+    Launch((5, 1, 1), (40, 1, 1)),
+)
+
+
+def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
+    return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes)
+
+
+def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
+    """Return all that an emulation says, in a form that can be compared; if it fails, how."""
+    try:
+        counts = emulate(source, launch, plain=plain, timeout_s=LIMIT_S)
+    except NcuSwizzleError as error:
+        return type(error), str(error) if isinstance(error, MemoryFault) else ""
+    return counts.rows, counts.blocks_run, counts.classes, counts.notes, requests(counts)
+
+
+def check_alike(source: Code, launch: Launch) -> None:
+    """Run a program with and without shortcuts; one that takes too long to run all iterations shows nothing."""
+    whole = outcome(source, launch, plain=True)
+    if whole[0] is not Endless:
+        assert outcome(source, launch, plain=False) == whole
+
+
+def requests(counts: Counts) -> object:
+    return {
+        offset: (made.op, made.addresses.tolist(), made.active.tolist(), made.times.tolist(), sources(made.source))
+        for offset, made in counts.requests.items()
+    }
+
+
+def sources(source: Ints | None) -> object:
+    return None if source is None else source.tolist()
+
+
+@examples
+def test_loops_of_any_kind(examples: int) -> None:
+    def check(chance: Random, launch: Launch) -> None:
+        check_alike(program(chance), launch)
+
+    holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
+
+
+@pytest.fixture
+def skipped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many iterations are added, each time that some are."""
+    times: list[int] = []
+    count = Loops._count
+
+    def noted(self: Loops, watched: Watched, further: int) -> None:
+        times.append(further)
+        count(self, watched, further)
+
+    monkeypatch.setattr(Loops, "_count", noted)
+    return times
+
+
+def same(lines: tuple[str, ...], launch: Launch = LAUNCHES[0]) -> Counts:
+    counts = emulate(code(*lines), launch)
+    assert counts.rows == emulate(code(*lines), launch, plain=True).rows
+    return counts
+
+
+LOOP = ("MOV R1, RZ", "IADD3 R1, R1, 0x1, RZ", "ISETP.LT.AND P0, PT, R1, 0x64, PT", "@P0 BRA 0x{at:x}", "EXIT")
+
+
+def loop(*body: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return a loop of 100 iterations."""
+    start, step, test, jump, end = LOOP
+    at = 16 * (len(before) + 1)
+    return (*before, start, *body, step, test, jump.format(at=at), end)
+
+
+def test_a_loop_of_four_billion_iterations(skipped: list[int]) -> None:
+    lines = ("MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.NE.AND P0, PT, R1, RZ, PT", "@P0 BRA 0x10")
+    began = time.monotonic()
+    row = emulate(code(*lines, "EXIT"), LAUNCHES[0]).rows[1]
+    assert row.executed == row.wavefronts == 1 << 32
+    assert time.monotonic() - began < 10
+    assert max(skipped) > 1 << 30
+
+
+def test_addresses_that_follow_the_iteration(skipped: list[int]) -> None:
+    first = ("S2R R0, SR_TID.X", "IMAD.SHL.U32 R2, R0, 0x8, RZ")
+    counts = same(loop("STS [R2], R1", "IADD3 R2, R2, 0x44, RZ", before=first))
+    made = counts.requests[0x30]
+    assert made.times.sum() == 100
+    assert len(made.times) == 100
+    assert sum(skipped) > 90
+
+
+def test_addresses_that_change_between_two_buffers(skipped: list[int]) -> None:
+    first = ("S2R R0, SR_TID.X", "IMAD.SHL.U32 R2, R0, 0x8, RZ")
+    counts = same(loop("LDS R3, [R2]", "LOP3.LUT R2, R2, 0x404, RZ, 0x3c, !PT", before=first))
+    assert counts.requests[0x30].times.tolist() == [50, 50]
+    assert sum(skipped) > 20
+
+
+def test_what_shared_memory_holds_decides(skipped: list[int]) -> None:
+    counter = ("STS [RZ], RZ", "MOV R4, RZ")
+    same(loop("LDS R3, [RZ]", "IADD3 R3, R3, 0x4, RZ", "STS [RZ], R3", "STS [R3], R4", before=counter))
+    assert not skipped
+    same(loop("LDS R3, [RZ]", "STS [R3], R4", before=counter))
+    assert sum(skipped) > 90
+
+
+def test_a_loop_around_others(skipped: list[int]) -> None:
+    inner = ("MOV R5, RZ", "STS [RZ], R1", "VIADD R5, R5, 0x1", "ISETP.LT.AND P1, PT, R5, 0x32, PT", "@P1 BRA 0x20")
+    counts = same(loop(*inner))
+    assert counts.rows[2].executed == 5000
+    assert max(skipped) > 90
+
+
+def test_a_bound_that_depends_on_the_block_tells_blocks_apart() -> None:
+    lines = ("S2R R6, SR_CTAID.X", "MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
+    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch((60, 1, 1), (32, 1, 1)))
+    assert counts.rows[2].executed == sum(range(1, 61))
+    assert counts.classes == 60
+
+
+def test_threads_that_leave_one_after_the_other() -> None:
+    lines = ("S2R R6, SR_TID.X", "MOV R1, RZ", "STS [RZ], R1", "VIADD R1, R1, 0x1", "ISETP.LE.AND P0, PT, R1, R6, PT")
+    counts = same((*lines, "@P0 BRA 0x20", "EXIT"), Launch((2, 1, 1), (96, 1, 1)))
+    assert counts.rows[2].executed == 2 * (32 + 64 + 96)
+
+
+def test_an_address_that_leaves_shared_memory_is_the_same_fault() -> None:
+    lines = loop("STS [R2], R1", "IADD3 R2, R2, 0x100, RZ", before=("MOV R2, RZ",))
+    check_alike(code(*lines), LAUNCHES[0])
+    with pytest.raises(MemoryFault, match="0x4000"):
+        emulate(code(*lines), LAUNCHES[0])
+
+
+def test_going_back_restores_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checkpoint, "returned", lambda self, schedule: False)
+    for name in ("edges", "linear", "stride", "causal", "raster", "copies"):
+        check_alike(kernel("blocks", name), Launch((7, 2, 1), (64, 1, 1), 0, pointers(100)))
+
+
+@examples
+def test_going_back_at_random_restores_everything(examples: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "returned", lambda self, schedule: False)
+
+        def check(chance: Random, launch: Launch) -> None:
+            check_alike(program(chance), launch)
+
+        holds(examples // 3, check, chances, st.sampled_from(LAUNCHES))
