@@ -88,6 +88,15 @@ static void write_device(void) {
             multiprocessors, driver);
 }
 
+// Waits for everything before the launch; another stream of this thread may be in capture, which that must not end.
+static int synchronize(void) {
+    int mode = CAPTURE_RELAXED;
+    cuThreadExchangeStreamCaptureMode(&mode);
+    int failed = cuCtxSynchronize();
+    cuThreadExchangeStreamCaptureMode(&mode);
+    return failed;
+}
+
 // Records a launch, unless the filters leave it out or enough are recorded.
 static void record(const Launch *launch) {
     Handle function = NULL, handle = NULL;
@@ -116,8 +125,8 @@ static void record(const Launch *launch) {
         write_three("cluster", launch->cluster);
         if (module) {
             const char *unknown = with_memory ? launch->unknown : "captured without --memory";
-            if (!unknown && cuCtxSynchronize()) {
-                unknown = "the GPU reports an error";
+            if (!unknown && synchronize()) {
+                unknown = "the program could not wait for the GPU there";
             }
             write_attributes(function);
             size_t size = write_parameters(launch, function, all);
