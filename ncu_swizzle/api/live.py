@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class LiveKernel:
         return f"{dtype}[{','.join(map(str, array.shape))}]:{file}"
 
 
-def is_function(kernel: object) -> bool:
+def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
     """Return whether this is a function, and not a kernel's name or file."""
     return not isinstance(kernel, str | Path)
 
