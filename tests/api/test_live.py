@@ -36,8 +36,9 @@ class Turned:
 
 
 def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
-    called = live.live_kernel(Decorated(kernel), args, outputs, keywords, KEYWORDS)
-    return called.description(grid, KernelDescription(), folder)
+    called = live.called(Decorated(kernel), outputs, {"args": args, "grid": grid, **keywords}, KEYWORDS)
+    assert called is not None
+    return called.description(KernelDescription(), folder)
 
 
 def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
