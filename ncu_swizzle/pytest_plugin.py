@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -67,7 +68,7 @@ def _lacking() -> str:
 
 @pytest.fixture(scope="session")
 def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
-    """Return a function from a kernel's name, its source, or a report to its profile, made once per session.
+    """Return a function from a kernel, its source or a report to its profile, made once per session.
 
     ``ncu_profile("kernel2", problem={"seq": 1024})`` takes the keywords of `ncu_swizzle.profile`. It skips the test
     if nothing can be measured, unless an engine is named in the call or with --ncu-swizzle-engine.
@@ -81,22 +82,30 @@ def ncu_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     from ncu_swizzle import digest
     from ncu_swizzle.catalog import kernel_files
 
-    def get(entry: str | Path, /, **how: Any) -> Profile:
+    def get(entry: str | Path | Callable[..., Any], /, **how: Any) -> Profile:
         __tracebackhide__ = True
-        if Path(entry).exists() and not kernel_files.is_kernel_file(str(entry)):
+        if isinstance(entry, str | Path) and Path(entry).exists() and not kernel_files.is_kernel_file(str(entry)):
             return _only(Path(entry))
         how = {"baseline": "none", "reference": "none", "engine": default, **how}
         if how["engine"] == "auto":
             if reason := _lacking():
                 pytest.skip(f"needs a GPU: {reason}")
             how["engine"] = "ncu"
-        key = json.dumps([str(entry), how], sort_keys=True, default=str)
+        key = _key(entry, how)
         if key not in profiles:
             folder = shared / digest.sha256_of_texts(key)[:16]
-            profiles[key] = _once(str(entry), folder, how)
+            profiles[key] = _once(entry, folder, how)
         return profiles[key]
 
     return get
+
+
+def _key(entry: str | Path | Callable[..., Any], how: dict[str, Any]) -> str:
+    """Return what profiles are the same by: a live tensor, or a function as reference, is only like itself."""
+    from ncu_swizzle.api import live
+
+    named = live.entry_of(entry) if live.is_function(entry) else str(entry)
+    return json.dumps([named, how], sort_keys=True, default=lambda value: f"{os.getpid()} {id(value)}")
 
 
 def _only(path: Path) -> Profile:
@@ -114,7 +123,7 @@ def _only(path: Path) -> Profile:
     return profiles[0]
 
 
-def _once(kernel: str, folder: Path, how: dict[str, Any]) -> Profile:
+def _once(kernel: str | Path | Callable[..., Any], folder: Path, how: dict[str, Any]) -> Profile:
     """Profile into the folder, or return the profile that another worker left there."""
     from ncu_swizzle.answers import Profile
     from ncu_swizzle.api import functions as api

@@ -20,7 +20,6 @@ from ncu_swizzle.bounds import words
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import user_kernels
-from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.context import Progress, silent
@@ -76,20 +75,16 @@ def profile(
     against what that returns if the kernel is launched.
     """
     refuse_while_imported()
-    function = live.is_function(kernel)
-    called = live.live_kernel(kernel, options.pop("args", ()), outputs, options, KEYWORDS) if function else None
-    grid = options.pop("grid", "") if called else ""
+    called = live.called(kernel, outputs, options, KEYWORDS)
     own = own_kernel(options)
     request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
     folders = [Path(folder) for folder in catalog]
     with _in_python(), scratch() as temporary:
-        described, named = own.described(request.problem), str(kernel)
-        if called:
-            described, named = called.description(grid, described, temporary), called.entry
+        given = own.described(request.problem)
+        described, named = (called.description(given, temporary), called.entry) if called else (given, str(kernel))
         kernels, names = user_kernels.chosen(named, described, folders, config, trust)
         if callable(reference):
-            kernels = _expecting(called, reference, kernels, temporary)
-            reference = AUTO
+            kernels, reference = live.expecting(called, reference, kernels, temporary), AUTO
         target = kernels.target(names[-1], request.problem)
         run_path = Path(export) if export is not None else temporary / slug(target.name)
         destination = Destination(run_path, overwrite)
@@ -100,17 +95,6 @@ def profile(
     subject = next(profile for profile in compared.profiles if profile.kernel.name == target.name)
     kept = result.folder if export is not None else None
     return Result(subject, compared, result.engine.name, result.engine.reason, kept)
-
-
-def _expecting(
-    called: live.LiveKernel | None, reference: Callable[..., Any], kernels: Catalog, folder: Path
-) -> Catalog:
-    """Return the catalogue with the reference's answers; raise UsageError if no function is profiled."""
-    if called is None:
-        raise UsageError(
-            "a function as reference checks a function's outputs", 'reference = "reference.py:name" in ncu-swizzle.toml'
-        )
-    return called.expecting(reference, kernels, folder)
 
 
 @contextlib.contextmanager

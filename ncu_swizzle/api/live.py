@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -45,16 +45,16 @@ class LiveKernel:
     passed: Mapping[str, Any]
     options: Mapping[str, Any]
     outputs: tuple[str, ...] = ()
+    grid: Any = ""
 
     @property
     def entry(self) -> str:
         """The function as it is named on the command line."""
         return entry_of(self.function)
 
-    def description(self, grid: Any, given: KernelDescription, folder: Path) -> KernelDescription:
+    def description(self, given: KernelDescription, folder: Path) -> KernelDescription:
         """Return its description; contents of tensors go to files in the folder. Raises UsageError."""
-        if callable(grid):
-            grid = grid({**self.passed, **self.options})
+        grid = self.grid({**self.passed, **self.options}) if callable(self.grid) else self.grid
         blocks = grid if isinstance(grid, str) else ",".join(map(str, np.atleast_1d(grid)))
         texts = tuple(f"{name}={self._text(name, value, folder)}" for name, value in self.passed.items())
         tuning = (*given.tuning, *(f"{name}={value}" for name, value in self.options.items()))
@@ -95,9 +95,26 @@ class LiveKernel:
         return f"{dtype}[{','.join(map(str, array.shape))}]:{file}"
 
 
-def is_function(kernel: object) -> bool:
+def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
     """Return whether this is a function, and not a kernel's name or file."""
     return not isinstance(kernel, str | Path)
+
+
+def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
+    """Return a function with its launch, taken out of the keywords; None for what is not a function."""
+    if not is_function(kernel):
+        return None
+    args, grid = keywords.pop("args", ()), keywords.pop("grid", "")
+    return replace(live_kernel(kernel, args, outputs, keywords, known), grid=grid)
+
+
+def expecting(kernel: LiveKernel | None, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
+    """Return the catalogue with the reference's answers; raise UsageError if no function is profiled."""
+    if kernel is None:
+        raise UsageError(
+            "a function as reference checks a function's outputs", 'reference = "reference.py:name" in ncu-swizzle.toml'
+        )
+    return kernel.expecting(reference, catalog, folder)
 
 
 def live_kernel(function: Any, args: Any, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel:

@@ -26,6 +26,16 @@ ELSEWHERE = re.compile(
 )
 MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
+    "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
+    "--option num_warps=8 is for the compiler of a function",
+    "--option num_warps=8",
+    "--option num_warps=8 gives the block",
+    "--nvcc-option is for a .cu file",
+    "--block 128 gives it, one to three sizes",
+    "--arg {argument.name}=64, or a shape for an array: --arg {argument.name}=float32[1024]",
+    "--arg {argument.name}=64, or a shape for a pointer: --arg {argument.name}=float32[1024]",
+    "{words} is the first; ncu-swizzle sweep compares them all",
+    "ncu-swizzle run {kernels[0].name}",  # needs a GPU
     "--config {file}, or --config none",  # of another user's file
     '--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',  # from Python only
     "--{what} {launch_limits.USUAL[what]}: one to three sizes, at most {_by(most)}",  # from Python only

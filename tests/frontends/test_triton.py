@@ -118,8 +118,15 @@ def test_errors_say_what_to_type(kernels: Path) -> None:
     assert hint.startswith("fix ")
     error, hint = refused(kernels, "scale.py::scale", *SCALED, "--block", "128")
     assert "the block of scale.py::scale is the compiler's to choose" in error
+    assert hint == "--option num_warps=8 gives the block"
+    assert profiled(kernels, "scale.py::scale", *SCALED, "--option", "num_warps=8").block == (256, 1, 1)
     error, hint = refused(kernels, "scale.py::scale", *SCALED[2:])
     assert "scale has no grid" in error
+    assert hint == "--grid 128 gives it, one to three sizes"
+    assert profiled(kernels, "scale.py::scale", "--grid", "128", *SCALED[2:]).grid == (128, 1, 1)
+    error, hint = refused(kernels, "scale.py::scale", *SCALED, "--std", "c++20")
+    assert "-std=c++20 is for nvcc, which does not compile scale.py" in error
+    assert hint == "--option num_warps=8"
     error, hint = refused(kernels, "scale.py::scal", *SCALED)
     assert "scale.py has no scal; its kernels: " in error
     assert hint.endswith("scale.py::scale")

@@ -22,7 +22,7 @@ def requests(count: int, source: bool = False) -> AccessRequests:
         RANDOM.integers(0, 1 << 14, (count, 32)) * 16,
         RANDOM.integers(0, 2, (count, 32)).astype(bool),
         RANDOM.integers(1, 1 << 40, count),
-        RANDOM.integers(0, 1 << 38, (count, 32)) if source else None,
+        RANDOM.integers(-1, 1 << 38, (count, 32)) if source else None,  # -1 of lanes that write zeros
     )
 
 

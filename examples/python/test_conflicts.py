@@ -1,0 +1,68 @@
+"""Tests of the kernels' bank conflicts, without a GPU: pytest examples/python
+
+Each is skipped if its library is missing. With --ncu-swizzle-engine ncu, and without `engine=` here, ncu measures.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle import NcuSwizzleError, assert_no_excess
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+HERE = Path(__file__).parent
+SQUARE = ["float32[256,256]", "float32[256,256]:out"]
+
+
+def test_triton_swizzles_the_transposes_tile(ncu_profile):
+    pytest.importorskip("triton")
+    import tiles
+
+    profile = ncu_profile(tiles.transpose, engine="emulated", grid=(8, 8), args=[*SQUARE, 256, 256], BM=32, BN=32)
+    assert_no_excess(profile)
+
+
+def test_a_sum_over_rows_conflicts_with_this_shape(ncu_profile):
+    pytest.importorskip("triton")
+    import tiles
+
+    profile = ncu_profile(
+        tiles.column_sums,
+        engine="emulated",
+        grid=4,
+        args=["float32[256,256]", "float32[256]:out", 256, 256],
+        BM=32,
+        BN=64,
+    )
+    with pytest.raises(AssertionError, match="STS"):
+        assert_no_excess(profile)
+
+
+def test_numbas_padded_tile_has_no_conflicts(ncu_profile):
+    pytest.importorskip("numba.cuda")
+    import numba_kernels
+
+    how = {"engine": "emulated", "grid": (8, 8), "block": (32, 8), "args": SQUARE}
+    assert_no_excess(ncu_profile(numba_kernels.transpose_padded, **how))
+    with pytest.raises(AssertionError, match="32"):
+        assert_no_excess(ncu_profile(numba_kernels.transpose_plain, **how), "LDS")
+
+
+def test_a_source_for_cuda_core_conflicts_unless_it_is_padded(ncu_profile):
+    pytest.importorskip("cuda.core")
+    args = ["x=float32[256,256]", "y=float32[256,256]:out", "n=256"]
+    how = {"engine": "emulated", "grid": (8, 8), "block": (32, 8), "args": args}
+    assert_no_excess(ncu_profile(f"{HERE}/cuda_sources.py::TURN::turn<33>", **how))
+    with pytest.raises(AssertionError, match="32"):
+        assert_no_excess(ncu_profile(f"{HERE}/cuda_sources.py::TURN::turn<32>", **how), "LDS")
+
+
+def test_what_does_not_fit_is_an_error_with_a_hint(ncu_profile):
+    pytest.importorskip("triton")
+    import tiles
+
+    with pytest.raises(NcuSwizzleError, match="lacks BM, BN") as lacking:
+        ncu_profile(tiles.transpose, engine="emulated", grid=(8, 8), args=[*SQUARE, 256, 256])
+    assert "--arg BM=64 --arg BN=64" in lacking.value.hint

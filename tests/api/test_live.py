@@ -1,0 +1,82 @@
+"""Functions with tensors and numbers, as `ncu_swizzle.profile` takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ncu_swizzle.api import live
+from ncu_swizzle.api.entries import KEYWORDS
+from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.errors import UsageError
+
+
+def kernel(x: Any, y: Any, n: int, BLOCK: int = 1) -> None:  # noqa: N803 - as in Triton
+    """Stands for a function of a language."""
+
+
+class Decorated:
+    """What a decorator makes of a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.fn = function
+
+
+class Turned:
+    """A tensor whose rows are not one after the other: the view of another one."""
+
+    shape, dtype = (4, 3), "torch.float32"
+
+    def stride(self) -> tuple[int, ...]:
+        """Return the strides in elements."""
+        return (1, 8)
+
+
+def described(folder: Path, args: Any, outputs: str = "", grid: Any = 1, **keywords: Any) -> KernelDescription:
+    called = live.called(Decorated(kernel), outputs, {"args": args, "grid": grid, **keywords}, KEYWORDS)
+    assert called is not None
+    return called.description(KernelDescription(), folder)
+
+
+def test_arguments_go_by_position_or_by_name_and_the_rest_to_the_compiler(tmp_path: Path) -> None:
+    given = described(tmp_path, ["float32[64]", "float32[64]:out", 64], BLOCK=32, num_warps=8)
+    assert given.args == ("x=float32[64]", "y=float32[64]:out", "n=64", "BLOCK=32")
+    assert given.tuning == ("num_warps=8",)
+    named = described(tmp_path, {"n": 64, "x": "float32[64]"}, y="float32[64]", outputs="y")
+    assert named.args == ("n=64", "x=float32[64]", "y=float32[64]:out")
+
+
+def test_a_grid_may_be_a_function_of_the_arguments(tmp_path: Path) -> None:
+    given = described(tmp_path, {"n": 64}, BLOCK=32, num_warps=4, grid=lambda meta: (meta["n"] // meta["BLOCK"], 2))
+    assert given.grid == "2,2"
+    assert described(tmp_path, {}, grid="n//2,1").grid == "n//2,1"
+    assert described(tmp_path, {}, grid=7).grid == "7"
+
+
+def test_contents_of_arrays_are_kept_except_for_outputs(tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    given = described(tmp_path, {"x": x, "y": x}, outputs="y")
+    assert given.args == (f"x=int32[2,3]:{tmp_path / 'x.npy'}", "y=int32[2,3]:out")
+    assert np.array_equal(np.load(tmp_path / "x.npy"), x)
+
+
+def test_a_view_is_as_long_as_its_memory(tmp_path: Path) -> None:
+    assert described(tmp_path, {"y": Turned()}, outputs="y").args == ("y=float32[20]:out",)
+
+
+def test_what_cannot_be_named_is_refused() -> None:
+    assert live.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
+    with pytest.raises(UsageError, match="defined inside of another function"):
+        live.entry_of(lambda x: x)
+    made: dict[str, Any] = {}
+    exec("def typed(): pass", made)
+    with pytest.raises(UsageError, match="typed is in no file") as refused:
+        live.entry_of(made["typed"])
+    assert "%%writefile" in refused.value.hint
+    with pytest.raises(UsageError, match="int is neither a kernel's name nor a function"):
+        live.entry_of(7)
+    with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
+        live.live_kernel(kernel, [1, 2, 3, 4, 5], "", {}, KEYWORDS)

@@ -1,0 +1,33 @@
+"""examples/python: its tests as its readers run them, and every launch that its project file describes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from ncu_swizzle.catalog import user_kernels
+from tests.support.python_kernels import NEEDS_TRITON
+from tests.support.python_recordings import EXAMPLES, recorded
+
+PROJECT = str(EXAMPLES / "ncu-swizzle.toml")
+
+
+@NEEDS_TRITON
+def test_the_examples_tests_pass() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-c", "/dev/null", str(EXAMPLES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "5 passed" in done.stdout or "skipped" in done.stdout
+
+
+def test_every_kernel_that_is_described_was_recorded() -> None:
+    described = {
+        kernel.name for family, kernel in user_kernels.everything(config=PROJECT, trust=True) if not family.shipped
+    }
+    assert described == recorded()[0]["kernels"].keys()
+
+
+def test_a_project_file_alone_executes_nothing() -> None:
+    own = [family for family in user_kernels.everything(config=PROJECT).families if not family.shipped]
+    assert own
+    assert all(family.untrusted for family in own)

@@ -1,0 +1,60 @@
+"""The callers of what Triton inlines, from the comments of its PTX."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from ncu_swizzle.frontends import triton_lines
+
+PTX = """.version 8.7
+	.loc	1 8 4                           // k.py:8:4
+	add.s32 %r1, %r2, %r3;
+	.loc	2 260 15                        // standard.py:260:15 @[ standard.py:290:36 @[ k.py:9:24 ] ]
+	add.s32 %r4, %r5, %r6;
+	.file	1 "/kernels/k.py"
+	.file	2 "/site-packages/triton/language/standard.py"
+"""
+
+
+class Backend:
+    """Stands for Triton's, which would assemble the PTX."""
+
+    def __init__(self, cubin: bytes) -> None:
+        self.cubin = cubin
+
+    def parse_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options."""
+        return options
+
+    def make_cubin(self, text: str, metadata: Any, options: Any, capability: int) -> bytes:  # noqa: ARG002
+        """Return what was given."""
+        return self.cubin
+
+
+def kernel(ptx: str) -> Any:
+    metadata = SimpleNamespace(_asdict=lambda: {"name": "k"})
+    return SimpleNamespace(asm={"cubin": b"the original", "ptx": ptx}, metadata=metadata)
+
+
+def test_each_caller_comes_before_what_it_calls() -> None:
+    text = triton_lines._named(PTX)
+    assert text is not None
+    own = ", function_name $L__ncu_swizzle_inlined, inlined_at"
+    assert [line.strip() for line in text.splitlines() if ".loc" in line] == [
+        ".loc\t1 8 4                           // k.py:8:4",
+        ".loc\t1 9 24",
+        f".loc\t2 290 36{own} 1 9 24",
+        f".loc\t2 260 15{own} 2 290 36",
+    ]
+    assert text.count("$L__ncu_swizzle_inlined:") == 1
+
+
+def test_files_of_one_name_and_ptx_without_inlined_code_stay_as_they_are() -> None:
+    assert triton_lines._named(PTX.replace("/kernels/k.py", "/kernels/standard.py")) is None
+    assert triton_lines._named(PTX.partition("\t.loc\t2")[0]) is None
+
+
+def test_another_machine_code_is_not_used() -> None:
+    assert triton_lines.with_callers(kernel(PTX), Backend(b"no cubin"), 90) == b"the original"
+    assert triton_lines.with_callers(kernel(""), Backend(b"no cubin"), 90) == b"the original"
