@@ -50,6 +50,11 @@ def capture(
 
     The program runs without ncu, nearly at full speed. docs/launches.md describes the file, and what it does not hold.
     """
+    keep(after_dashes(context), wanted, request, out)
+
+
+def keep(command: tuple[str, ...], wanted: Wanted, request: Request, out: Path) -> None:
+    """Run a program once, write its launches to a file, and print what that holds."""
     from ncu_swizzle.build.toolchain import Toolchain
     from ncu_swizzle.capture.running import MIB, CaptureLimits
     from ncu_swizzle.commands import endings
@@ -60,7 +65,7 @@ def capture(
     limits = CaptureLimits(wanted.kernel_name, wanted.launch_count, memory_bytes, request.timeout_s)
     generator = f"ncu-swizzle {endings.version()}"
     settings = capture_program.CaptureSettings(out, limits, not wanted.no_arguments, not request.no_cache, generator)
-    program = UserProgram(after_dashes(context), Path.cwd())
+    program = UserProgram(command, Path.cwd())
     if wanted.dry:
         toolchain = Toolchain(request.nvcc, request.timeout_s)
         manifest = capture_program.capture_dry(program, settings, wanted.like, toolchain)

@@ -36,6 +36,10 @@ CountOption = Annotated[
     int | None,
     typer.Option("--launch-count", "-c", metavar="N", min=1, help="Profile at most N launches; a program: 32."),
 ]
+CaptureOption = Annotated[
+    bool,
+    typer.Option("--capture", help="Of a program: run it once more and keep its launches, as capture does."),
+]
 NcuArgsOption = Annotated[
     list[str], typer.Option("--ncu-args", metavar="ARGS", help="Other ncu options, quoted as for a shell.")
 ]
@@ -56,6 +60,7 @@ def profile(
     build: NewBuild,
     kernel: KernelArgument = "",
     launch_count: CountOption = None,
+    capture: CaptureOption = False,
     ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
 ) -> None:
     """Profile KERNEL and its baseline, or a program; write data and an HTML page.
@@ -91,6 +96,8 @@ def profile(
         gpu.ask_ahead()
     rest = after_dashes(context)
     build.refuse_without_launches([kernel] if kernel else rest)
+    if capture:
+        _refuse_capture(kernel, filters)
     extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
     if launches:
         _refuse_beside_launches(kernel, filters, (*extra, *rest), companions, own.described(request.problem))
@@ -113,6 +120,33 @@ def profile(
             "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
     output.show(result, formats)
+    if capture:
+        _capture(rest, filters, launch_count, request, result)
+
+
+def _capture(
+    command: tuple[str, ...], filters: Launches, launch_count: int | None, request: Request, result: JobResult
+) -> None:
+    """Capture what was profiled, beside its report: ncu and the capture cannot both follow one run."""
+    from ncu_swizzle.commands.capture import Wanted, keep
+    from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
+
+    wanted = Wanted(kernel_name=filters.kernel_name, launch_count=launch_count or MOST_LAUNCHES)
+    keep(command, wanted, request, (result.folder or Path()) / f"app{LAUNCHES}")
+
+
+def _refuse_capture(kernel: str, filters: Launches) -> None:
+    """Raise UsageError unless what is profiled can be captured, too."""
+    if kernel:
+        raise UsageError(
+            f"--capture: only for programs, and {kernel} is none", "ncu-swizzle profile --capture -- ./app"
+        )
+    others = [given for given in filters.given if given != "--kernel-name"]
+    if others:
+        raise UsageError(
+            f"--capture knows no {', '.join(others)}",
+            "-k NAME and -c N select what is profiled and captured: ncu-swizzle profile --capture -k NAME -- ./app",
+        )
 
 
 def _kernel(

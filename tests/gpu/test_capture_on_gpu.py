@@ -53,6 +53,15 @@ def test_a_replay_counts_what_ncu_counts(program: tuple[str, ...], programs: Pat
     assert any(counts(one) for one in ours)
 
 
+def test_one_command_measures_and_captures(programs: Path, tmp_path: Path) -> None:
+    done = command(programs, "profile", "--capture", "-k", "turn", "-o", str(tmp_path / "ncu"), "--", *SEVERAL)
+    assert done.returncode == 0, done.stderr
+    theirs = reader.read(tmp_path / "ncu" / "report.ncu-rep")
+    ours = saved_profiles(tmp_path / "ncu" / "app.launches")
+    assert len(theirs) == 4
+    assert [counts(one) for one in ours] == [counts(one) for one in theirs]
+
+
 def test_launches_of_other_kinds(programs: Path, tmp_path: Path) -> None:
     manifest = captured(programs, tmp_path / "app.launches", "--", "./shapes")
     assert functions(manifest) == ["exchange", "together", *["strided"] * 4]
