@@ -20,7 +20,7 @@ LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 def lint(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help="A .cu, cubin or PTX file, the folder of a family.toml, or a kernel."),
+        typer.Argument(metavar="FILE…", help="A .cu, .py, cubin or PTX file, a family's folder, or a kernel."),
     ],
     outputs: Outputs,
     request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],

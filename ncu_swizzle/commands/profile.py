@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 KernelArgument = Annotated[
     str,
-    typer.Argument(metavar="KERNEL", help="A kernel of the catalogue, or your own .cu file; omit it for a program."),
+    typer.Argument(
+        metavar="KERNEL",
+        help="A kernel of the catalogue, your own .cu file, or kernels.py::FUNCTION; omit it for a program.",
+    ),
 ]
 CountOption = Annotated[
     int | None,
