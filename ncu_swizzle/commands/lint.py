@@ -22,7 +22,7 @@ def lint(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE…", help="A .cu, cubin, PTX or .launches file, the folder of a family.toml, or a kernel."
+            metavar="FILE…", help="A .cu, .py, cubin, PTX or .launches file, a family's folder, or a kernel."
         ),
     ],
     outputs: Outputs,

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 KernelArgument = Annotated[
     str,
-    typer.Argument(metavar="KERNEL", help="A kernel, your own .cu file, or captured launches; omit it for a program."),
+    typer.Argument(
+        metavar="KERNEL",
+        help="A kernel, your own .cu file, kernels.py::FUNCTION, or captured launches; omit it for a program.",
+    ),
 ]
 CountOption = Annotated[
     int | None,

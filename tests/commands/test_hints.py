@@ -63,6 +63,7 @@ UNTYPED = (
     "ncu-swizzle capture --memory also keeps what memory holds",
     "capture it on a machine with a GPU, without --dry; docs/launches.md lists what the stand-in has",
     "leave out -k, or run it by itself",
+    "ncu-swizzle profile --capture -- ./app",
     "leave out -k to capture all of its kernels",
     "compile it with -arch=sm_{captured_with.sm}",
     "give a file that ncu-swizzle capture wrote",
