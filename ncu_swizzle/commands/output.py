@@ -37,8 +37,8 @@ class _Bars:
     def move(self, kernel: str, percent: float) -> None:
         bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
         if kernel not in self._tasks:
-            self._tasks[kernel] = bars.add_task(one_line(kernel), total=100)
-        bars.update(self._tasks[kernel], completed=percent)
+            self._tasks[kernel] = bars.add_task(one_line(kernel), total=100, words="")
+        bars.update(self._tasks[kernel], completed=percent, words=getattr(percent, "words", ""))
 
     def _drawn(self) -> Progress:
         from rich.progress import BarColumn, Progress, TextColumn
@@ -46,7 +46,8 @@ class _Bars:
         from ncu_swizzle.commands.console import Output
 
         name = TextColumn("{task.description}", markup=False)
-        columns = (name, BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        words = TextColumn("{task.fields[words]}", markup=False)
+        columns = (name, BarColumn(), TextColumn("{task.percentage:>3.0f} %"), words)
         return Progress(*columns, console=Output(beneath(sys.stderr)), transient=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,6 @@ from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import AccessCounts, AccessRequests
 from ncu_swizzle.emulate.schedule import Schedule
 from ncu_swizzle.smem.banks import Bools, Ints
-
-Progress = Callable[[int, int], None]
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
@@ -140,10 +138,10 @@ def _weighted(counts: Ints, weights: Ints) -> Any:
     return counts.astype(object) @ weights
 
 
-def cover(setting: Setting, exhaustive: bool, on_progress: Progress | None) -> Totals:
+def cover(setting: Setting, exhaustive: bool) -> Totals:
     """Run blocks until the whole grid is accounted for, then a few more as a check. Raises TooLarge, TimeLimit."""
     totals = Totals(np.zeros(len(setting.program.instructions), object))
-    blocks = math.prod(setting.grid)
+    blocks = setting.clock.blocks = math.prod(setting.grid)
     checks = [] if exhaustive else _random_blocks(setting.grid)
     signatures: set[bytes] = set()
     expected: dict[Index, bytes] = {}  # the signature of the block that represents each of the checks
@@ -155,11 +153,10 @@ def cover(setting: Setting, exhaustive: bool, on_progress: Progress | None) -> T
             expected |= {block: signature for block in checks if block not in expected and boxes.hold(number, block)}
         if len(signatures) > KINDS:
             raise TooLarge(f"more than {KINDS:,} kinds of blocks")
-        covered = totals.covered
+        covered = setting.clock.covered = totals.covered
         if setting.clock.expired and covered < blocks:
             raise ManyKinds(covered, blocks, setting.clock.timeout_s)
-        if on_progress:
-            on_progress(covered, blocks)
+        setting.clock.tell(always=True)
     totals.classes = len(signatures)
     _check(setting, totals, expected if totals.run < blocks else {})
     return totals

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+Progress = Callable[[int, int, int], None]  # blocks accounted for, all blocks, instructions that warps have issued
+TOLD_EVERY_S = 0.25
 TIMEOUT_S = 600.0
 WARPS_AT_ONCE = 2048  # over all blocks that run together: at most 32 KiB of registers each
 SHARED_BYTES = 64 << 20  # of shared-memory contents, over all blocks that run together
@@ -21,15 +24,25 @@ KINDS = 1 << 20  # of blocks that are told apart
 
 @dataclass
 class Clock:
-    """When an emulation has to end, and how many instructions its warps have issued."""
+    """When an emulation has to end, and how far it is: blocks accounted for, instructions issued by warps."""
 
     timeout_s: float = TIMEOUT_S
     start: float = field(default_factory=time.monotonic)
     issued: int = 0
+    covered: int = 0
+    blocks: int = 1
+    on_progress: Progress | None = None
+    _told: float = 0.0
 
     @property
     def expired(self) -> bool:
         return time.monotonic() - self.start > self.timeout_s
+
+    def tell(self, always: bool = False) -> None:
+        """Report how far it is, unless that was done just now."""
+        if self.on_progress and (always or time.monotonic() - self._told > TOLD_EVERY_S):
+            self._told = time.monotonic()
+            self.on_progress(self.covered, self.blocks, self.issued)
 
 
 def blocks_at_once(threads: int, shared_bytes: int, local_bytes: int, instructions: int) -> int:

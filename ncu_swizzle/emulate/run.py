@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
-from ncu_swizzle.emulate.blocks import Progress, Setting, Totals, cover
+from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
-from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock
+from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock, Progress
 from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
@@ -36,10 +36,11 @@ def emulate(
     """Return the counts of one launch.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
-    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for and
-    the total. Raises one of `faults`, and UsageError if code and launch do not match.
+    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for, the
+    total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and launch do
+    not match.
     """
-    clock = Clock(timeout_s)
+    clock = Clock(timeout_s, on_progress=on_progress)
     _check_launch(code, launch)
     program = prepare(code, arrays=bool(launch.memory))
     bank, known = bank_0(code, launch)
@@ -58,15 +59,15 @@ def emulate(
     contended: frozenset[int] = frozenset()
     while True:
         try:
-            return _counts(code, launch, replace(setting, contended=contended), exhaustive, on_progress)
+            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
         except Contended as found:
             contended |= found.instructions
 
 
-def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool, on_progress: Progress | None) -> Counts:
+def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
-    totals = cover(setting, exhaustive, on_progress)
+    totals = cover(setting, exhaustive)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),

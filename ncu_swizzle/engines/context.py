@@ -11,6 +11,20 @@ from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.option import option
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 
+
+class Done(float):
+    """A percentage, and what it stands for in words; a callback that wants the number alone needs no change."""
+
+    words: str = ""
+
+    @classmethod
+    def of_blocks(cls, covered: int, blocks: int, instructions: int) -> Done:
+        """Return how far an emulation is: the blocks accounted for, and the instructions that warps have issued."""
+        done = cls(100 * covered / max(blocks, 1))
+        done.words = f"{covered:,} of {blocks:,} blocks, {instructions:,} instructions"
+        return done
+
+
 Progress = Callable[[str, float], None]  # what is being profiled, percent of ncu's passes or of the emulated blocks
 Percent = Callable[[float], None]
 

@@ -26,7 +26,7 @@ from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
 from ncu_swizzle.engines.binary_launch import BinaryLaunch
-from ncu_swizzle.engines.context import Request
+from ncu_swizzle.engines.context import Done, Request
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
@@ -219,16 +219,13 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
     text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 
-    def progress(done: int, blocks: int) -> None:
-        on_progress(100 * done / max(blocks, 1))
-
     try:
         return emulate(
             code,
             launch,
             exhaustive=settings.exhaustive,
             timeout_s=settings.toolchain.timeout_s,
-            on_progress=progress,
+            on_progress=lambda *done: on_progress(Done.of_blocks(*done)),
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:

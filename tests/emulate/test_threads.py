@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ncu_swizzle.emulate import limits
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, MemoryFault, Stuck, Unsupported
@@ -403,6 +404,16 @@ def test_parameters_have_to_fit() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[int, int]] = []
-    emulate(code("EXIT"), Launch((7, 1, 1), (32, 1, 1)), on_progress=lambda done, all_: told.append((done, all_)))
-    assert told == [(7, 7)]
+    told: list[tuple[int, int, int]] = []
+    emulate(code("EXIT"), Launch((7, 1, 1), (64, 1, 1)), on_progress=lambda *done: told.append(done))
+    assert told[-1] == (7, 7, 2)
+
+
+def test_progress_is_told_within_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TOLD_EVERY_S", 0)
+    told: list[int] = []
+    loop = ("MOV R0, RZ", "IADD3 R0, R0, 0x1, RZ", "ISETP.LT.AND P0, PT, R0, 0x5, PT", "@P0 BRA 0x10", "EXIT")
+    launch = Launch((7, 1, 1), (32, 1, 1))
+    emulate(code(*loop), launch, plain=True, on_progress=lambda covered, _, issued: told.append(issued))
+    assert len(set(told)) >= 5
+    assert told == sorted(told)
