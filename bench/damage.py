@@ -1,9 +1,9 @@
-"""What happens with some 8,000 damaged and hostile files: ``python3 bench/damage.py [--write]``. Needs nvcc, no GPU.
+"""What happens with some 8,600 damaged and hostile files: ``python3 bench/damage.py [--write]``. Needs nvcc, no GPU.
 
-Reports, saved profiles, baselines, manifests, facts, cubins, PTX, settings, caches and command lines, made from real
-ones by a seeded generator (tests/support/corpus), each given to a command. Prints a row per kind, the worst case of
-each, and every violation with the number that runs it again: ``--case N``. Exits with code 1 if there is one. --write
-puts the table into docs/security.md.
+Reports, saved profiles, baselines, manifests, facts, cubins, PTX, launches files, settings, caches and command lines,
+made from real ones by a seeded generator (tests/support/corpus), each given to a command. Prints a row per kind, the
+worst case of each, and every violation with the number that runs it again: ``--case N``. Exits with code 1 if there is
+one. --write puts the table into docs/security.md.
 """
 
 from __future__ import annotations

@@ -55,6 +55,22 @@ def emulating(file: str, launch: tuple[str, ...], chance: Random) -> Command:
     return chance.choice(every)
 
 
+def replaying(file: str, chance: Random) -> Command:
+    """Return a command that replays captured launches."""
+    brief = ("--timeout", "5")
+    every: tuple[Command, ...] = (
+        (("lint", file, "--config", "none", *brief), ()),
+        (("lint", file, "--config", "none", *brief, *GATE), JUDGED),
+        (("profile", file, *brief, "-o", "out", *FORMATS), WRITTEN),
+        (("profile", file, *brief, "-k", "turn", "-c", "1", "-o", "out"), ()),
+        (("check", file, "--config", "none", "--max-degree", "1", *brief, *GATE), JUDGED),
+        (("report", file, "-o", "out.html", "--csv", "-"), ("out.html",)),
+        (("compare", file, file), ()),
+        (("suggest", file), ()),
+    )
+    return chance.choice(every)
+
+
 def planning(project: str, kernel: str, chance: Random) -> Command:
     """Return a command that reads ncu-swizzle.toml or pyproject.toml, and may compile what it describes."""
     every: tuple[Command, ...] = (

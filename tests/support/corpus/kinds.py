@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from tests.support.corpus import arguments, caches, executables, projects, reports, saved
+from tests.support.corpus import arguments, caches, executables, launches_files, projects, reports, saved
 from tests.support.corpus.case import Case, Kind
 
 
@@ -31,6 +31,7 @@ KINDS = (
     Kind("run.json", 200, saved.run_manifest),
     Kind("cubin", 1400, executables.cubin),
     Kind("PTX", 600, executables.ptx),
+    Kind("launches file", 500, launches_files.launches_file),
     Kind("ncu-swizzle.toml", 450, projects.own_settings),
     Kind("pyproject.toml", 150, projects.pyproject),
     Kind("family.toml", 400, projects.family),
