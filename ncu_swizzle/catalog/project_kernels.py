@@ -35,7 +35,7 @@ from ncu_swizzle.catalog.family import Parameter
 from ncu_swizzle.catalog.project import Project, refuse_others, table
 from ncu_swizzle.catalog.spec import KernelSpec, Variant
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.validate import whole
+from ncu_swizzle.validate import mismatch, whole
 
 VARIANT = ("defines", "include", "std", "nvcc", "options", "title", "lesson")
 KERNEL = (
@@ -94,11 +94,14 @@ def _variant(kernel: str, name: str, entry: Any, project: Project) -> Variant:
 
 def _parameter(name: str, value: Any, origin: str) -> Parameter:
     try:
-        return Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
+        size = Parameter(name, **(value if isinstance(value, dict) else {"default": whole(str(value))}))
+        if wrong := mismatch(size):
+            raise ValueError(wrong)
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{origin}: the size {name} is {value!r}", "problem = { n = 4096, m = { default = 64, multiple = 32 } }"
         ) from error
+    return size
 
 
 def _options(fields: Mapping[str, Any], checkout: Checkout, origin: str) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from ncu_swizzle.smem.operations import LINE
 
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
 
+DECIDED = ("its address", "whether its predicate holds", "how often it runs")  # reasons that name what they depend on
+
 
 def emulate(
     code: Code,
@@ -120,7 +122,7 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
 
 def _in_words(program: PreparedCode, unknown: Unknown) -> str:
     if unknown.origin is None:
-        return unknown.reason
+        return unknown.reason + " depends on a register that nothing wrote" * (unknown.reason in DECIDED)
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"
 
 

@@ -53,6 +53,7 @@ def test_pyproject_holds_the_same(tmp_path: Path) -> None:
         ("problem", "problme", "unknown key 'problme', did you mean 'problem'"),
         ("{ n = 64 }", "[64]", "problem is"),
         ("{ n = 64 }", '{ n = "many" }', "the size n is 'many'"),
+        ("{ n = 64 }", '{ n = { default = "x" } }', "the size n is {'default': 'x'}"),
         ("{ n = 64 }", "{ n = { default = 64, multiple = 48 } }", "n=64 is not supported"),
         ('"32, 8"', "true", "block is True"),
         ("args = [", "args = [[1], ", "args is"),

@@ -1,4 +1,4 @@
-"""Drafts of launches files: a damaged zip, a hostile manifest under a digest that fits, a damaged cubin in a good file."""
+"""Drafts of launches files: damaged zips, hostile manifests under fitting digests, damaged cubins in good files."""
 
 from __future__ import annotations
 

@@ -1,0 +1,21 @@
+"""Fixtures of the emulator's tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.emulate.loops import Loops, Watched
+
+
+@pytest.fixture
+def skipped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many iterations are added, each time that some are."""
+    times: list[int] = []
+    count = Loops._count
+
+    def noted(self: Loops, watched: Watched, further: int) -> None:
+        times.append(further)
+        count(self, watched, further)
+
+    monkeypatch.setattr(Loops, "_count", noted)
+    return times
