@@ -101,6 +101,9 @@ def record(home: Path, names: Sequence[str]) -> int:
 
 
 def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    """Add a file, with the folder of this machine's Python replaced by as many other characters: offsets stay."""
+    python = sys.prefix.encode()
+    data = data.replace(python, b"/site".ljust(len(python), b"-")[: len(python)])
     entry = tarfile.TarInfo(name)
     entry.size = len(data)
     archive.addfile(entry, io.BytesIO(data))
