@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from ncu_swizzle import digest
+from ncu_swizzle.launches import container
 from tests.support import captures
 from tests.support.corpus import bytewise, commands, executables, hostile, trees
 from tests.support.corpus.case import Draft
@@ -67,7 +68,8 @@ def _packed(content: Entries) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in content.items():
-            archive.writestr(name, data)
+            entry = zipfile.ZipInfo(name, container.EPOCH)  # the same case has the same bytes at any time
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
 
