@@ -25,7 +25,9 @@ def test_triton_swizzles_the_transposes_tile(ncu_profile):
 
 
 def test_a_sum_over_rows_conflicts_with_this_shape(ncu_profile):
-    pytest.importorskip("triton")
+    triton = pytest.importorskip("triton")
+    if not triton.__version__.startswith("3.6."):
+        pytest.skip("the layout is the compiler's, and this is about Triton 3.6: that of 3.9 has no conflict")
     import tiles
 
     profile = ncu_profile(
