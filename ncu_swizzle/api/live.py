@@ -61,7 +61,7 @@ class LiveKernel:
         return replace(given, grid=blocks, args=texts, tuning=tuning)
 
     def expecting(self, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
-        """Return the catalogue with the kernel's outputs held against what the reference returns."""
+        """Return the catalogue in which the kernel's outputs are checked against what the reference returns."""
         wanted = [name for name in inspect.signature(reference).parameters if name in self.passed]
         answer = reference(**{name: self.passed[name] for name in wanted})
         if not isinstance(answer, Mapping):

@@ -47,28 +47,9 @@ def family(spec: KernelSpec) -> Family:
     for argument in arguments:
         if spec.args_checkout and argument.file:
             spec.args_checkout.path(argument.file, f"the argument {argument.name}")
-    described = Family(
-        name=spec.name,
-        title=encodable(spec.title or f"{spec.name} in {source.name}"),
-        folder=source.parent,
-        reference=spec.reference,
-        flops=spec.flops,
-        bytes=spec.bytes,
-        parameters=spec.problem,
-        grid=launch_limits.three(spec.grid, "grid"),
-        block=launch_limits.three(spec.block, "block"),
-        shared=spec.shared,
-        compute_capability=tuple(int(part) for part in spec.compute_capability.split(".")),
-        headers=(),
-        arguments=arguments,
-        kernels=(),
-        options=spec.options,
-        standalone=True,
-        origin=spec.origin,
-        arch=spec.arch,
-        sample=spec.sample,
-    )
-    return _with_variants(described, spec, entry)
+    described = spec.as_family(source, spec.name, launch_limits.three(spec.block, "block"), arguments)
+    capability = tuple(int(part) for part in spec.compute_capability.split("."))
+    return _with_variants(replace(described, compute_capability=capability), spec, entry)
 
 
 def _with_variants(described: Family, spec: KernelSpec, entry: str) -> Family:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.catalog import argument_syntax, fills, launch_limits
 from ncu_swizzle.catalog.family import DTYPES, LITERAL, Argument, Family
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.texts import encodable
 
 if TYPE_CHECKING:
     from ncu_swizzle.catalog.spec import KernelSpec
@@ -37,28 +36,9 @@ def family(spec: KernelSpec, source: Path, problem: Mapping[str, int]) -> Family
     if not spec.grid:
         raise UsageError(f"{spec.name} has no grid", "--grid 128 gives it, one to three sizes")
     arguments = _arguments(spec.args, spec.args_folder, problem, spec.tolerance)
-    return Family(
-        name=spec.name,
-        title=encodable(spec.title or f"{spec.entry} in {source.name}"),
-        folder=source.parent,
-        reference=spec.reference,
-        flops=spec.flops,
-        bytes=spec.bytes,
-        parameters=spec.problem,
-        grid=launch_limits.three(spec.grid, "grid"),
-        block=launch_limits.three(spec.block, "block") if spec.block else UNKNOWN,
-        shared=spec.shared,
-        compute_capability=(0, 0),
-        headers=(),
-        arguments=arguments,
-        kernels=(),
-        options=spec.options,
-        standalone=True,
-        origin=spec.origin,
-        arch=spec.arch,
-        sample=spec.sample,
-        untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted,
-    )
+    block = launch_limits.three(spec.block, "block") if spec.block else UNKNOWN
+    described = spec.as_family(source, spec.entry, block, arguments)
+    return replace(described, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
 
 
 def _refuse_foreign(options: Sequence[str], source: Path) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ncu_swizzle.catalog import launch_limits
 from ncu_swizzle.catalog.checkout import Checkout
-from ncu_swizzle.catalog.family import Parameter
-from ncu_swizzle.texts import Sizes
+from ncu_swizzle.catalog.family import Argument, Family, Parameter
+from ncu_swizzle.texts import Sizes, encodable
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,29 @@ class KernelSpec:
     title: str = ""
     lesson: str = ""
     origin: str = ""  # the project file and its table
+
+    def as_family(
+        self, source: Path, what: str, block: tuple[str, str, str], arguments: tuple[Argument, ...]
+    ) -> Family:
+        """Return the family without kernels, in any language; `what` names the kernel in its title."""
+        return Family(
+            name=self.name,
+            title=encodable(self.title or f"{what} in {source.name}"),
+            folder=source.parent,
+            reference=self.reference,
+            flops=self.flops,
+            bytes=self.bytes,
+            parameters=self.problem,
+            grid=launch_limits.three(self.grid, "grid"),
+            block=block,
+            shared=self.shared,
+            compute_capability=(0, 0),
+            headers=(),
+            arguments=arguments,
+            kernels=(),
+            options=self.options,
+            standalone=True,
+            origin=self.origin,
+            arch=self.arch,
+            sample=self.sample,
+        )
