@@ -30,15 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {lacking}"))
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with ``./several`` and the Python programs."""
+def _sources(folder: Path) -> Path:
+    """Return the folder with the programs' sources in it; skip the test where they cannot be compiled."""
     if not shutil.which("nvcc"):
         pytest.skip("nvcc is not on PATH")
-    folder = tmp_path_factory.mktemp("programs")
     for file in PROGRAMS.glob("*.*"):
         if file.suffix in (".cu", ".py"):
             shutil.copy(file, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ``./several`` and the Python programs."""
+    folder = _sources(tmp_path_factory.mktemp("programs"))
     subprocess.run(["nvcc", "-arch=native", "-lineinfo", "-o", "several", "several.cu"], cwd=folder, check=True)
     return folder
 
@@ -46,12 +51,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the programs, built."""
-    if not shutil.which("nvcc"):
-        pytest.skip("nvcc is not on PATH")
-    folder = tmp_path_factory.mktemp("captured")
-    for file in PROGRAMS.glob("*.*"):
-        if file.suffix in (".cu", ".py"):
-            shutil.copy(file, folder)
+    folder = _sources(tmp_path_factory.mktemp("captured"))
     for options in (
         ("-o", "several", "several.cu"),
         ("-cudart", "shared", "-o", "several-shared", "several.cu"),
