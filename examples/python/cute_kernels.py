@@ -1,13 +1,13 @@
 """CuTe DSL: elementwise, transposes, sums of rows, and products with FMA, ldmatrix and mma, TMA and wgmma.
 
-Tensors are row-major. A layout or a swizzle of shared memory is a constant of the host function, so that
-``--before WIDTH=32 --after WIDTH=33`` compares two of them.
+Tensors are row-major. Layouts of shared memory are constants: ``--before WIDTH=32 --after WIDTH=33`` compares two.
 """
 
 import cutlass
 from cutlass import cute
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
-from cutlass.utils import LayoutEnum, SmemAllocator, hopper_helpers
+from cutlass.tensor_utils import LayoutEnum
+from cutlass.utils import SmemAllocator, hopper_helpers
 
 THREADS = 256
 
