@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-
-import pytest
 
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.frontends.built import Built, built
 from ncu_swizzle.profiles import run_folder
-from tests.support.cute_texts import SEVERAL
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_CUTE_DSL, OURS
 from tests.support.python_recordings import EXAMPLES
@@ -21,14 +17,6 @@ pytestmark = NEEDS_CUTE_DSL
 SQUARE = ("--arg", "x=float32[256,256]", "--arg", "y=float32[256,256]:out")
 PRODUCT = ("--problem", "m=256,n=256,k=128", "--arg", "a=float16[m,k]", "--arg", "b=float16[n,k]",
            "--arg", "c=float16[m,n]:out")  # fmt: skip
-
-
-@pytest.fixture
-def cute(work: Path) -> Path:
-    """Return a folder with the examples, and the functions that are about errors."""
-    shutil.copy(EXAMPLES / "cute_kernels.py", work)
-    (work / "several.py").write_text(SEVERAL, encoding="utf-8")
-    return work
 
 
 def described(name: str) -> Built:

@@ -15,7 +15,6 @@ from ncu_swizzle.errors import WrongOutput
 from tests.support.process import started as command
 from tests.support.python_recordings import EXAMPLES
 
-SIZE = 256
 PROGRAM = """import torch
 from rows import softmax
 
@@ -24,29 +23,6 @@ y = torch.empty_like(x)
 softmax[(512,)](x, y, 1000, BLOCK=1024)
 torch.cuda.synchronize()
 """
-
-
-@pytest.fixture
-def tiles(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the module of examples/python with Triton's transpose."""
-    pytest.importorskip("triton")
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    sys.modules.pop("tiles", None)
-    return pytest.importorskip("tiles")
-
-
-@pytest.fixture
-def launch() -> dict[str, Any]:
-    """Return the launch of a transpose on tensors that are on the GPU."""
-    torch = pytest.importorskip("torch")
-    x = torch.randn(SIZE, SIZE, device="cuda")
-    return {
-        "grid": (SIZE // 32, SIZE // 32),
-        "args": [x, torch.empty_like(x), SIZE, SIZE],
-        "BM": 32,
-        "BN": 32,
-        "outputs": "y",
-    }
 
 
 def test_a_function_with_live_tensors_is_measured_and_checked(
