@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.build import lacking
-from ncu_swizzle.errors import InternalError, LaunchLacking, NcuSwizzleError, UsageError, of_system
+from ncu_swizzle.errors import InternalError, LaunchLacking, NcuSwizzleError, of_system
 from ncu_swizzle.files import brief, read_json, write_json
 from ncu_swizzle.service import judging, kernels, mappings, reports
 from ncu_swizzle.service.answer import Answer
@@ -24,6 +24,7 @@ from ncu_swizzle.service.launch import LaunchGiven
 from ncu_swizzle.service.process import ANSWER, REQUEST, told
 from ncu_swizzle.texts import in_json
 
+REPORT = "report it where you got ncu-swizzle, with the call that you made"
 CALLS: Mapping[str, Callable[..., Answer]] = {
     "list_kernels": kernels.list_kernels,
     "lint": judging.lint,
