@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import EnvironmentLacking, TimeLimit, reason, remedy
+from ncu_swizzle.errors import EnvironmentLacking, Interrupted, TimeLimit, reason, remedy
 
 GRACE_S = 5.0  # between SIGTERM and SIGKILL to a process group
 LINGER_S = 0.5  # how long to wait for output from processes that outlive the program
@@ -71,13 +71,15 @@ def run(
     with_stderr: bool = True,
     kept_bytes: int = KEPT_BYTES,
     memory_bytes: int = 0,
+    stop: threading.Event | None = None,
 ) -> Exit:
     """Run the program without standard input; `on_output` gets its output, stdout and stderr combined, as it comes.
 
     Of longer output than twice `kept_bytes`, at least that much is kept of its start and of its end. `memory_bytes`
-    limits its address space, and that of what it starts; 0 does not.
-    Raises TimeLimit, and EnvironmentLacking if the program cannot be started. However this ends, even by an
-    interrupt, no process of the program's process group is left running; nor of its session if this process is killed.
+    limits its address space, and that of what it starts; 0 does not. Another thread ends the program by setting `stop`.
+    Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped.
+    However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
+    session if this process is killed.
     """
     with _Held() as held, contextlib.ExitStack() as unless_started:  # a signal must not come between start and `try`
         try:
@@ -102,7 +104,7 @@ def run(
         try:
             held.release()
             log = _Log(kept_bytes)
-            _follow(process, argv[0], timeout_s, log, on_output)
+            _follow(process, argv[0], timeout_s, log, on_output, stop or threading.Event())
         finally:
             with _Held():
                 _end(process, sentinel)
@@ -203,15 +205,22 @@ class _Log:
 
 
 def _follow(
-    process: subprocess.Popen[bytes], name: str, timeout_s: float, log: _Log, on_output: Callable[[str], None]
+    process: subprocess.Popen[bytes],
+    name: str,
+    timeout_s: float,
+    log: _Log,
+    on_output: Callable[[str], None],
+    stop: threading.Event,
 ) -> None:
-    """Add the program's output to the log until it has exited; raise TimeLimit. Its process is not reaped yet."""
+    """Add the program's output to the log until it has exited; raise TimeLimit or Interrupted. It is not reaped yet."""
     assert process.stdout is not None
     deadline = time.monotonic() + timeout_s
     with process.stdout, selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
             ready = selector.select(min(LINGER_S, max(0.0, deadline - time.monotonic())))
+            if stop.is_set():
+                raise Interrupted(f"{Path(name).name} was stopped")
             if not ready and _exits(process, 0):
                 break  # some other process holds its output open
             if time.monotonic() >= deadline:

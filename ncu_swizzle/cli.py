@@ -20,6 +20,7 @@ from ncu_swizzle.commands import (
     init,
     lint,
     list_,
+    mcp,
     predict,
     profile,
     report,
@@ -60,6 +61,7 @@ app.command("doctor")(doctor.doctor)
 app.command("banks")(banks.banks)
 app.command("predict")(predict.predict)
 app.command("suggest")(suggest.suggest)
+app.command("mcp")(mcp.mcp)
 
 
 def _print_version(asked: bool) -> None:
@@ -90,6 +92,7 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not
+    ncu-swizzle mcp                  the same as tools, for coding agents
 
     \b
     ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout

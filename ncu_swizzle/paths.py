@@ -41,6 +41,11 @@ def recordings() -> Path:
     return data_root() / "recordings"
 
 
+def docs() -> Path:
+    """Return the folder with the documentation's pages; a wheel has those that agents read."""
+    return data_root() / "docs"
+
+
 def recording(family: str, kernel: str) -> Path | None:
     """Return the kernel's shipped report, if there is one; the parent of its family's folder is named after the GPU."""
     matches = sorted(recordings().glob(f"*/{family}/{kernel}.ncu-rep"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from functools import partial
+from typing import Any
 
 from ncu_swizzle.build import launch_guess
 from ncu_swizzle.build.binary import cubin_of
@@ -34,15 +35,19 @@ def in_keywords(options: str) -> str:
     """Return command-line options as keywords of `ncu_swizzle.profile`; anything else unchanged."""
     if not options.startswith("--"):
         return options
+    return ", ".join(f"{name}={value!r}" for name, value in keywords(options).items())
+
+
+def keywords(options: str) -> dict[str, Any]:
+    """Return command-line options as plain data: the problem's sizes, and the arguments as one list."""
     words = shlex.split(options)
     values: dict[str, list[str]] = {}
     for name, value in zip(words[::2], words[1::2], strict=True):
         values.setdefault(name.removeprefix("--"), []).append(value)
     sizes = {name: int(size) for name, _, size in (text.partition("=") for text in values.pop("problem", []))}
-    given = {"problem": sizes} if sizes else {}
-    keywords = {**given, **{"args" if name == "arg" else name: texts if name == "arg" else texts[0]
-                            for name, texts in values.items()}}  # fmt: skip
-    return ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+    given: dict[str, Any] = {"problem": sizes} if sizes else {}
+    return given | {"args" if name == "arg" else name: texts if name == "arg" else texts[0]
+                    for name, texts in values.items()}  # fmt: skip
 
 
 def guess_of(spec: KernelSpec, toolchain: Toolchain) -> LaunchGuess:

@@ -8,8 +8,9 @@ catalog = ["kernels"] folders of families, relative to the file
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -58,12 +59,12 @@ class Project:
         return tuple(self.checkout.path(folder, f"{self.file.name} {self.outer}catalog") for folder in folders)
 
 
-def find(start: Path, trusted: bool = False) -> Project | None:
-    """Return the nearest settings file, in `start` or a folder above it.
+def find(start: Path, trusted: bool = False, within: Callable[[Path], bool] = lambda folder: True) -> Project | None:
+    """Return the nearest settings file, in `start` or a folder above it, as far up as `within` allows.
 
     Raises Untrusted if it belongs to another user than `start` does: anyone can leave a file in /tmp.
     """
-    for folder in (start, *start.parents):
+    for folder in itertools.takewhile(within, (start, *start.parents)):
         for name in (OWN, PROJECT):
             if (folder / name).is_file() and (project := _read(folder / name, name == OWN, trusted)):
                 _refuse_foreign(project.file, start)

@@ -1,0 +1,44 @@
+"""``ncu-swizzle mcp``: the tools for coding agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncu_swizzle.commands import endings
+from ncu_swizzle.errors import EnvironmentLacking, UsageError
+
+
+def mcp(
+    roots: Annotated[
+        list[Path], typer.Option("--root", metavar="FOLDER", help="Read and write below this folder; repeatable.")
+    ] = [Path()],  # noqa: B006 - typer takes a list as it is
+    allow_run: Annotated[
+        bool, typer.Option("--allow-run", help="Let clients launch kernels on the GPU and import Python files.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time limit for each program run.")] = 600,
+) -> None:
+    """Serve the tools to a coding agent: MCP on stdin and stdout.
+
+    \b
+    ncu-swizzle mcp                             files below the current folder, without a GPU
+    ncu-swizzle mcp --root kernels --allow-run  measure on the GPU, too
+    claude mcp add ncu-swizzle -- ncu-swizzle mcp
+
+    Tools: list_kernels, lint, explain, suggest, profile, compare, check, read_report. docs/agents.md describes
+    them, and what a client may do.
+    """
+    from ncu_swizzle.service.folders import Folders
+    from ncu_swizzle.service.process import Service
+
+    for root in roots:
+        if not root.is_dir():
+            raise UsageError(f"{root} is not a folder", "--root names a folder that exists")
+    try:
+        from ncu_swizzle.assistant.server import server
+    except ImportError as error:
+        raise EnvironmentLacking(f"the mcp package is missing: {error}", "pip install 'ncu-swizzle[mcp]'") from error
+    folders = Folders(tuple(root.absolute() for root in roots), allow_run)
+    server(Service(folders, timeout), endings.version()).run("stdio")

@@ -1,0 +1,88 @@
+"""The process that makes one call.
+
+    python -m ncu_swizzle.service FOLDER
+
+The folder has the request; the answer, or an error, goes there too. Each line on stdout tells how far the call is.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.build import lacking
+from ncu_swizzle.errors import InternalError, LaunchLacking, NcuSwizzleError, of_system
+from ncu_swizzle.files import brief, read_json, write_json
+from ncu_swizzle.service import judging, kernels, mappings, reports
+from ncu_swizzle.service.answer import Answer
+from ncu_swizzle.service.caller import Caller
+from ncu_swizzle.service.folders import Folders
+from ncu_swizzle.service.launch import LaunchGiven
+from ncu_swizzle.service.process import ANSWER, REQUEST, told
+from ncu_swizzle.texts import in_json
+
+REPORT = "report it where you got ncu-swizzle, with the call that you made"
+CALLS: Mapping[str, Callable[..., Answer]] = {
+    "list_kernels": kernels.list_kernels,
+    "lint": judging.lint,
+    "check": judging.check,
+    "profile": reports.profile,
+    "compare": reports.compare,
+    "read_report": reports.read_report,
+    "explain": mappings.explain,
+    "suggest": mappings.suggest,
+}
+
+
+def answer(request: Mapping[str, Any]) -> Answer:
+    """Return the answer to a request. Raises NcuSwizzleError."""
+    arguments = dict(request["arguments"])
+    if "launch" in arguments:
+        arguments["launch"] = LaunchGiven.of_json(arguments["launch"])
+    caller = Caller(Folders.of_json(request["folders"]), _tell, request["timeout_s"])
+    return CALLS[request["call"]](caller, **arguments)
+
+
+def _tell(name: str, percent: float) -> None:
+    sys.stdout.write(told(name, percent))
+    sys.stdout.flush()
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    request = read_json(folder / REQUEST)
+    try:
+        content = {"answer": answer(request).as_json()}
+        in_json(content)  # what cannot be sent is a bug here, not at the client's
+    except NcuSwizzleError as error:
+        content = {"error": _error(error)}
+    except OSError as error:
+        content = {"error": _error(of_system(error))}
+    except Exception as error:
+        traceback.print_exc()
+        bug = InternalError(
+            f"a bug in ncu-swizzle: {brief(error)}", "the same command on the command line keeps a file"
+        )
+        content = {"error": _error(bug)}
+    write_json(folder / ANSWER, content)
+    return 0
+
+
+def _in_json(kernel: str, options: str) -> str:
+    """Return the options that a launch lacks as a client sends them."""
+    return in_json({**({"kernel": kernel} if kernel else {}), **lacking.keywords(options)}).strip()
+
+
+def _error(error: NcuSwizzleError) -> dict[str, Any]:
+    hint = error.hint
+    if isinstance(error, LaunchLacking):
+        options, _ = lacking.completed(error)
+        hint = f"launch={_in_json(error.kernel, options)}" if options.startswith("--") else hint
+    return {"type": type(error).__name__, "message": str(error), "hint": hint}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What a call answers, and its pages: an agent reads a few thousand characters at a time, not a table of all lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.texts import in_json, visible
+
+MOST_CHARACTERS = 5600  # of a page: about 2,000 tokens at 2.8 characters each, as numbers and code have them
+LONGEST_TEXT = 3600  # of one value; a longer one goes on in the next row
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A summary of a few sentences, rows of plain data, and the next sensible call, if there is one."""
+
+    summary: str
+    rows: tuple[Row, ...] = ()
+    next: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)  # the engine, the verdict: what applies to all rows
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain data, for the way out of the process."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Answer:
+        """Return what `as_json` gave."""
+        return cls(content["summary"], tuple(content["rows"]), content["next"], content["facts"])
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of an answer: what a client gets as structured content, and in words."""
+
+    answer: Answer
+    rows: tuple[Row, ...]
+    number: int
+    pages: int
+
+    def data(self) -> dict[str, Any]:
+        """Return the page as structured content."""
+        more = {"page": self.number, "pages": self.pages} if self.pages > 1 else {}
+        first = {"summary": self.answer.summary, **self.answer.facts} if self.number == 1 else {}
+        rows = {"rows": list(self.rows)} if self.rows else {}
+        return {**first, **rows, **more, **({"next": self._next} if self._next else {})}
+
+    def text(self) -> str:
+        """Return the page in words: a line per row."""
+        first = [self.answer.summary, *_lines([self.answer.facts])] if self.number == 1 else []
+        last = [f"page {self.number} of {self.pages}"] if self.pages > 1 else []
+        return visible("\n".join([*first, *_lines(self.rows), *last, *([f"next: {self._next}"] if self._next else [])]))
+
+    @property
+    def _next(self) -> str:
+        if self.number < self.pages:
+            return f"the same call with page={self.number + 1}"
+        return self.answer.next
+
+
+def page(answer: Answer, number: int = 1, most: int = MOST_CHARACTERS) -> Page:
+    """Return a page of an answer; raise UsageError if it has none with this number."""
+    pages = list(_pages(answer, most))
+    if not 1 <= number <= len(pages):
+        raise UsageError(f"there is no page {number}", f"page is at least 1 and at most {len(pages)}")
+    return Page(answer, tuple(pages[number - 1]), number, len(pages))
+
+
+def _pages(answer: Answer, most: int) -> Iterator[list[Row]]:
+    """Yield the rows of each page; the first has the summary, too."""
+    rows: list[Row] = []
+    left = most - len(answer.summary) - len(in_json(answer.facts)) - len(answer.next)
+    for row in _split(answer.rows):
+        size = len(in_json(row))
+        if rows and size > left:
+            yield rows
+            rows, left = [], most
+        rows.append(row)
+        left -= size
+    yield rows
+
+
+def _split(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows, one with a long text (code, a patch) as several, cut between lines."""
+    for row in rows:
+        long = next((name for name, value in row.items() if isinstance(value, str) and len(value) > LONGEST_TEXT), None)
+        if long is None:
+            yield row
+            continue
+        others = {name: value for name, value in row.items() if name != long}
+        for number, part in enumerate(_parts(row[long])):
+            yield {**({} if number else others), long: part}
+
+
+def _parts(text: str) -> Iterator[str]:
+    part = ""
+    for whole in text.splitlines(keepends=True):
+        for line in (whole[start : start + LONGEST_TEXT] for start in range(0, len(whole), LONGEST_TEXT)):
+            if part and len(part) + len(line) > LONGEST_TEXT:
+                yield part
+                part = ""
+            part += line
+    if part:
+        yield part
+
+
+def _lines(rows: Sequence[Row]) -> list[str]:
+    return [line for row in rows if (line := ", ".join(_cells(row)))]
+
+
+def _cells(row: Row) -> Iterator[str]:
+    for name, value in row.items():
+        if value in (None, "", [], {}):
+            if value is None:
+                yield f"{name}: unknown"
+            continue
+        shown = value if isinstance(value, str) else in_json(value).strip()
+        yield f"{name}:\n{shown}" if "\n" in shown else f"{name}: {shown}"

@@ -1,0 +1,120 @@
+"""`profile`, `compare` and `read_report`: counts by access and by line, and what the rules say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ncu_swizzle.answers import Comparison
+from ncu_swizzle.api import functions
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.gate.linting import line_accesses
+from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.render.view import findings
+from ncu_swizzle.service.answer import Answer, Row
+from ncu_swizzle.service.caller import Caller, without_empty
+from ncu_swizzle.service.launch import LaunchGiven
+
+LINES = 12  # those with the most excess
+
+
+def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), engine: str = "auto") -> Answer:
+    """Answer a kernel's counts beside its baseline's, and which engine they are from."""
+    config = caller.sources(kernel, launch).config
+    result = functions.profile(
+        kernel, engine=caller.folders.engine(engine), config=config, timeout=caller.timeout_s,
+        on_progress=caller.progress, **launch.keywords(),
+    )  # fmt: skip
+    facts = {"engine": result.engine, "engine_reason": result.reason}
+    return _answer(result.comparison, facts, _after(result.comparison, kernel))
+
+
+def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven()) -> Answer:
+    """Answer kernels, reports or saved profiles side by side, the first one as the baseline."""
+    config = caller.entries(entries, launch).config
+    compared = functions.compare(
+        *entries, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
+        on_progress=caller.progress, **launch.keywords(),
+    )  # fmt: skip
+    engines = sorted({each.engine for each in compared.profiles})
+    return _answer(compared, {"engine": ", ".join(engines)}, _after(compared, entries[-1]))
+
+
+def read_report(caller: Caller, path: str, kernel: str = "", index: int | None = None) -> Answer:
+    """Answer the kernels in a .ncu-rep, a saved profile or a run; one of them in full, by its name or its index."""
+    profiles = functions.read(caller.folders.path(path))
+    if index is not None and not 0 <= index < len(profiles):
+        raise UsageError(f"{path} has no profile {index}", f"index is at least 0 and at most {len(profiles) - 1}")
+    if not kernel and index is None and len(profiles) > 1:
+        rows = tuple(_brief(number, each) for number, each in enumerate(profiles))
+        return Answer(f"{path}: {len(profiles)} profiles", rows, f"read_report with path={path!r}, index=0 shows one")
+    chosen = profiles[kernel] if kernel else profiles[index or 0]
+    return _answer(functions.compare([chosen]), {"engine": chosen.engine}, "")
+
+
+def _brief(number: int, profile: Profile) -> Row:
+    return {
+        "index": number,
+        "kernel": profile.kernel.name,
+        "excessive": profile.total.excessive,
+        "degree": _rounded(profile.total.degree),
+        "duration_ns": profile.duration_ns,
+    }
+
+
+def _answer(compared: Comparison, facts: dict[str, Any], following: str) -> Answer:
+    rows: list[Row] = []
+    for label, each in zip(compared.labels, compared.profiles, strict=True):
+        rows += _accesses(label, each)
+    rows += [row for label, each in zip(compared.labels, compared.profiles, strict=True) for row in _lines(label, each)]
+    for label, each in zip(compared.labels, compared.profiles, strict=True):
+        rows += [_finding(label, card) for card in findings.gains(each)]
+    rows += [{"warning": warning} for warning in compared.warnings]
+    return Answer(compared.verdict, tuple(rows), following, without_empty(facts))
+
+
+def _accesses(label: str, profile: Profile) -> list[Row]:
+    return [
+        {
+            "profile": label,
+            "access": access,
+            "executed": total.executed,
+            "wavefronts": total.wavefronts,
+            "ideal": total.ideal,
+            "excessive": total.excessive,
+            "degree": _rounded(total.degree),
+        }
+        for access, total in profile.accesses.items()
+    ]
+
+
+def _lines(label: str, profile: Profile) -> list[Row]:
+    """Return the lines that access shared memory with excess, or unknown wavefronts, the worst first."""
+    lines = [line for line in line_accesses(profile) if line.unknown or line.wavefronts > line.ideal]
+    lines.sort(key=lambda line: line.ideal - line.wavefronts)
+    return [
+        {
+            "profile": label,
+            "line": str(line.place or "unknown"),
+            "access": line.access,
+            "wavefronts": None if line.unknown else line.wavefronts,
+            "ideal": None if line.unknown else line.ideal,
+        }
+        for line in lines[:LINES]
+    ]
+
+
+def _finding(label: str, card: findings.FindingCard) -> Row:
+    row = {"profile": label, "finding": card.title, "message": findings.plain(card.message), "saving": card.interval}
+    return without_empty(row)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _after(compared: Comparison, kernel: str) -> str:
+    last = compared.profiles[-1].total
+    if last.excessive is None:
+        return f"lint with files=[{kernel!r}] says why counts are unknown"
+    return f"explain with kernel={kernel!r}" if last.excessive else ""
