@@ -30,6 +30,7 @@ FLOORS = (
     ("render",),
     ("jobs",),
     ("doctor", "gate", "model", "sweep"),
+    ("fix",),
     ("answers",),
     ("testing",),
     ("api",),
