@@ -1,0 +1,91 @@
+"""Which byte of the old kernel's shared memory a byte of the new one's stands for.
+
+What moved is given. Arrays that moved as a whole are known if both cubins say where they lie; the places of other bytes
+are learned from accesses that correspond: any one-to-one relation will do, since the traces are compared through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ncu_swizzle.cubin.shared_arrays import SharedArray
+from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.smem.banks import Bools, Ints
+
+UNRESOLVED, GAP = -1, -2  # nothing is known of the byte; it belongs to no element
+SPACE = 1 << 18  # bytes of shared memory, more than any block has
+
+
+class Places:
+    """The places of the old kernel's bytes in the new one."""
+
+    def __init__(
+        self, moved: Sequence[Moved], before: Sequence[SharedArray] = (), after: Sequence[SharedArray] = ()
+    ) -> None:
+        """`before` and `after` are the arrays of both versions, if they are known."""
+        self._old = np.full(SPACE, UNRESOLVED, np.int64)  # by byte of the new kernel
+        self._taken = np.zeros(SPACE, bool)  # bytes of the old kernel that have a place
+        self._moved = tuple(moved)
+        self._arrays = tuple(before)
+        for array in moved:
+            self._old[array.after.start : array.after.stop] = GAP
+        for array in moved:
+            self._move(array)
+        named = {array.symbol: array for array in after}
+        for array in before:
+            other = named.get(array.symbol)
+            if other is not None and not array.dynamic and array.size == other.size:
+                self._shift(array.span, other.span)
+
+    def _move(self, array: Moved) -> None:
+        each = np.arange(array.element_bytes)
+        granules = np.arange(len(array.places))[:, None] * array.element_bytes
+        old = array.before.start + granules + each
+        self._old[array.after.start + array.places[:, None] + each] = old
+        self._taken[old] = True
+
+    def _shift(self, old: range, new: range) -> None:
+        overlaps = self._taken[old.start : old.stop].any() or (self._old[new.start : new.stop] != UNRESOLVED).any()
+        if not overlaps:
+            self._old[new.start : new.stop] = np.arange(old.start, old.stop)
+            self._taken[old.start : old.stop] = True
+
+    def old(self, address: Ints) -> Ints:
+        """Return where bytes of the new kernel lay; UNRESOLVED or GAP for those of which that is not known."""
+        places: Ints = self._old[address]
+        return places
+
+    def learn(self, new: Ints, old: Ints, unit: int) -> bool:
+        """Learn the places of units of some bytes from accesses that correspond; say whether they contradict nothing.
+
+        Units whose place is known already teach nothing: they are compared later.
+        """
+        open_ = self._old[new] == UNRESOLVED
+        pairs = np.unique(np.stack([new[open_], old[open_]]), axis=1)
+        fresh, origin = pairs
+        if len(np.unique(fresh)) != len(fresh) or len(np.unique(origin)) != len(origin) or self._taken[origin].any():
+            return False
+        for byte in range(unit):
+            self._old[fresh + byte] = origin + byte
+            self._taken[origin + byte] = True
+        return True
+
+    def whole(self, address: Ints, unit: int) -> Bools:
+        """Return which units of the new kernel lie in one piece in the old one."""
+        first = self._old[address]
+        whole: Bools = np.ones(len(address), bool)
+        for byte in range(1, unit):
+            whole &= (self._old[address + byte] == first + byte) | (first < 0)
+        return whole
+
+    def element(self, address: int) -> str:
+        """Return the element at an address of the old kernel in words, such as tile[33]."""
+        for array in self._moved:
+            if address in array.before:
+                return f"{array.name}[{(address - array.before.start) // array.element_bytes}]"
+        for array in self._arrays:
+            if address in array.span and not array.dynamic:
+                return f"byte {address - array.start} of {array.name}"
+        return f"byte {address:#x} of shared memory"
