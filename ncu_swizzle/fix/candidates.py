@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -18,14 +18,18 @@ from ncu_swizzle.smem.capacity import KIB_PER_SM
 from ncu_swizzle.smem.judge import BANK_ROW, Candidate, Constraints, Judge
 from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
-from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX
+from ncu_swizzle.smem.operations import LDMATRIX, LINE, LOAD, STMATRIX, STORE
 from ncu_swizzle.smem.suggestions import LARGEST_PADDING
 from ncu_swizzle.smem.swizzle import Padding
 
 TRIED = 96  # requests per access to search on
 VERIFIED = 16  # candidates to count on all requests
 MOST_BITS = 5
+NARROW = {1: "u8", 2: "u16", 4: "b32", 8: "b64"}  # accesses by their bytes
 KNOWN = tuple(KIB_PER_SM)
+
+
+Judges = tuple[Judge, Judge]  # of some requests, of all
 
 
 class Only(StrEnum):
@@ -51,36 +55,59 @@ class Ranked:
     transform: RowXor | Padding
     shape: Shape
     candidate: Candidate
+    narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
 
     @property
     def cost(self) -> tuple[int, ...]:
         made = self.candidate
         small = (self.transform.drop, self.transform.base, -self.transform.bits) if isinstance(self.transform, RowXor) else ()
-        return (made.avoidable, made.excessive, -made.blocks, made.extra_bytes, made.operations, *small)
+        return (made.avoidable, made.excessive, self.narrower, -made.blocks, made.extra_bytes, made.operations, *small)
 
 
 def ranked(
-    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, only: Only | None = None
+    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, spelled: int, only: Only | None = None
 ) -> tuple[list[Ranked], Candidate | None]:
-    """Return the mappings that leave less excess than there is, the best first, and the tile as it is."""
+    """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
+
+    `spelled` is how many bytes the source accesses at most at once; wider accesses are the compiler's.
+    """
     found: list[Ranked] = []
     plain: Candidate | None = None
     for shape in shapes:
-        judges = _judges(seen, shape, limits)
+        judges = _judges(seen, shape, limits, 0)
         if judges is None:
             continue
-        sampled, whole = judges
-        plain = whole.candidate(whole.plain)
-        tried = sorted(_tried(seen, shape, sampled, only), key=lambda made: made.cost)[:VERIFIED]
-        found += [replace(made, candidate=whole.recounted(made.candidate)) for made in tried]
+        plain = judges[1].candidate(judges[1].plain)
+        split = _judges(seen, shape, limits, spelled) if spelled < seen.widest else None
+        found += _searched(seen, shape, judges, split, only)
     if plain is None:
         return [], None
     better = [made for made in found if made.candidate.excessive < plain.excessive]
     return sorted(better, key=lambda made: made.cost), plain
 
 
-def _judges(seen: TileSeen, shape: Shape, limits: Constraints) -> tuple[Judge, Judge] | None:
-    """Return a judge of some requests and one of all; None if the requests do not fit the shape."""
+def _searched(
+    seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: Only | None
+) -> Iterator[Ranked]:
+    """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
+    tried: list[tuple[Ranked, Judge]] = []
+    if only is not Only.PADDING:
+        sampled, whole = split or judges
+        tried += [(made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, split is not None)]
+    if only is not Only.SWIZZLE:
+        for pair in (judges, split):
+            if pair is not None:
+                paddings = _paddings(shape, pair[0].granule)
+                tried += [(made, pair[1]) for made in _tried(paddings, shape, pair[0], pair is split)]
+    best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
+    yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
+
+
+def _judges(seen: TileSeen, shape: Shape, limits: Constraints, spelled: int) -> Judges | None:
+    """Return a judge of some requests and one of all; None if the requests do not fit the shape.
+
+    With `spelled`, wider accesses are taken apart into ones of so many bytes.
+    """
     row = shape.columns * shape.element_bytes
     size = max(root.size for root in seen.roots)
     if row < 2 * shape.element_bytes or size < 2 * row:
@@ -88,12 +115,23 @@ def _judges(seen: TileSeen, shape: Shape, limits: Constraints) -> tuple[Judge, J
     layout = Layout((-(-size // row), shape.columns), (shape.columns, 1))
     plain = Mapping(layout, element_bytes=shape.element_bytes, origin=seen.roots[0].start % LINE)
     try:
-        whole = tuple(_access(made, root, shape) for made, root in _placed(seen))
+        whole = tuple(_access(part, root, shape) for made, root in _placed(seen) for part in _parts(made, spelled))
         some = tuple(access.chosen(_sample(access, plain)) for access in whole)
         granule = max(access.granule(shape.element_bytes) for access in whole)
         return Judge(plain, some, limits, granule), Judge(plain, whole, limits, granule)
     except UsageError:
         return None
+
+
+def _parts(made: AccessRequests, spelled: int) -> Iterator[AccessRequests]:
+    """Yield the narrower accesses that a vector access is made of; itself if it is not wider."""
+    operation = operations.find(made.op)
+    narrow = NARROW.get(spelled, "")
+    if not spelled or operation.width_bytes <= spelled or not narrow or operation.kind not in (LOAD, STORE):
+        yield made
+        return
+    for first in range(0, operation.width_bytes, spelled):
+        yield replace(made, op=f"{made.op[:2]}.shared.{narrow}", addresses=made.addresses + first)
 
 
 def _placed(seen: TileSeen) -> Iterator[tuple[AccessRequests, RootSeen]]:
@@ -118,16 +156,13 @@ def _sample(access: Access, plain: Mapping) -> np.ndarray[tuple[int], np.dtype[n
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
 
-def _tried(seen: TileSeen, shape: Shape, judge: Judge, only: Only | None) -> Iterator[Ranked]:
-    transforms: list[RowXor | Padding] = []
-    if only is not Only.PADDING:
-        transforms += _swizzles(seen, shape, judge.granule)
-    if only is not Only.SWIZZLE:
-        transforms += _paddings(shape, judge.granule)
+def _tried(
+    transforms: Iterable[RowXor | Padding], shape: Shape, judge: Judge, narrower: bool
+) -> Iterator[Ranked]:
     for transform in transforms:
         candidate = judge.candidate(replace(judge.plain, transform=transform))
         if judge.allowed(candidate):
-            yield Ranked(transform, shape, candidate)
+            yield Ranked(transform, shape, candidate, narrower)
 
 
 def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:

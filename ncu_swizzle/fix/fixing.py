@@ -89,13 +89,17 @@ class Fixing:
             yield fixed
             if text is not None:
                 self.text = text
+                if all(other.name in done for other in subject.conflicting):
+                    return
                 with rebuilt(self.target, text) as copy:
                     subject = subject_of(copy, text, self.settings)
 
     def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.file.line(seen.roots[0].root.place.declared)
         fixed = TileFix(seen.name, line, seen.excess)
-        best, plain = candidates.ranked(seen, subject.shapes(seen), self._limits(seen, subject), self.options.only)
+        best, plain = candidates.ranked(
+            seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
+        )
         if not best:
             why = "no XOR or padding that was tried leaves fewer excessive wavefronts" if plain else "its rows are not known"
             return replace(fixed, reason=why, reason_line=line), None

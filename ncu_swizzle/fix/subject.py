@@ -19,7 +19,7 @@ from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.follow import follow
-from ncu_swizzle.source.reach import Web
+from ncu_swizzle.source.reach import BYTES, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import carved
 
@@ -51,6 +51,23 @@ class Subject:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
         declared = self.known.element_bytes.get(seen.roots[0].root.array.declared.id, seen.narrowest)
         return min(declared, seen.narrowest)
+
+    def spelled_bytes(self, seen: TileSeen) -> int:
+        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        draft, most = self.draft(seen), 1
+        for reach in seen.tile.reaches:
+            if reach.end is not None:
+                continue
+            plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            holder = reach.node.parent
+            handed = holder is not None and holder.type == "gnu_asm_input_operand"
+            if not plain or handed or reach.unit == BYTES:
+                return seen.widest
+            try:
+                most = max(most, draft.size(reach.steps[-1].unit if reach.steps else reach.unit, reach.node))
+            except Unfit:
+                return seen.widest
+        return most
 
     def shapes(self, seen: TileSeen) -> list[Shape]:
         """Return how the rows of a tile may lie: as declared, or as its indices say."""

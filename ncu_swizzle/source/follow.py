@@ -154,7 +154,7 @@ class _Follower:
             call = parent.parent
             name = self._called(call) if call is not None else ""
             if any(made.macro for made in self.scopes.callables.get(name, [])):
-                self._access(node, state)
+                self._access(node, replace(state, unit=BYTES))  # the macro may access more than the element
                 return
         self._access(node, state)
 
