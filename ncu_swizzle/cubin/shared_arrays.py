@@ -53,9 +53,9 @@ def shared_arrays(cubin: Cubin, kernel: str, dynamic_bytes: int = 0) -> tuple[Sh
         if match[4] != "":
             static.append(_placed(match, end, _size(match)))
             end = static[-1].start + static[-1].size
-    if end - base != cubin.attributes(kernel).static_shared:
-        return ()
-    return (*static, *(_placed(match, end, dynamic_bytes, dynamic=True) for match in used if match[4] == ""))
+    dynamic = [_placed(match, end, dynamic_bytes, dynamic=True) for match in used if match[4] == ""]
+    aligned = max((array.start for array in dynamic), default=end)  # the section ends where dynamic memory begins
+    return (*static, *dynamic) if aligned - base == cubin.attributes(kernel).static_shared else ()
 
 
 def _uses(ptx: str, body: str, symbol: str) -> bool:

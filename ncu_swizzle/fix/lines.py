@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from ncu_swizzle.cubin.location import Location
 
@@ -14,14 +15,17 @@ ALIKE = 0.5  # similarity of two lines from which on one is taken for a changed 
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of the new sources by file; None for one that the old sources lack."""
+    """By file of the new sources: the old file, and its line for each line that is not new."""
 
-    old: Mapping[str, Mapping[int, int]]
+    old: Mapping[str, tuple[str, Mapping[int, int]]]
 
     @classmethod
     def between(cls, before: Mapping[str, str], after: Mapping[str, str]) -> Lines:
-        """Pair the lines of sources, texts by path."""
-        return cls({file: dict(_paired(before.get(file, ""), text)) for file, text in after.items()})
+        """Pair the lines of sources, texts by path. A file that has moved is found by its name, if that is unique."""
+        earlier = {file: _earlier(file, before) for file in after}
+        return cls(
+            {file: (earlier[file], dict(_paired(before.get(earlier[file], ""), text))) for file, text in after.items()}
+        )
 
     @classmethod
     def same(cls, sources: Mapping[str, str]) -> Lines:
@@ -33,9 +37,15 @@ class Lines:
 
         Lines of libraries count only if there is no other, as they are the same in both.
         """
-        own = ((file, self.old[file].get(line)) for file, line in stack if file in self.old)
+        own = ((self.old[file][0], self.old[file][1].get(line)) for file, line in stack if file in self.old)
         found = next(((file, line) for file, line in own if line is not None), None)
         return found or next((at for at in stack if at[0] not in self.old), NOWHERE)
+
+
+def _earlier(file: str, before: Mapping[str, str]) -> str:
+    """Return the old path of a file; the new one if it is unknown."""
+    named = [other for other in before if PurePath(other).name == PurePath(file).name]
+    return named[0] if file not in before and len(named) == 1 else file
 
 
 def _paired(before: str, after: str) -> Iterator[tuple[int, int]]:

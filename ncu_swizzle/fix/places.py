@@ -1,7 +1,8 @@
 """Which byte of the old kernel's shared memory a byte of the new one's stands for.
 
-What moved is given. Arrays that moved as a whole are known if both cubins say where they lie; the places of other bytes
-are learned from accesses that correspond: any one-to-one relation will do, since the traces are compared through it.
+What moved is given. Arrays that moved as a whole are known if both cubins say where they lie, and so are the parts of
+dynamic shared memory between what moved. The places of other bytes are guessed from what the same lines access. A wrong
+guess does no harm: any one-to-one relation will do, since the traces are compared through it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Places:
         named = {array.symbol: array for array in after}
         for array in before:
             other = named.get(array.symbol)
-            if other is not None and not array.dynamic and array.size == other.size:
+            if other is not None and array.dynamic:
+                self._between(array.span, other.span)
+            elif other is not None and array.size == other.size:
                 self._shift(array.span, other.span)
 
     def _move(self, array: Moved) -> None:
@@ -45,6 +48,15 @@ class Places:
         old = array.before.start + granules + each
         self._old[array.after.start + array.places[:, None] + each] = old
         self._taken[old] = True
+
+    def _between(self, old: range, new: range) -> None:
+        """Let the parts of an array between those that moved follow each other as they did."""
+        parts = _without(old, [array.before for array in self._moved])
+        others = _without(new, [array.after for array in self._moved])
+        if len(parts) == len(others) and all(map(_alike, parts[:-1], others[:-1])):
+            for part, other in zip(parts, others, strict=True):
+                size = min(len(part), len(other))  # what follows the last array is nobody's
+                self._shift(part[:size], other[:size])
 
     def _shift(self, old: range, new: range) -> None:
         overlaps = self._taken[old.start : old.stop].any() or (self._old[new.start : new.stop] != UNRESOLVED).any()
@@ -57,20 +69,17 @@ class Places:
         places: Ints = self._old[address]
         return places
 
-    def learn(self, new: Ints, old: Ints, unit: int) -> bool:
-        """Learn the places of units of some bytes from accesses that correspond; say whether they contradict nothing.
+    def learn(self, new: Ints, old: Ints, unit: int) -> None:
+        """Learn the places of units of some bytes that a line accesses: if they are as many, in the order of address.
 
-        Units whose place is known already teach nothing: they are compared later.
+        Those whose place is known already teach nothing.
         """
-        open_ = self._old[new] == UNRESOLVED
-        pairs = np.unique(np.stack([new[open_], old[open_]]), axis=1)
-        fresh, origin = pairs
-        if len(np.unique(fresh)) != len(fresh) or len(np.unique(origin)) != len(origin) or self._taken[origin].any():
-            return False
-        for byte in range(unit):
-            self._old[fresh + byte] = origin + byte
-            self._taken[origin + byte] = True
-        return True
+        fresh = np.unique(new[self._old[new] == UNRESOLVED])
+        origin = np.unique(old[~self._taken[old]])
+        if len(fresh) == len(origin):
+            for byte in range(unit):
+                self._old[fresh + byte] = origin + byte
+                self._taken[origin + byte] = True
 
     def whole(self, address: Ints, unit: int) -> Bools:
         """Return which units of the new kernel lie in one piece in the old one."""
@@ -89,3 +98,16 @@ class Places:
             if address in array.span and not array.dynamic:
                 return f"byte {address - array.start} of {array.name}"
         return f"byte {address:#x} of shared memory"
+
+
+def _without(whole: range, parts: Sequence[range]) -> list[range]:
+    """Return what is left of a range, in order, with empty pieces between neighbours."""
+    left, start = [], whole.start
+    for part in sorted((part for part in parts if part.start in whole), key=lambda part: part.start):
+        left.append(range(start, part.start))
+        start = part.stop
+    return [*left, range(start, whole.stop)]
+
+
+def _alike(part: range, other: range) -> bool:
+    return len(part) == len(other)

@@ -26,7 +26,7 @@ from ncu_swizzle.fix.lines import Lines
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.places import GAP, UNRESOLVED, Places
 from ncu_swizzle.fix.rows import READ, WRITE, Numbers, Rows, Table, location
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import Bools
 
 
 @dataclass
@@ -100,8 +100,8 @@ class _Comparison:
         first, second = (Rows.of(trace.accesses, table, self.unit) for table, trace in sides)
         self.traces.accesses += len(pair.first.accesses.pc)
         self.traces.blocks += [(x, y, z) for x, y, z in pair.blocks.tolist()]
+        self._learn(first, second)
         (lined, groups), (others, other_groups) = first.by_line(), second.by_line()
-        self._learn(lined, groups, others, other_groups)
         others = self._translated(others, pair)
         if others is None:
             return
@@ -112,17 +112,11 @@ class _Comparison:
         if not same:
             self._by_place(first, self._translated(second, pair), pair)
 
-    def _learn(self, first: Rows, groups: Ints, second: Rows, other_groups: Ints) -> None:
-        """Learn the places of what did not move by itself from lines that access as many elements in both versions."""
-        if not (self.places.old(second.at) == UNRESOLVED).any():
-            return
-        (names, counts), (other_names, other_counts) = (
-            np.unique(each, return_counts=True) for each in (groups, other_groups)
-        )
-        common, here, there = np.intersect1d(names, other_names, assume_unique=True, return_indices=True)
-        alike = common[counts[here] == other_counts[there]]
-        mine, theirs = np.isin(groups, alike), np.isin(other_groups, alike)
-        self.places.learn(second.at[theirs], first.at[mine], self.unit)
+    def _learn(self, first: Rows, second: Rows) -> None:
+        """Learn the places of what did not move by itself, line by line."""
+        if (self.places.old(second.at) == UNRESOLVED).any():
+            for line in np.unique(second.line).tolist():
+                self.places.learn(second.at[second.line == line], first.at[first.line == line], self.unit)
 
     def _translated(self, rows: Rows, pair: Pair) -> Rows | None:
         """Return the new kernel's accesses with the old places of what they access; None if there are none."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.emulate.counts import Dim3
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.results import Results, Written, results
 from ncu_swizzle.emulate.spin_loops import Contended
@@ -43,10 +44,10 @@ class Values:
 
 
 def compare(
-    before: Executable, after: Executable, blocks: Sequence[tuple[int, int, int]], timeout_s: float, seed: int = SEED
+    before: Executable, after: Executable, blocks: Sequence[Dim3], timeout_s: float, seed: int = SEED
 ) -> Values:
     """Compare what some blocks write."""
-    chosen = np.array(spread(blocks), np.int64)
+    chosen = np.array(_chosen(blocks, before.launch(None).grid), np.int64)
     clock = Clock(timeout_s)
     try:
         first, second = (results(each.code, each.launch(seed), chosen, clock) for each in (before, after))
@@ -58,10 +59,13 @@ def compare(
     return _Outcome(before, after, lines, chosen).of(first, second)
 
 
-def spread(blocks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Return some of the blocks, evenly spread."""
-    count = min(MOST_BLOCKS, len(blocks))
-    return [blocks[round(k * (len(blocks) - 1) / max(1, count - 1))] for k in range(count)]
+def _chosen(blocks: Sequence[Dim3], grid: Dim3) -> list[Dim3]:
+    """Return some of the blocks, evenly spread, and the grid's last and middle ones."""
+    x, y, z = grid
+    more = [(x - 1, y - 1, z - 1), (x // 2, y // 2, z // 2)]
+    count = min(MOST_BLOCKS - len(more), len(blocks))
+    some = [blocks[round(k * (len(blocks) - 1) / max(1, count - 1))] for k in range(count)]
+    return list(dict.fromkeys([*some, *more]))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,6 @@ __global__ void through_views(const float* in, float* out) {
     float* row = mine->first;
     const int pitch = mine->pitch;
     float sum = 0.0f;
-    for (int c = 0; c < 32; ++c) sum += row[c * pitch];
+    for (int c = 0; c < 32; ++c) sum += row[c * pitch] * tile[t][31 - c];
     out[blockIdx.x * 32 + t] = sum;
 }
