@@ -79,7 +79,9 @@ class Accessors:
                 outer = node
             node = node.parent
         if outer is use:  # in a macro's body, a tree of its own
-            outer = next((n for n in self.file.nodes("preproc_function_def", "preproc_def") if cuda.inside(use, n)), use)
+            outer = next(
+                (n for n in self.file.nodes("preproc_function_def", "preproc_def") if cuda.inside(use, n)), use
+            )
         while outer.prev_sibling is not None and _belongs(outer.prev_sibling, outer):
             outer = outer.prev_sibling
         return self.file.text.rfind(b"\n", 0, outer.start_byte) + 1

@@ -60,7 +60,11 @@ class Ranked:
     @property
     def cost(self) -> tuple[int, ...]:
         made = self.candidate
-        small = (self.transform.drop, self.transform.base, -self.transform.bits) if isinstance(self.transform, RowXor) else ()
+        small = (
+            (self.transform.drop, self.transform.base, -self.transform.bits)
+            if isinstance(self.transform, RowXor)
+            else ()
+        )
         return (made.avoidable, made.excessive, self.narrower, -made.blocks, made.extra_bytes, made.operations, *small)
 
 
@@ -93,7 +97,9 @@ def _searched(
     tried: list[tuple[Ranked, Judge]] = []
     if only is not Only.PADDING:
         sampled, whole = split or judges
-        tried += [(made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, split is not None)]
+        tried += [
+            (made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, split is not None)
+        ]
     if only is not Only.SWIZZLE:
         for pair in (judges, split):
             if pair is not None:
@@ -156,9 +162,7 @@ def _sample(access: Access, plain: Mapping) -> np.ndarray[tuple[int], np.dtype[n
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
 
-def _tried(
-    transforms: Iterable[RowXor | Padding], shape: Shape, judge: Judge, narrower: bool
-) -> Iterator[Ranked]:
+def _tried(transforms: Iterable[RowXor | Padding], shape: Shape, judge: Judge, narrower: bool) -> Iterator[Ranked]:
     for transform in transforms:
         candidate = judge.candidate(replace(judge.plain, transform=transform))
         if judge.allowed(candidate):

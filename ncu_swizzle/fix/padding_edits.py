@@ -59,7 +59,11 @@ class PaddingEdits:
         if len(declaration.sizes) > 1:
             return [self._longer(last, self.padding.by // count)]
         rows = self._rows(self.draft.declared_bytes, declaration.declared)
-        made = self._scaled(self.draft.constants.terms(last)[0], rows) if len(self.draft.constants.terms(last)) == 1 else None
+        made = (
+            self._scaled(self.draft.constants.terms(last)[0], rows)
+            if len(self.draft.constants.terms(last)) == 1
+            else None
+        )
         if made is None:
             made = [Edit(last.start_byte, last.end_byte, f"{atom(self.draft.file.of(last))} / {rows.old} * {rows.new}")]
         return made
@@ -101,7 +105,9 @@ class PaddingEdits:
         return made
 
     def _rows(self, bytes_: int, node: Node) -> _Rows:
-        old, new = (length * self.draft.element_bytes for length in (self.padding.every, self.padding.every + self.padding.by))
+        old, new = (
+            length * self.draft.element_bytes for length in (self.padding.every, self.padding.every + self.padding.by)
+        )
         if old % bytes_ or new % bytes_:
             raise self.draft.unfit(node, f"rows of {new} bytes do not hold whole units of {bytes_} bytes")
         return _Rows(old // bytes_, new // bytes_)
@@ -118,7 +124,9 @@ class PaddingEdits:
         for term in counting:
             edits = self._scaled(term, rows)
             if edits is None:
-                raise self.draft.unfit(node, f"{self.draft.quoted(term.node)}: the row's length is not to be seen in it")
+                raise self.draft.unfit(
+                    node, f"{self.draft.quoted(term.node)}: the row's length is not to be seen in it"
+                )
             made += edits
         return made
 
@@ -140,7 +148,11 @@ class PaddingEdits:
         if text.isdecimal():
             return Edit(node.start_byte, node.end_byte, str(value // rows.old * rows.new))
         if value == rows.old:
-            alone = node.parent is not None and node.parent.type in ("subscript_argument_list", "array_declarator", "argument_list")
+            alone = node.parent is not None and node.parent.type in (
+                "subscript_argument_list",
+                "array_declarator",
+                "argument_list",
+            )
             longer = f"{text} + {rows.new - rows.old}"
             return Edit(node.start_byte, node.end_byte, longer if alone else f"({longer})")
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.old} * {rows.new})")

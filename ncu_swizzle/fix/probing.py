@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.build import compiled
@@ -13,6 +13,8 @@ from ncu_swizzle.cubin import ptx_entry, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.fix.launched import launched_offsets
+from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.source import cuda, probes
 from ncu_swizzle.source.arrays import SharedDeclaration
@@ -26,19 +28,6 @@ if TYPE_CHECKING:
 
 BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 TRIES = 4  # compilations: what a probe cannot name is left out of the next one
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """Answers: the names' values, the sizes of types by name, of elements and of arrays, and places' distances."""
-
-    constants: Constants
-    unit_bytes: Mapping[str, int]
-    element_bytes: Mapping[int, int]  # by declared identifier
-    array_bytes: Mapping[int, int]
-    row_elements: Mapping[int, int]  # of the last dimension
-    row_counts: Mapping[int, int]  # of the one before
-    offsets: Mapping[int, int]  # from the array, in bytes
 
 
 @dataclass(eq=False)
@@ -77,7 +66,13 @@ class Questions:
             self.ask("unit", place.unit, at, f"sizeof({place.unit})")
         array = next((a for a in web.arrays), None)
         statement = cuda.above(place.declared, "declaration")
-        if array is not None and len(web.arrays) == 1 and statement is not None and place.unit != BYTES and place.rank == 1:
+        if (
+            array is not None
+            and len(web.arrays) == 1
+            and statement is not None
+            and place.unit != BYTES
+            and place.rank == 1
+        ):
             distance = f"(const volatile char *)({place.name}) - (const volatile char *)({array.name})"
             self.ask("offset", place.declared.id, at, distance)
 
@@ -99,7 +94,12 @@ class Questions:
         if statement is not None and not cuda.above(declared, "parameter_declaration"):
             return self._after(statement)
         made = self.scopes.holder(declared) or next(
-            (m for all_ in self.scopes.callables.values() for m in all_ if declared.id in {p.id for p in m.parameters if p}),
+            (
+                m
+                for all_ in self.scopes.callables.values()
+                for m in all_
+                if declared.id in {p.id for p in m.parameters if p}
+            ),
             None,
         )
         return made.body.start_byte + 1 if made is not None and not made.macro else None
@@ -125,7 +125,11 @@ class Questions:
 
 
 def known(
-    target: Target, scopes: Scopes, arrays: Sequence[SharedDeclaration], webs: Sequence[Web], settings: EmulationSettings
+    target: Target,
+    scopes: Scopes,
+    arrays: Sequence[SharedDeclaration],
+    webs: Sequence[Web],
+    settings: EmulationSettings,
 ) -> Known:
     """Compile a copy of the source with probes, and return what the compiler says."""
     questions = Questions(scopes, target.kernel.entry.partition("<")[0].rpartition("::")[2])
@@ -136,7 +140,8 @@ def known(
             questions.place(place, web)
         for node, at in _expressions(web, arrays, questions):
             questions.names(node, at)
-    return _answered(questions, _compiled(target, questions.probes, scopes.file.text, settings))
+    answered = _answered(questions, _compiled(target, questions.probes, scopes.file.text, settings))
+    return replace(answered, offsets={**launched_offsets(target, scopes, webs, answered), **answered.offsets})
 
 
 def _member_of(use: Node) -> bool:
@@ -157,9 +162,7 @@ def _expressions(
         yield from ((node, after) for node in nodes if node is not None)
 
 
-def _compiled(
-    target: Target, asked: Sequence[Probe], text: bytes, settings: EmulationSettings
-) -> Mapping[int, int]:
+def _compiled(target: Target, asked: Sequence[Probe], text: bytes, settings: EmulationSettings) -> Mapping[int, int]:
     left_out: frozenset[int] = frozenset()
     for _ in range(TRIES):
         with_probes = probes.probed(text, asked, left_out)

@@ -61,10 +61,10 @@ def tiles_seen(tiles: Sequence[Tile], placed: Mapping[int, SharedArray], emulate
     yield from sorted(made, key=lambda seen: -seen.excess)
 
 
-def _seen(
-    tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated
-) -> TileSeen | None:
-    roots = tuple(_root(root, placed[root.array.declared.id], starts) for root in tile.roots if root.array.declared.id in placed)
+def _seen(tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated) -> TileSeen | None:
+    roots = tuple(
+        _root(root, placed[root.array.declared.id], starts) for root in tile.roots if root.array.declared.id in placed
+    )
     requests = [
         (offset, part)
         for offset, every in sorted(emulated.counts.requests.items())

@@ -13,7 +13,7 @@ from ncu_swizzle.files import read_bytes
 from ncu_swizzle.fix import probing
 from ncu_swizzle.fix.candidates import Shape
 from ncu_swizzle.fix.draft import Draft, Unfit
-from ncu_swizzle.fix.probing import Known
+from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.seen import TileSeen, tiles_seen
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
@@ -111,10 +111,9 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subj
     webs = _webs(scopes, chosen, every)
     known = probing.known(target, scopes, chosen, webs, settings)
     tiles = [tile for web in webs for tile in carved(web, known.offsets)]
-    placed = {id_: array for id_, array in declared.items()}
-    missing = tuple(array for array in arrays if array not in placed.values())
+    missing = tuple(array for array in arrays if array not in declared.values())
     return Subject(
-        target, emulated, file, {d.declared.id: d for d in every}, placed, tuple(tiles_seen(tiles, placed, emulated)),
+        target, emulated, file, {d.declared.id: d for d in every}, placed, tuple(tiles_seen(tiles, declared, emulated)),
         known, missing,
     )  # fmt: skip
 

@@ -82,7 +82,8 @@ class XorEdits:
             row_terms, others = self._split(step)
             if others or (self.flat and row_terms):
                 raise draft.unfit(
-                    reach.node, f"{draft.quoted(reach.node)} points between the starts of rows of {self.xor.columns} elements"
+                    reach.node,
+                    f"{draft.quoted(reach.node)} points between the starts of rows of {self.xor.columns} elements",
                 )
             rows += row_terms
         if not rows:
@@ -94,7 +95,9 @@ class XorEdits:
     def _row(self, reach: Reach, row: str) -> _Base:
         end = reach.end
         if end is None or reach.advance or self._parameter(end):
-            raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: the row's number is not known where it is used")
+            raise self.draft.unfit(
+                reach.node, f"{self.draft.quoted(reach.node)}: the row's number is not known where it is used"
+            )
         if EFFECTS.search(row):
             raise self.draft.unfit(reach.node, f"{row} would be evaluated twice")
         return _Base(row, self.draft.file.line(reach.node))
@@ -127,13 +130,15 @@ class XorEdits:
     def _subscripts(self, reach: Reach) -> list[Edit]:
         rank = reach.start.rank
         if not self.draft.full(reach):
-            raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} is not an element of {reach.start.name}")
+            raise self.draft.unfit(
+                reach.node, f"{self.draft.quoted(reach.node)} is not an element of {reach.start.name}"
+            )
         row, column = reach.steps[rank - 2].node, reach.steps[rank - 1].node
         if any(step in self.draft.moving(reach) for step in reach.steps[rank:]):
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} adds to the address of an element")
         if row is None or column is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} leaves out an index")
-        return self._xored(column, column.start_byte, column.end_byte, self._once(row))
+        return self._xored(column.start_byte, column.end_byte, self._once(row))
 
     def _once(self, row: Node) -> str:
         """Return a row's index that may be written twice."""
@@ -142,7 +147,7 @@ class XorEdits:
             raise self.draft.unfit(row, f"{text} would be evaluated twice")
         return text
 
-    def _xored(self, node: Node, start: int, end: int, row: str, always: bool = False) -> list[Edit]:
+    def _xored(self, start: int, end: int, row: str, always: bool = False) -> list[Edit]:
         column = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
         outer = ("(", ")") if always else ("", "")
@@ -186,7 +191,7 @@ class XorEdits:
         kept, self.xor = self.xor, xor
         try:
             whole = start == node.start_byte and end == node.end_byte
-            return self._xored(node, start, end, row, always=not whole)
+            return self._xored(start, end, row, always=not whole)
         finally:
             self.xor = kept
 
@@ -244,8 +249,8 @@ class XorEdits:
         others: list[Term] = []
         for term in self.draft.terms(step):
             stride = term.constant * bytes_
-            if stride and stride % row_bytes == 0 and (term.variable or stride):
-                if stride % period or not self.xor.repeats and self.xor.rows:
+            if stride and stride % row_bytes == 0:
+                if stride % period or (self.xor.rows and not self.xor.repeats):
                     rows.append((term.negative, self._row_of(term, stride // row_bytes)))
             elif stride or term.variable:
                 others.append(term)

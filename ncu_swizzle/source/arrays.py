@@ -36,7 +36,9 @@ class SharedDeclaration:
 def shared_declarations(file: CudaFile) -> Iterator[SharedDeclaration]:
     """Yield the shared variables in the order of the file."""
     for node in file.nodes("declaration"):
-        words = [file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")]
+        words = [
+            file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")
+        ]
         type_ = cuda.field(node, "type")
         if not any(word in SHARED for word in words) or type_ is None:
             continue

@@ -52,7 +52,9 @@ def answers(body: str) -> Mapping[int, int]:
     found: dict[int, set[int | None]] = {}
     for number, value in _values(body, moved):
         found.setdefault(number, set()).add(value)
-    return {number: value for number, values in found.items() for value in values if len(values) == 1 and value is not None}
+    return {
+        number: value for number, values in found.items() for value in values if len(values) == 1 and value is not None
+    }
 
 
 def _values(body: str, moved: dict[str, str]) -> Iterator[tuple[int, int | None]]:

@@ -25,7 +25,7 @@ HEAD = b"int f(){"
 
 
 @dataclass(frozen=True, eq=False)
-class Callable_:
+class Definition:
     """A function, a lambda or a macro: its parameters' declared names in order, and its body."""
 
     name: str
@@ -55,9 +55,9 @@ class Scopes:
             self._declared.setdefault(scope.id, {}).setdefault(self.file.of(name), []).append(name)
 
     @cached_property
-    def callables(self) -> dict[str, list[Callable_]]:
+    def callables(self) -> dict[str, list[Definition]]:
         """What the file defines, by name; overloads together."""
-        found: dict[str, list[Callable_]] = {}
+        found: dict[str, list[Definition]] = {}
         for node in cuda.walk(self.file.root):
             made = self._callable(node)
             if made:
@@ -95,15 +95,15 @@ class Scopes:
         every = [node for names in self._declared.values() for node in names.get(name, [])]
         return every[0] if len(every) == 1 else None
 
-    def holder(self, node: Node) -> Callable_ | None:
+    def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
-        nearest: Callable_ | None = None
+        nearest: Definition | None = None
         for made in (made for all_ in self.callables.values() for made in all_):
             if cuda.inside(node, made.body) and (nearest is None or cuda.inside(made.body, nearest.body)):
                 nearest = made
         return nearest
 
-    def _callable(self, node: Node) -> Callable_ | None:
+    def _callable(self, node: Node) -> Definition | None:
         match node.type:
             case "function_definition":
                 return self._function(node)
@@ -115,20 +115,20 @@ class Scopes:
                 return self._macro(node)
         return None
 
-    def _function(self, node: Node) -> Callable_ | None:
+    def _function(self, node: Node) -> Definition | None:
         declarator = next((n for n in cuda.walk(node) if n.type == "function_declarator"), None)
         body, named = cuda.field(node, "body"), declarator and cuda.field(declarator, "declarator")
         if declarator is None or body is None or named is None:
             return None
         name = self.file.of(named).rpartition("::")[2]
-        return Callable_(name, node, body, tuple(_parameters(cuda.field(declarator, "parameters"))))
+        return Definition(name, node, body, tuple(_parameters(cuda.field(declarator, "parameters"))))
 
-    def _lambda(self, name: Node, node: Node) -> Callable_ | None:
+    def _lambda(self, name: Node, node: Node) -> Definition | None:
         declarator, body = cuda.field(node, "declarator"), cuda.field(node, "body")
         listed = cuda.field(declarator, "parameters") if declarator is not None else None
-        return Callable_(self.file.of(name), node, body, tuple(_parameters(listed))) if body is not None else None
+        return Definition(self.file.of(name), node, body, tuple(_parameters(listed))) if body is not None else None
 
-    def _macro(self, node: Node) -> Callable_ | None:
+    def _macro(self, node: Node) -> Definition | None:
         name, value, listed = (cuda.field(node, part) for part in ("name", "value", "parameters"))
         if name is None or value is None:
             return None
@@ -141,7 +141,7 @@ class Scopes:
             for declared in _declares(below):
                 self._declare(declared, below)
         parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
-        return Callable_(self.file.of(name), node, root, parameters, macro=True)
+        return Definition(self.file.of(name), node, root, parameters, macro=True)
 
 
 def _scope_of(node: Node) -> Node | None:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 SIZES = {
-    "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2, "int16_t": 2,
-    "uint16_t": 2, "int": 4, "float": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "half2": 4, "__half2": 4,
-    "double": 8, "float2": 8, "int2": 8, "uint2": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float4": 16, "int4": 16,
+    "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
+    "int16_t": 2, "uint16_t": 2, "int": 4, "float": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
+    "__half2": 4, "double": 8, "float2": 8, "int2": 8, "uint2": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float4": 16, "int4": 16,
     "uint4": 16, "double2": 16, "unsigned char": 1, "unsigned int": 4, "unsigned short": 2, "byte": 1,
 }  # fmt: skip
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
+
+NAMES = ("identifier", "type_identifier", "qualified_identifier")
 
 Value = Callable[["Node"], "int | None"]
 
@@ -58,24 +60,22 @@ class Constants:
 
     file: CudaFile
     name: Value  # of an identifier
+    of_launch: bool = False  # `name` also knows members, such as blockDim.x
 
     def value(self, node: Node) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
         node = cuda.bare(node)
-        match node.type:
-            case "number_literal":
-                match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))
-                return int(match[1], 0) if match and (match[1] == "0" or not match[1].startswith("0") or "x" in match[1].lower()) else None
-            case "identifier" | "type_identifier" | "qualified_identifier":
-                return self.name(node)
-            case "sizeof_expression":
-                return self._size(node)
-            case "binary_expression":
-                return self._binary(node)
-            case "cast_expression":
-                inner = cuda.field(node, "value")
-                return self.value(inner) if inner is not None else None
-        return None
+        if node.type in NAMES or (self.of_launch and node.type == "field_expression"):
+            return self.name(node)
+        if node.type == "cast_expression":
+            inner = cuda.field(node, "value")
+            return self.value(inner) if inner is not None else None
+        read = {"number_literal": self._literal, "sizeof_expression": self._size, "binary_expression": self._binary}
+        return read[node.type](node) if node.type in read else None
+
+    def _literal(self, node: Node) -> int | None:
+        match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))
+        return int(match[1], 8 if re.fullmatch("0[0-7]+", match[1]) else 0) if match else None
 
     def _size(self, node: Node) -> int | None:
         text = self.file.of(node).removeprefix("sizeof").strip()[1:-1].strip()
@@ -114,9 +114,10 @@ class Constants:
         operator = operator_of(self.file, node)
         product = node.type == "binary_expression" and left is not None and right is not None
         if product and operator == "*" and left is not None and right is not None:
-            yield from self._factors(cuda.bare(left) if cuda.bare(left).type == "binary_expression" and operator_of(self.file, cuda.bare(left)) == "*" else left)
+            inner = cuda.bare(left)
+            yield from self._factors(inner if operator_of(self.file, inner) == "*" else left)
             yield from self._factors(right)
-        elif product and operator == "<<" and right is not None and left is not None and (shift := self.value(right)) is not None:
+        elif left is not None and right is not None and operator == "<<" and (shift := self.value(right)) is not None:
             yield from self._factors(left)
             yield Factor(right, 1 << shift, shift=True)
         else:

@@ -36,7 +36,11 @@ class Tile:
 def carved(web: Web, offsets: Mapping[int, int]) -> tuple[Tile, ...]:
     """Return the tiles of a web; `offsets` are the places at a constant distance from their array, in bytes."""
     roots = [Root(array, array) for array in web.arrays]
-    roots += [Root(place, _array(web, place), offsets[id_]) for id_, place in web.places.items() if _begins(web, place, offsets)]
+    roots += [
+        Root(place, _array(web, place), offsets[id_])
+        for id_, place in web.places.items()
+        if _begins(web, place, offsets)
+    ]
     starts = {root.place.declared.id for root in roots}
     edges = [r for r in web.reaches if r.end is None or r.advance or r.end.declared.id not in starts]
     groups = _joined(web.places, [(r.start.declared.id, r.end.declared.id) for r in edges if r.end is not None])
