@@ -25,15 +25,16 @@ class Places:
     def __init__(
         self, moved: Sequence[Moved], before: Sequence[SharedArray] = (), after: Sequence[SharedArray] = ()
     ) -> None:
-        """`before` and `after` are the arrays of both versions, if they are known."""
+        """`before` and `after` are the arrays of both versions, if they are known.
+
+        Raises ValueError if two arrays share bytes before or after.
+        """
         self._old = np.full(SPACE, UNRESOLVED, np.int64)  # by byte of the new kernel
         self._taken = np.zeros(SPACE, bool)  # bytes of the old kernel that have a place
         self._moved = tuple(moved)
         self._arrays = tuple(before)
-        for array in moved:
-            self._old[array.after.start : array.after.stop] = GAP
-        for array in moved:
-            self._move(array)
+        for one in moved:
+            self._move(one)
         named = {array.symbol: array for array in after}
         for array in before:
             other = named.get(array.symbol)
@@ -43,6 +44,10 @@ class Places:
                 self._shift(array.span, other.span)
 
     def _move(self, array: Moved) -> None:
+        new = self._old[array.after.start : array.after.stop]
+        if (new != UNRESOLVED).any() or self._taken[array.before.start : array.before.stop].any():
+            raise ValueError(f"{array.name} shares bytes with another array that has moved")
+        new[:] = GAP
         each = np.arange(array.element_bytes)
         granules = np.arange(len(array.places))[:, None] * array.element_bytes
         old = array.before.start + granules + each
@@ -91,9 +96,9 @@ class Places:
 
     def element(self, address: int) -> str:
         """Return the element at an address of the old kernel in words, such as tile[33]."""
-        for array in self._moved:
-            if address in array.before:
-                return f"{array.name}[{(address - array.before.start) // array.element_bytes}]"
+        for one in self._moved:
+            if address in one.before:
+                return f"{one.name}[{(address - one.before.start) // one.element_bytes}]"
         for array in self._arrays:
             if address in array.span and not array.dynamic:
                 return f"byte {address - array.start} of {array.name}"

@@ -102,11 +102,13 @@ class _Comparison:
         self.traces.blocks += [(x, y, z) for x, y, z in pair.blocks.tolist()]
         self._learn(first, second)
         (lined, groups), (others, other_groups) = first.by_line(), second.by_line()
-        others = self._translated(others, pair)
-        if others is None:
+        translated = self._translated(others, pair)
+        if translated is None:
             return
-        same = len(lined) == len(others) and bool(
-            (groups == other_groups).all() and (lined.at == others.at).all() and (lined.epoch == others.epoch).all()
+        same = len(lined) == len(translated) and bool(
+            (groups == other_groups).all()
+            and (lined.at == translated.at).all()
+            and (lined.epoch == translated.epoch).all()
         )
         self.traces.in_order &= same
         if not same:

@@ -56,6 +56,12 @@ def test_so_have_the_parts_of_dynamic_shared_memory() -> None:
     assert places.old(np.array([1024, 1024 + 8192 + 128])).tolist() == [1024, 1024 + 8192]
 
 
+def test_arrays_that_share_bytes_are_refused() -> None:
+    tile = array("tile", 1024, 4, swizzled(32))
+    with pytest.raises(ValueError, match="shares bytes"):
+        Places([tile, array("other", 16, 4, swizzled(4), start=4096 - 32, at=8192)])
+
+
 def test_places_are_learned_only_from_as_many_bytes() -> None:
     places = Places([])
     places.learn(np.array([2048, 2052]), np.array([1024, 1028, 1032]), 4)
