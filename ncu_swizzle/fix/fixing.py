@@ -129,7 +129,7 @@ class Fixing:
                 proof = self._proved(text, (*self.applied, *applied))
                 if proof is not None and proof.held:
                     self.applied, self.proof = (*self.applied, *applied), proof
-                    return _done(fixed, made, proof), text.text
+                    return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
                 stopped = _stopped(fixed, proof, stopped)
         return replace(stopped or fixed, tried=attempts), None
 
@@ -202,12 +202,11 @@ class Neighbour:
 def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
-    return Applied(root.root.place.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
 
 
-def _done(fixed: TileFix, made: Ranked, proof: Proof) -> TileFix:
+def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> TileFix:
     """Return the tile with the mapping that was proved, and the excess of the whole launch."""
-    names = fixed.name.split(", ")
     before, after = (
         [excess.moved.get(name) for name in names] if set(names) <= set(excess.moved) else []
         for excess in (proof.before, proof.after)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.webs import Members
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,3 +20,4 @@ class Known:
     row_elements: Mapping[int, int]  # of the last dimension
     row_counts: Mapping[int, int]  # of the one before
     offsets: Mapping[int, int]  # from the array, in bytes
+    members: Mapping[tuple[int, int], Members]  # of structs, by declaration and by what they are reached through

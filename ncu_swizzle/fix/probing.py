@@ -13,15 +13,16 @@ from ncu_swizzle.cubin import ptx_entry, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.fix.launched import launched_offsets
 from ncu_swizzle.fix.known import Known
+from ncu_swizzle.fix.launched import launched_offsets
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.source import cuda, probes
 from ncu_swizzle.source.arrays import SharedDeclaration
 from ncu_swizzle.source.probes import Probe
-from ncu_swizzle.source.reach import BYTES, Place, Web
+from ncu_swizzle.source.reach import BYTES, Member, Place, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.webs import Members
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -51,15 +52,32 @@ class Questions:
         self.ask("element", id_, at, f"sizeof({name}{'[0]' * declaration.rank})")
         if not declaration.dynamic:
             self.ask("array", id_, at, f"sizeof({name})")
-        rank = declaration.rank
+        self._rows(id_, at, name, declaration.rank, declaration.dynamic)
+
+    def _rows(self, id_: int, at: int | None, name: str, rank: int, dynamic: bool = False) -> None:
         for kind, depth in (("row", rank - 1), ("rows", rank - 2)):
-            if depth >= (1 if declaration.dynamic else 0):
+            if depth >= (1 if dynamic else 0):
                 part, inner = name + "[0]" * depth, name + "[0]" * (depth + 1)
                 self.ask(kind, id_, at, f"sizeof({part}) / sizeof({inner})")
 
+    def member(self, member: Member) -> None:
+        """Ask where an array of a struct is in it, and for its sizes."""
+        through, id_ = member.through, member.place.declared.id
+        at = self._declared_at(through.declared)
+        whole = f"{member.object_}.{member.place.name}"
+        address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
+        for kind, expression in (
+            ("at", address),
+            ("size", f"sizeof({whole})"),
+            ("stride", f"sizeof({member.object_})"),
+        ):
+            self.ask(kind, id_, at, expression, str(through.declared.id))
+        self.ask("element", id_, at, f"sizeof({whole}{'[0]' * member.place.rank})")
+        self._rows(id_, at, whole, member.place.rank)
+
     def place(self, place: Place, web: Web) -> None:
         """Ask for the size of what a pointer counts, and how far from its array it begins."""
-        if place.array:
+        if place.array or place.member:
             return
         at = self._declared_at(place.declared)
         if place.unit not in ("", BYTES):
@@ -71,9 +89,10 @@ class Questions:
             and len(web.arrays) == 1
             and statement is not None
             and place.unit != BYTES
-            and place.rank == 1
+            and place.rank < 2
         ):
-            distance = f"(const volatile char *)({place.name}) - (const volatile char *)({array.name})"
+            address = place.name if place.rank else f"&{place.name}"
+            distance = f"(const volatile char *)({address}) - (const volatile char *)({array.name})"
             self.ask("offset", place.declared.id, at, distance)
 
     def names(self, node: Node, otherwise: int | None) -> None:
@@ -138,6 +157,8 @@ def known(
     for web in webs:
         for place in web.places.values():
             questions.place(place, web)
+        for member in web.members:
+            questions.member(member)
         for node, at in _expressions(web, arrays, questions):
             questions.names(node, at)
     answered = _answered(questions, _compiled(target, questions.probes, scopes.file.text, settings))
@@ -202,5 +223,17 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
     return Known(
         Constants(scopes.file, value), units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
-        by_id("offset"),
+        by_id("offset"), _members(found),
     )  # fmt: skip
+
+
+def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
+    sizes, strides = found.get("size", {}), found.get("stride", {})
+    whole = found.get("array", {})
+    made: dict[tuple[int, int], Members] = {}
+    for (id_, through), at in found.get("at", {}).items():
+        size, stride = sizes.get((id_, through)), strides.get((id_, through))
+        if isinstance(id_, int) and size and stride:
+            array = whole.get((int(through), ""), stride)
+            made[id_, int(through)] = Members(at, size, stride, max(1, array // stride))
+    return made

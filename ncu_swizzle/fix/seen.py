@@ -40,7 +40,7 @@ class TileSeen:
 
     @property
     def name(self) -> str:
-        return ", ".join(root.root.place.name for root in self.roots)
+        return ", ".join(dict.fromkeys(root.root.place.name for root in self.roots))
 
     @property
     def widest(self) -> int:
@@ -79,7 +79,7 @@ def _seen(tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], 
 def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
     start, end = array.start + root.offset, array.start + array.size
     later = [at for at in starts if start < at < end]
-    return RootSeen(root, array, start, min(later, default=end))
+    return RootSeen(root, array, start, start + root.size if root.size else min(later, default=end))
 
 
 def _within(made: AccessRequests, root: RootSeen) -> AccessRequests | None:

@@ -55,7 +55,8 @@ def _sentence(tile: TileFix, file: str) -> str:
     where = f"{tile.name} ({file}:{tile.line})"
     if tile.proved:
         cost = f", for {tile.extra_bytes:,} more bytes" if tile.extra_bytes else ""
-        return f"{where}: {tile.mapping}{cost}: {tile.excess_before:,} excessive wavefronts before, {tile.excess_after:,} after."
+        excess = f"{tile.excess_before:,} excessive wavefronts before, {tile.excess_after:,} after"
+        return f"{where}: {tile.mapping}{cost}: {excess}."
     verdict = "unknown" if tile.unknown else "not fixed"
     return f"{where}: {verdict}: {tile.reason} ({file}:{tile.reason_line})."
 

@@ -19,7 +19,7 @@ from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.follow import follow
-from ncu_swizzle.source.reach import BYTES, Web
+from ncu_swizzle.source.reach import BYTES, Place, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import carved
 
@@ -44,12 +44,12 @@ class Subject:
     def draft(self, seen: TileSeen) -> Draft:
         """Return a tile for the writers of a patch."""
         element = self.element_bytes(seen)
-        declared = self.known.element_bytes.get(seen.roots[0].root.array.declared.id, element)
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
         return Draft(self.file, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
 
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
-        declared = self.known.element_bytes.get(seen.roots[0].root.array.declared.id, seen.narrowest)
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
         return min(declared, seen.narrowest)
 
     def spelled_bytes(self, seen: TileSeen) -> int:
@@ -71,7 +71,7 @@ class Subject:
 
     def shapes(self, seen: TileSeen) -> list[Shape]:
         """Return how the rows of a tile may lie: as declared, or as its indices say."""
-        element, array = self.element_bytes(seen), seen.roots[0].root.array
+        element, array = self.element_bytes(seen), _owner(seen)
         if array.rank > 1:
             declared = self.known.element_bytes.get(array.declared.id, element)
             columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
@@ -98,6 +98,12 @@ class Subject:
         return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
 
 
+def _owner(seen: TileSeen) -> Place:
+    """Return what a tile is declared as: an array, or an array in a struct."""
+    root = seen.roots[0].root
+    return root.place if root.place.member else root.array
+
+
 def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
     emulated = emulation.emulate_target(target, settings)
@@ -110,11 +116,11 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subj
     chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
     webs = _webs(scopes, chosen, every)
     known = probing.known(target, scopes, chosen, webs, settings)
-    tiles = [tile for web in webs for tile in carved(web, known.offsets)]
+    tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     missing = tuple(array for array in arrays if array not in declared.values())
     return Subject(
-        target, emulated, file, {d.declared.id: d for d in every}, placed, tuple(tiles_seen(tiles, declared, emulated)),
-        known, missing,
+        target, emulated, file, {d.declared.id: d for d in every}, declared,
+        tuple(tiles_seen(tiles, declared, emulated)), known, missing,
     )  # fmt: skip
 
 

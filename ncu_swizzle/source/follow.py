@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import calls, cuda
-from ncu_swizzle.source.arrays import SharedDeclaration
-from ncu_swizzle.source.reach import BYTES, Obstacle, Place, Reach, Step, Web
+from ncu_swizzle.source import calls, cuda, structs
+from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
+from ncu_swizzle.source.reach import BYTES, Member, Obstacle, Place, Reach, Step, Web
 from ncu_swizzle.source.scopes import Scopes, declared_name, pointer_to_array
 
 if TYPE_CHECKING:
@@ -104,6 +104,9 @@ class _Follower:
         parent = node.parent
         if parent is None:
             return
+        if not state.rank and not state.steps:  # an object, or a reference to one
+            self._element(node, state)
+            return
         handler = getattr(self, f"_in_{parent.type}", None)
         if handler is not None:
             handler(_Use(parent, node, state))
@@ -158,6 +161,17 @@ class _Follower:
         if parent is not None and parent.type == "pointer_expression" and self.file.of(parent).startswith("&"):
             self._follow(parent, replace(state, rank=1))
             return
+        if (
+            parent is not None
+            and parent.type == "field_expression"
+            and self.file.of(parent)[len(self.file.of(node)) :].lstrip().startswith(".")
+        ):
+            self._member(parent, state)
+            return
+        reference = self._reference(parent, node)
+        if reference is not None:
+            self._goes_to(node, reference, 0, state.unit or self._type(state), state)
+            return
         if parent is not None and parent.type == "argument_list":
             call = parent.parent
             name = calls.called(self.file, call) if call is not None else ""
@@ -166,11 +180,38 @@ class _Follower:
                 return
         self._access(node, state)
 
+    def _reference(self, parent: Node | None, node: Node) -> Node | None:
+        """Return the name that ``auto &s = *p;`` declares."""
+        if parent is None or parent.type != "init_declarator" or not cuda.same(cuda.field(parent, "value"), node):
+            return None
+        declarator = cuda.field(parent, "declarator")
+        return (
+            declared_name(declarator) if declarator is not None and declarator.type == "reference_declarator" else None
+        )
+
     def _in_field_expression(self, use: _Use) -> None:
-        if self.file.of(use.parent)[len(self.file.of(use.node)) :].lstrip().startswith("->"):
-            self._access(use.parent, use.state.stepped(Step(None, use.state.unit), 0))
-        else:
-            self._stop(use.node, use.state, f"{self._quoted(use.parent)}: members of shared structs are not followed")
+        arrow = self.file.of(use.parent)[len(self.file.of(use.node)) :].lstrip().startswith("->")
+        self._member(use.parent, use.state.stepped(Step(None, use.state.unit), 0) if arrow else use.state)
+
+    def _member(self, node: Node, state: _State) -> None:
+        """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
+        name = cuda.field(node, "field")
+        declared = structs.member(self.file, self._type(state), self.file.of(name)) if name is not None else None
+        if declared is None or not (rank := len(sizes_of(declared))):
+            self._access(node, state)
+            return
+        place = self.web.places.get(declared.id)
+        if place is None:
+            place = self.web.places[declared.id] = Place(self.file.of(declared), declared, rank, member=True)
+        through = state.start
+        if not any(made.place is place and made.through is through for made in self.web.members):
+            self.web.members.append(Member(place, through, f"{through.name}{'[0]' * through.rank}"))
+        self._follow(node, _State(place, rank, ""))
+
+    def _type(self, state: _State) -> str:
+        """Return the type of what a place's elements are."""
+        declaration = self.arrays.get(state.start.declared.id)
+        return state.unit or (declaration.element if declaration is not None else "")
 
     def _in_binary_expression(self, use: _Use) -> None:
         left, right = cuda.field(use.parent, "left"), cuda.field(use.parent, "right")

@@ -38,6 +38,7 @@ class Place:
     rank: int
     unit: str = ""
     array: bool = False  # declared as shared memory
+    member: bool = False  # an array within a struct
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,15 @@ class Obstacle:
     reason: str
 
 
+@dataclass(frozen=True, eq=False)
+class Member:
+    """An array that a struct holds, as reached through a place; `object_` names one of the structs there."""
+
+    place: Place
+    through: Place
+    object_: str
+
+
 @dataclass(eq=False)
 class Web:
     """All places that reach into the same arrays, their uses, and what is in the way."""
@@ -74,6 +84,7 @@ class Web:
     places: dict[int, Place] = field(default_factory=dict)  # by the declared identifier
     reaches: list[Reach] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
 
     @property
     def arrays(self) -> list[Place]:

@@ -189,7 +189,7 @@ def _named(declarator: Node) -> Iterator[Node]:
     elif declarator.type in WRAPPERS:
         inner = cuda.field(declarator, "declarator")
         for child in [inner] if inner is not None else declarator.named_children:
-            if child.type in ("identifier", *WRAPPERS):
+            if child.type in ("identifier", "field_identifier", *WRAPPERS):
                 yield from _named(child)
                 return
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 SIZES = {
     "char": 1, "int8_t": 1, "uint8_t": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "__nv_bfloat16": 2,
     "int16_t": 2, "uint16_t": 2, "int": 4, "float": 4, "unsigned": 4, "int32_t": 4, "uint32_t": 4, "half2": 4,
-    "__half2": 4, "double": 8, "float2": 8, "int2": 8, "uint2": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8, "float4": 16, "int4": 16,
-    "uint4": 16, "double2": 16, "unsigned char": 1, "unsigned int": 4, "unsigned short": 2, "byte": 1,
+    "__half2": 4, "double": 8, "float2": 8, "int2": 8, "uint2": 8, "int64_t": 8, "uint64_t": 8, "size_t": 8,
+    "float4": 16, "int4": 16, "uint4": 16, "double2": 16, "unsigned char": 1, "unsigned int": 4, "unsigned short": 2,
+    "byte": 1,
 }  # fmt: skip
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 

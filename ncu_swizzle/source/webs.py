@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncu_swizzle.source.reach import Obstacle, Place, Reach, Web
@@ -15,6 +15,22 @@ class Root:
     place: Place
     array: Place
     offset: int = 0
+    size: int = 0  # bytes; 0: up to the next root, or the array's end
+    copy: str = ""  # which of several structs it is in
+
+    @property
+    def name(self) -> str:
+        return f"{self.array.name}{self.copy}.{self.place.name}" if self.place.member else self.place.name
+
+
+@dataclass(frozen=True)
+class Members:
+    """Where a struct's array lies in an array of such structs: its distance and size, theirs, how many there are."""
+
+    offset: int
+    size: int
+    stride: int
+    count: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +49,40 @@ class Tile:
         return tuple(reach for reach in self.reaches if reach.end is place and not reach.advance)
 
 
-def carved(web: Web, offsets: Mapping[int, int]) -> tuple[Tile, ...]:
-    """Return the tiles of a web; `offsets` are the places at a constant distance from their array, in bytes."""
-    roots = [Root(array, array) for array in web.arrays]
+def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> tuple[Tile, ...]:
+    """Return the tiles of a web; `offsets` are the places at a constant distance from their array, in bytes.
+
+    `members` are the arrays in structs, by their declaration and that of what they are reached through.
+    """
+    holders = {member.through.declared.id for member in web.members}
+    roots = [Root(array, array) for array in web.arrays if array.declared.id not in holders]
     roots += [
         Root(place, _array(web, place), offsets[id_])
         for id_, place in web.places.items()
         if _begins(web, place, offsets)
     ]
+    roots += _in_structs(web, offsets, members)
     starts = {root.place.declared.id for root in roots}
     edges = [r for r in web.reaches if r.end is None or r.advance or r.end.declared.id not in starts]
     groups = _joined(web.places, [(r.start.declared.id, r.end.declared.id) for r in edges if r.end is not None])
     return tuple(_tile(web, group, roots, edges) for group in groups)
+
+
+def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> Iterator[Root]:
+    """Yield a root for each copy of each array in a struct."""
+    seen: set[tuple[int, int, int]] = set()
+    for member in web.members:
+        through, place = member.through, member.place
+        found = members.get((place.declared.id, through.declared.id))
+        start = 0 if through.array else offsets.get(through.declared.id)
+        if found is None or start is None:
+            continue
+        for number in range(found.count):
+            array, offset = _array(web, through), start + found.offset + number * found.stride
+            if (key := (place.declared.id, array.declared.id, offset)) not in seen:
+                seen.add(key)
+                copy = f"[{number}]" if found.count > 1 else ""
+                yield Root(place, array, offset, found.size, copy)
 
 
 def _begins(web: Web, place: Place, offsets: Mapping[int, int]) -> bool:
