@@ -16,7 +16,7 @@ from typing import Any
 from ncu_swizzle.build import lacking
 from ncu_swizzle.errors import InternalError, LaunchLacking, NcuSwizzleError, of_system
 from ncu_swizzle.files import brief, read_json, write_json
-from ncu_swizzle.service import judging, kernels, mappings, reports
+from ncu_swizzle.service import fixing, judging, kernels, mappings, reports
 from ncu_swizzle.service.answer import Answer
 from ncu_swizzle.service.caller import Caller
 from ncu_swizzle.service.folders import Folders
@@ -34,6 +34,7 @@ CALLS: Mapping[str, Callable[..., Answer]] = {
     "read_report": reports.read_report,
     "explain": mappings.explain,
     "suggest": mappings.suggest,
+    "fix": fixing.fix,
 }
 
 
