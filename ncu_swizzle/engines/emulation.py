@@ -83,7 +83,8 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
     if target.python:
         made = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(made.target, made.code, made.compiler, settings, on_progress)
-        return replace(emulated, profile=replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes)))
+        noted = replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes))
+        return replace(emulated, profile=made.explained(noted))
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)

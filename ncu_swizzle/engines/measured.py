@@ -15,7 +15,7 @@ from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.engines.launchable import launchable, launchable_together
+from ncu_swizzle.engines.launchable import launchable_together, prepared
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
 from ncu_swizzle.ncu import installed, profiler
@@ -25,7 +25,7 @@ from ncu_swizzle.profiles.model import Profile
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
-    target = launchable(target, context.folder, context.request.timeout_s)
+    target, made = prepared(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
     request = context.request
@@ -47,7 +47,8 @@ def measure(target: Target, context: Context) -> Profile:
     launch_facts.seal(report, notes)
     from ncu_swizzle.ncurep import reader  # loaded while ncu measures, see `jobs.warm_up`
 
-    return reader.read(report)[0]
+    profile = reader.read(report)[0]
+    return made.explained(profile) if made else profile
 
 
 def time_together(
