@@ -75,7 +75,7 @@ def run_together(
     more: Sequence[str] = (),
     under: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Launch the kernels in one process, `under` another program if one is named; return its facts, and what it said."""
+    """Launch the kernels in one process, `under` another program if one is named; return facts and log."""
     family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
     facts = folder / f"{action}.facts.json"
     command = launch_command(family, kernels, problem, action, facts.name)

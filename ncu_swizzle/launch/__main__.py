@@ -130,7 +130,8 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
     elif arguments.action == "outputs":
-        facts["outputs"] = {kernel.name: outputs(family, launches[kernel.name], problem) for kernel in kernels}
+        ready = {name: launch for name, launch in launches.items() if isinstance(launch, ready_kernel.ReadyKernel)}
+        facts["outputs"] = {name: outputs(family, launch, problem) for name, launch in ready.items()}
     elif arguments.action == "profile":
         ready_kernel.profile_once(launches[kernels[0].name], family, problem)
 
