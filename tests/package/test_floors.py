@@ -22,7 +22,7 @@ FLOORS = (
     ("smem",),
     ("cubin", "emulate"),
     ("catalog",),
-    ("build", "profiles", "tiles"),
+    ("build", "profiles", "source", "tiles"),
     ("frontends", "launches", "pack"),
     ("capture", "ncurep"),
     ("ncu",),
