@@ -22,6 +22,8 @@ from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 
+LOG = "log"  # among the facts of a process: what it printed
+
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
@@ -60,11 +62,26 @@ def time_together(
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build, check and time the kernels in one process without ncu; return its facts."""
+    facts = run_together(family, kernels, problem, folder, timeout_s, "time", more)
+    return {name: fact for name, fact in facts.items() if name != LOG}
+
+
+def run_together(
+    family: Family,
+    kernels: Sequence[Kernel],
+    problem: Mapping[str, int],
+    folder: Path,
+    timeout_s: float,
+    action: str,
+    more: Sequence[str] = (),
+    under: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Launch the kernels in one process, `under` another program if one is named; return facts and log."""
     family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
-    facts = folder / "time.facts.json"
-    command = launch_command(family, kernels, problem, "time", facts.name)
+    facts = folder / f"{action}.facts.json"
+    command = launch_command(family, kernels, problem, action, facts.name)
     _describe(family, folder)
-    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
+    outcome = child.run([*under, *command, *more], timeout_s, folder, paths.child_environment())
     if error := _reported(facts):
         raise error
     if outcome.status:
@@ -73,7 +90,7 @@ def time_together(
             "run it under compute-sanitizer",
         )
     content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
-    return content
+    return {**content, LOG: outcome.log}
 
 
 def launch_command(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle import digest
 from ncu_swizzle.build import compiled, headers
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.catalog import collection, family_json, fills
@@ -33,6 +34,7 @@ from ncu_swizzle.launch.buffers import Buffers
 from ncu_swizzle.texts import encodable, on_terminal
 from ncu_swizzle.validate import whole
 
+LAUNCHES = 3  # whose outputs are compared: those of floating-point atomics may differ
 COPY = "a copy of as many bytes"  # timed next to memory-bound kernels
 
 
@@ -127,8 +129,25 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         copying = {COPY: timing.copier(bytes_)} if bytes_ else {}
         facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
+    elif arguments.action == "outputs":
+        ready = {name: launch for name, launch in launches.items() if isinstance(launch, ready_kernel.ReadyKernel)}
+        facts["outputs"] = {name: outputs(family, launch, problem) for name, launch in ready.items()}
     elif arguments.action == "profile":
         ready_kernel.profile_once(launches[kernels[0].name], family, problem)
+
+
+def outputs(family: Family, launch: ready_kernel.ReadyKernel, problem: Problem) -> dict[str, list[str]]:
+    """Return a digest of each output after each of several launches with the same inputs."""
+    digests: dict[str, list[str]] = {argument.name: [] for argument in family.arguments if argument.output}
+    for _ in range(LAUNCHES):
+        launch.buffers.reset(family, problem)
+        launch()
+        device.synchronize()
+        for argument in family.arguments:
+            if argument.output:
+                content = launch.buffers.output(argument, family, problem).tobytes()
+                digests[argument.name].append(digest.sha256(content))
+    return digests
 
 
 def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any]:
@@ -147,7 +166,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.launch", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
-    parser.add_argument("--action", choices=("check", "profile", "time"), default="check")
+    parser.add_argument("--action", choices=("check", "outputs", "profile", "time"), default="check")
     parser.add_argument("--facts", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="a folder of families")
     parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")
