@@ -23,7 +23,7 @@ from ncu_swizzle.fix.proof import prove
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.seen import RootSeen, TileSeen
+from ncu_swizzle.fix.seen import RootSeen, TileSeen, excess_within
 from ncu_swizzle.fix.subject import Subject, source_of, subject_of
 from ncu_swizzle.fix.writing import Written, written
 from ncu_swizzle.smem.code import unit
@@ -131,6 +131,7 @@ class Fixing:
                     self.applied, self.proof = (*self.applied, *applied), proof
                     return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
                 stopped = _stopped(fixed, proof, stopped)
+                attempts += ATTEMPTS // 2 if stopped.unknown else 0
         return replace(stopped or fixed, tried=attempts), None
 
     def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
@@ -148,6 +149,9 @@ class Fixing:
             try:
                 emulated = emulation.emulate_target(after, self.settings)
                 moved = [made.moved(emulated, dynamic) for made in applied]
+                stays = next((claim for made in moved if (claim := _stays(emulated, made))), None)
+                if stays:  # which the proof would find, too
+                    return Proof((stays,))
                 proof = prove(self.target, after, moved, self.context)
                 if not proof.held:
                     return proof
@@ -203,6 +207,16 @@ def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
     return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+
+
+def _stays(emulated: Emulated, made: Moved) -> Claim | None:
+    """Return a failed claim if a tile has more excess than its mapping promised: the compiler made other accesses."""
+    left = excess_within(emulated, made.after)
+    if left <= made.least:
+        return None
+    return Claim(
+        About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
+    )
 
 
 def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> TileFix:
