@@ -10,7 +10,7 @@ from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
 from ncu_swizzle.profiles.counts import Instruction
 from ncu_swizzle.profiles.model import DURATION, KernelId, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
 from tests.support.recordings import Recorded
 
 
@@ -43,8 +43,8 @@ def transposes(
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))
-        profile = None if error else scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2)
-        outcomes.append(PointOutcome(point, profile, error))
+        values = None if error else PointValues.of(scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2))
+        outcomes.append(PointOutcome(point, values, error))
     return Sweep(planned, "recorded", tuple(outcomes))
 
 
