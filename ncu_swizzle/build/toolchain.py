@@ -19,7 +19,7 @@ from pathlib import Path
 from ncu_swizzle import child, paths
 from ncu_swizzle.bounds import quotation
 from ncu_swizzle.build.compiled import Refused
-from ncu_swizzle.digest import sha256, sha256_of_texts
+from ncu_swizzle.digest import sha256_of_texts
 from ncu_swizzle.errors import BadFile, EnvironmentLacking, NcuSwizzleError, ProgramFailed, TimeLimit
 from ncu_swizzle.unfinished.folders import scratch
 
@@ -30,8 +30,6 @@ NVCC, PTXAS, NVDISASM = "nvcc", "ptxas", "nvdisasm"
 TIMEOUT_S = 600.0
 DISASSEMBLY_BYTES = 64 << 20  # of text, from a cubin of about that size
 MEMORY_BYTES = 8 << 30  # of a tool's address space: a damaged file, or a hostile source, could take any amount
-REMEMBERED, REMEMBERED_CHARACTERS = 8, 4 << 20  # disassemblies, and the longest of them
-_disassemblies: dict[tuple[str, str, int], str] = {}
 # A damaged file can keep a tool busy for ever; an intact one takes far less than this.
 ALLOWED_S, ALLOWED_S_PER_BYTE = 6.0, {NVDISASM: 1 / 100_000, PTXAS: 1 / 2_000}
 # In names of internal symbols: a hash of our temporary folder, and the length and name of our file.
@@ -115,21 +113,7 @@ class Toolchain:
             return out.read_bytes()
 
     def disassemble(self, cubin: bytes, name: str) -> str:
-        """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it.
-
-        The last few are remembered: a sweep emulates one cubin at many sizes.
-        """
-        program = self.find(NVDISASM)
-        key = (sha256(cubin), str(program), program.stat().st_mtime_ns)
-        if (text := _disassemblies.pop(key, None)) is None:
-            text = self._disassembled(cubin, name)
-        if len(text) <= REMEMBERED_CHARACTERS:
-            _disassemblies[key] = text  # the last one used is the last in the dictionary
-            for oldest in list(_disassemblies)[:-REMEMBERED]:
-                _disassemblies.pop(oldest, None)
-        return text
-
-    def _disassembled(self, cubin: bytes, name: str) -> str:
+        """Return the disassembly of all functions in a cubin; raise BadFile if nvdisasm rejects it."""
         with scratch() as folder:
             file = folder / "kernel.cubin"
             file.write_bytes(cubin)

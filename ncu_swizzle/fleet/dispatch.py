@@ -118,7 +118,10 @@ class ManyWorkers:
                 station.unit = self._next_unit(station)
                 if station.unit is None:
                     return
-            number = station.unit.waiting.popleft()
+            number = station.unit.waiting[0]
+            if station.sent and (number in self._tries or self._tries.keys() & station.sent.keys()):
+                return  # a task whose worker was lost runs alone: if it is lost again, that was why
+            station.unit.waiting.popleft()
             task = self._tasks[number]
             future = self._client.submit(
                 worker_side.perform,
@@ -154,7 +157,10 @@ class ManyWorkers:
                 self._lose(station, f"the worker {station.member.name} was lost")
                 return
             raise InternalError(f"{self._tasks[number].name}: {error!r}", "") from error
-        returned: Returned = future.result()
+        returned = self._fetched(future, station)
+        if returned is None:
+            self._lose(station, f"the worker {station.member.name} was lost")
+            return
         future.release()
         if returned.unfit:
             self._roster.retire(station, returned.unfit)
@@ -162,6 +168,19 @@ class ManyWorkers:
             return
         del station.sent[number]
         self._hand_over(number, station, returned)
+
+    def _fetched(self, future: Any, station: Station) -> Returned | None:
+        """Return what a worker has ready; None if it went away before it could be asked."""
+        patience_s = LOOK_EVERY_S
+        while True:
+            try:
+                returned: Returned = future.result(timeout=patience_s)
+            except TimeoutError:
+                if station.address not in self._client.nthreads():
+                    return None
+                patience_s *= 2
+            else:
+                return returned
 
     def _hand_over(self, number: int, station: Station, returned: Returned) -> None:
         member = station.member
@@ -180,7 +199,7 @@ class ManyWorkers:
     def _lose(self, station: Station, why: str) -> None:
         """Put what a worker had back: of a unit of several tasks all of them, so that they stay on one GPU."""
         self._roster.drop(station)
-        running = next(iter(station.sent), None)
+        candidates = list(station.sent)
         units = {id(unit): unit for _, unit in station.sent.values()}
         if station.unit is not None and station.unit.waiting:
             units[id(station.unit)] = station.unit
@@ -189,8 +208,7 @@ class ManyWorkers:
                 future.cancel()
         station.sent.clear()
         station.unit = None
-        if running is not None:
-            self._blame(running, station, why)
+        self._blame(candidates, station, why)
         for unit in units.values():
             again = [number for number in unit.all if number not in self._hopeless]
             if len(unit.all) == 1:
@@ -199,13 +217,19 @@ class ManyWorkers:
             if again:
                 self._units.appendleft(Unit(again, unit.prefers))
 
-    def _blame(self, number: int, station: Station, why: str) -> None:
-        """Note that a task has to start again; report one that workers die of as failed."""
-        name, tried = self._tasks[number].name, self._tries.setdefault(number, [])
-        tried.append(station.member.name)
-        if len(tried) < MOST_TRIES:
-            self._losses.append(f"{name} was started again: {why}.")
-            return
+    def _blame(self, candidates: Sequence[int], station: Station, why: str) -> None:
+        """Note what has to start again. A worker's only task may have ended it: after MOST_TRIES it is given up."""
+        running = self._shown.running.get(station.address)
+        named = [running] if running in candidates else candidates
+        self._losses += [f"{self._tasks[number].name} was started again: {why}." for number in named if number is not None]
+        for number in candidates:
+            self._tries.setdefault(number, []).append(station.member.name)
+        if len(candidates) == 1 and len(self._tries[candidates[0]]) >= MOST_TRIES:
+            self._give_up(candidates[0])
+
+    def _give_up(self, number: int) -> None:
+        """Report a task that workers die of as failed."""
+        tried = self._tries[number]
         self._hopeless.add(number)
         self._open.discard(number)
         error = ProgramFailed(f"{len(tried)} workers ended while they ran it: {', '.join(tried)}", NO_WORKERS)

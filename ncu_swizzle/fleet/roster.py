@@ -17,6 +17,7 @@ from ncu_swizzle.fleet.worker_side import Examined
 
 FIRST_S = 60.0  # how long to wait for the first worker
 PAUSE_S = 0.1
+FORGOTTEN_S = 10.0  # after which another worker may have the address of one that is gone
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Roster:
         self._client, self._token, self._job, self._options = client, token, job, options
         self._wanted = wanted
         self._refused: dict[str, str] = {}
+        self._gone: dict[str, float] = {}
         self.stations: list[Station] = []
 
     @property
@@ -66,7 +68,9 @@ class Roster:
         """Examine new workers; return the stations whose worker is gone."""
         present = self._client.nthreads()
         gone = [station for station in self.stations if station.address not in present]
-        known = {station.address for station in self.stations} | self._refused.keys()
+        now = time.monotonic()
+        self._gone = {address: since for address, since in self._gone.items() if now - since < FORGOTTEN_S}
+        known = {station.address for station in self.stations} | self._refused.keys() | self._gone.keys()
         if fresh := [address for address in present if address not in known]:
             self._examine(fresh, present)
         for address in self._refused.keys() - present.keys():
@@ -74,6 +78,8 @@ class Roster:
         return gone
 
     def drop(self, station: Station) -> None:
+        """Forget a worker; for a while the scheduler may still list it."""
+        self._gone[station.address] = time.monotonic()
         if station in self.stations:
             self.stations.remove(station)
 

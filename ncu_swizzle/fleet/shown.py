@@ -16,12 +16,14 @@ class CrewProgress:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total = progress, total
         self._lines: dict[str, str] = {}
+        self.running: dict[str, int] = {}  # which task each worker said to have begun last
         self._failed = 0
         self._say_total(total)
 
     def hear(self, event: tuple[float, dict[str, Any]]) -> None:
         """Take what a worker said."""
         _, said = event
+        self.running[str(said["worker"])] = int(said["task"])
         line = self._line(str(said["worker"]))
         if line:
             done = Done(said["percent"])
