@@ -141,7 +141,7 @@ def emulated(points: int, workers: int, folder: Path) -> bool:
 
     sweep(words(sizes[:1]), folder / "warm")
     settings = EmulationSettings()
-    targets = [collection.shipped().target("transpose-xor", {"n": size}) for size in sizes[:ALONE + 1]]
+    targets = [collection.shipped().target("transpose-xor", {"n": size}) for size in sizes[: ALONE + 1]]
     emulate_target(targets[0], settings)  # disassembles
     started = time.monotonic()
     for target in targets[1:]:
@@ -152,7 +152,8 @@ def emulated(points: int, workers: int, folder: Path) -> bool:
     run = sweep(words(sizes, "--workers", str(workers)), folder / "workers")
     fine &= compared(f"--workers {workers}", run, alone)
     for title, each in (("no workers", alone), (f"{workers} workers", run)):
-        print(f"{title}: {1000 * each.seconds / len(each.points):.1f} ms per point; the emulation of one: {1000 * own:.1f} ms")
+        cost = 1000 * each.seconds / len(each.points)
+        print(f"{title}: {cost:.1f} ms per point; the emulation of one: {1000 * own:.1f} ms")
     page = folder / "workers" / "report.html"
     print(f"the page: {page.stat().st_size / 1e6:.1f} MB")
     return fine
@@ -167,7 +168,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="of the emulated sweep")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        fine = emulated(given.points, given.workers, Path(folder)) if given.emulated else with_gpus(given.gpus, Path(folder))
+        place = Path(folder)
+        fine = emulated(given.points, given.workers, place) if given.emulated else with_gpus(given.gpus, place)
     return 0 if fine else 1
 
 

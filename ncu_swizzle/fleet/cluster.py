@@ -21,7 +21,7 @@ INSTALL = "pip install 'ncu-swizzle[fleet]'"
 JOIN_S = 20.0
 CLOSE_S = 10.0
 LOCAL = "127.0.0.1"
-START = "dask scheduler --scheduler-file FILE starts one; docs/fleet.md"
+START = "start one: dask scheduler --scheduler-file FILE; docs/fleet.md says how"
 QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh", "tornado"), "critical")}
 
 
@@ -63,11 +63,15 @@ def _joined(options: FleetOptions) -> Any:
 
     if options.scheduler_file is not None and not options.scheduler_file.is_file():
         raise BadFile(f"{options.scheduler_file} does not exist", START)
-    address = {"scheduler_file": str(options.scheduler_file)} if options.scheduler_file else {"address": options.scheduler}
+    address = (
+        {"scheduler_file": str(options.scheduler_file)} if options.scheduler_file else {"address": options.scheduler}
+    )
     try:
         return distributed.Client(**address, timeout=JOIN_S, set_as_default=False)
     except (ValueError, TypeError, KeyError) as error:  # not an address, not its file
-        raise BadFile(f"{options.scheduler or options.scheduler_file} names no scheduler: {brief(error)}", START) from error
+        raise BadFile(
+            f"{options.scheduler or options.scheduler_file} names no scheduler: {brief(error)}", START
+        ) from error
 
 
 @contextmanager
@@ -111,7 +115,7 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
     environment |= {"CUDA_VISIBLE_DEVICES": uuid} if uuid else {}
     options = {
         **common,
-        "nthreads": 1,
+        "nthreads": 2 if uuid else 1,  # one reads a report while the other waits for the next
         "name": f"{'gpu' if uuid else 'worker'}-{number}",
         "memory_limit": 0,
         "local_directory": str(folder),

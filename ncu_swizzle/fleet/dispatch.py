@@ -1,6 +1,6 @@
 """The client's side: which task goes to which worker, what became of it, and what to do when a worker is gone.
 
-A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and whoever is lost is known.
+A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit stay together, and who is lost is known.
 """
 
 from __future__ import annotations
@@ -92,10 +92,8 @@ class ManyWorkers:
         while self._open:
             for station in self._roster.stations:
                 self._feed(station)
-            try:
+            with suppress(queue.Empty):
                 self._take(*self._ended.get(timeout=LOOK_EVERY_S))
-            except queue.Empty:
-                pass
             now = time.monotonic()
             if now - looked >= LOOK_EVERY_S:
                 looked = now
@@ -221,7 +219,9 @@ class ManyWorkers:
         """Note what has to start again. A worker's only task may have ended it: after MOST_TRIES it is given up."""
         running = self._shown.running.get(station.address)
         named = [running] if running in candidates else candidates
-        self._losses += [f"{self._tasks[number].name} was started again: {why}." for number in named if number is not None]
+        self._losses += [
+            f"{self._tasks[number].name} was started again: {why}." for number in named if number is not None
+        ]
         for number in candidates:
             self._tries.setdefault(number, []).append(station.member.name)
         if len(candidates) == 1 and len(self._tries[candidates[0]]) >= MOST_TRIES:

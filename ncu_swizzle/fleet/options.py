@@ -33,8 +33,8 @@ class FleetOptions:
 
     @property
     def count(self) -> int:
-        """The number of processes; 0 for one per GPU."""
-        return 0 if self.workers == GPUS else int(self.workers)
+        """The number of processes; 0 for one per GPU, and for those of a cluster."""
+        return int(self.workers) if self.workers.isdecimal() else 0
 
     def refuse_nonsense(self) -> None:
         """Raise UsageError for options that contradict each other, and for an impossible number of workers."""

@@ -33,9 +33,7 @@ class Station:
 class Roster:
     """The stations, and notes on the workers that are not among them."""
 
-    def __init__(
-        self, client: Any, token: str, job: FleetJob, options: FleetOptions, wanted: dict[str, str]
-    ) -> None:
+    def __init__(self, client: Any, token: str, job: FleetJob, options: FleetOptions, wanted: dict[str, str]) -> None:
         self._client, self._token, self._job, self._options = client, token, job, options
         self._wanted = wanted
         self._refused: dict[str, str] = {}
@@ -60,9 +58,9 @@ class Roster:
         if self._refused:
             raise EnvironmentLacking(
                 f"no worker of the cluster is fit: {'; '.join(dict.fromkeys(self._refused.values()))}",
-                "start workers with the same ncu-swizzle as here; docs/fleet.md",
+                "install the same ncu-swizzle for the workers; docs/fleet.md says how",
             )
-        raise EnvironmentLacking("the cluster has no workers", "dask worker ADDRESS --nthreads 1 starts one")
+        raise EnvironmentLacking("the cluster has no workers", "start some; docs/fleet.md says how")
 
     def look(self) -> list[Station]:
         """Examine new workers; return the stations whose worker is gone."""
@@ -110,28 +108,28 @@ class Roster:
 
     def _unfit(self, name: str, answer: Examined | BaseException) -> str:
         """Return why a worker cannot do the job; empty if it can."""
+        refused, why = f"the worker {name} is refused", ""
         if isinstance(answer, NcuSwizzleError):
-            return f"the worker {name} is refused: {answer}"
-        if isinstance(answer, BaseException):
-            return f"the worker {name} is refused: it has no ncu-swizzle, or another one ({brief(answer)})"
-        if answer.identity != identity():
-            return f"the worker {name} is refused: it has ncu-swizzle {answer.identity}, here is {identity()}"
-        if not self._job.measures:
-            return self._lacking(name, answer)
+            why = f"{refused}: {answer}"
+        elif isinstance(answer, BaseException):
+            why = f"{refused}: it has no ncu-swizzle, or another one ({brief(answer)})"
+        elif answer.identity != identity():
+            why = f"{refused}: it has ncu-swizzle {answer.identity}, here is {identity()}"
+        elif answer.lacks and self._job.moved is None:
+            why = f"{refused}: it lacks {next(iter(answer.lacks))}"
+        elif self._job.measures:
+            why = self._unfit_gpu(name, answer)
+        return why
+
+    def _unfit_gpu(self, name: str, answer: Examined) -> str:
+        """Return why a worker's GPU cannot be used; empty if it can."""
         if not answer.gpus:
             return f"the worker {name} is refused: {answer.host} has no usable GPU"
         uuid, model = answer.gpus[0]
         if self._options.gpu.casefold() not in model.casefold():
             return f"the worker {name} is not used: its GPU is {model}, not {self._options.gpu}"
-        taken = next((s.member.name for s in self.stations if s.member.uuid == uuid), "")
-        if taken:
-            return f"the worker {name} is not used: it shares a GPU with {taken}"
-        return self._lacking(name, answer)
-
-    def _lacking(self, name: str, answer: Examined) -> str:
-        if answer.lacks and self._job.moved is None:
-            return f"the worker {name} is refused: it lacks {next(iter(answer.lacks))}"
-        return ""
+        taken = next((station.member.name for station in self.stations if station.member.uuid == uuid), "")
+        return f"the worker {name} is not used: it shares a GPU with {taken}" if taken else ""
 
     def _send(self, address: str, answer: Examined) -> None:
         """Send a worker the files of the job: all of them, as they include each other by relative paths."""

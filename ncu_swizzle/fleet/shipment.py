@@ -93,6 +93,8 @@ def _moved_kernel(kernel: Kernel, moved: Callable[[str], str]) -> Kernel:
 def _moved_options(options: Sequence[str], moved: Callable[[str], str]) -> tuple[str, ...]:
     """Return compiler options with their include folders moved."""
     return tuple(
-        next((f"{form}{moved(option.removeprefix(form))}" for form in FOLDER_OPTIONS if option.startswith(form)), option)
+        next(
+            (f"{form}{moved(option.removeprefix(form))}" for form in FOLDER_OPTIONS if option.startswith(form)), option
+        )
         for option in options
     )

@@ -83,6 +83,6 @@ class Member:
 
 
 Place = Callable[[FleetTask], AbstractContextManager[Path]]
-# Called with the number of a task, its result, and the folder of what it left. A unit that had to move to another worker
-# is done again as a whole, so that this can be called twice for a task: the later result counts.
+# Called with the number of a task, its result, and the folder of what it left. A unit that had to move to another
+# worker is done again as a whole, so that this can be called twice for a task: the later result counts.
 OnResult = Callable[[int, FleetResult, Path], None]

@@ -27,7 +27,7 @@ WHERE: tuple[Column[PointRow], ...] = (
     Column("worker", TEXT, "", "the worker; empty: none, one process did it all", lambda r: r.outcome.where.worker),
     Column("host", TEXT, "", "the worker's machine", lambda r: r.outcome.where.host),
     Column("gpu_uuid", TEXT, "", "the worker's GPU", lambda r: r.outcome.where.uuid),
-    Column("seconds", RATIO, "s", "for the point, with building and checking", lambda r: r.outcome.where.seconds or None),
+    Column("seconds", RATIO, "s", "with building and checking", lambda r: r.outcome.where.seconds or None),
 )
 
 
@@ -43,8 +43,8 @@ def write(sweep: Sweep, folder: Path) -> None:
 def load_sweep(path: str | Path) -> pd.DataFrame:
     """Return the points of a sweep, given its folder or its points.parquet: a row per point, unknown values NA.
 
-    The columns are ``kernel``, the problem's sizes, and those that docs/sweep.md lists. Raises BadFile, DamagedFile, and
-    EnvironmentLacking without pyarrow.
+    The columns are ``kernel``, the problem's sizes, and those that docs/sweep.md lists. Raises BadFile, DamagedFile,
+    and EnvironmentLacking without pyarrow.
     """
     path = Path(path)
     if importlib.util.find_spec("pyarrow") is None:

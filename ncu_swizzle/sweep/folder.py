@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable

@@ -14,7 +14,7 @@ from ncu_swizzle.sweep.plan import Plan, Point
 
 @dataclass(frozen=True)
 class PointValues:
-    """What tables and the page show of a point's profile, which is in its folder: of ten thousand, all would not fit."""
+    """What tables and the page show of a point's profile; the profile itself stays in the point's folder."""
 
     engine: str
     machine: MachineInfo

@@ -33,9 +33,7 @@ class SweepWork:
 def job_of(plan: Plan, request: Request, engine: Engine) -> FleetJob:
     """Return a sweep's points as the work of a crew."""
     common = SweepWork(plan.alone(), request, engine)
-    return FleetJob(
-        profiled, common, tools, engine.name == NCU, shipment.files_of(plan.family), moved
-    )
+    return FleetJob(profiled, common, tools, engine.name == NCU, shipment.files_of(plan.family), moved)
 
 
 def tools(work: SweepWork) -> Fingerprint:

@@ -94,8 +94,9 @@ class _Run:
             raise self._stopped(error, self._finish()) from stop
 
     def _stopped(self, error: type[Interrupted], sweep: Sweep) -> Interrupted:
+        done = f"{len(sweep.done)} of {len(sweep.outcomes)} points"
         return error(
-            f"the sweep was {error.word}: {len(sweep.done)} of {len(sweep.outcomes)} points are saved in {self._folder}",
+            f"the sweep was {error.word}: {done} are saved in {self._folder}",
             f"to continue, add -o {shlex.quote(str(self._folder))} --resume to the same command",
         )
 

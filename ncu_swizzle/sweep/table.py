@@ -90,7 +90,7 @@ def rows(sweep: Sweep) -> tuple[PointRow, ...]:
 
 
 def to_frame(sweep: Sweep, more: tuple[Column[PointRow], ...] = ()) -> pd.DataFrame:
-    """Return the table: kernel, one column per parameter of the family, `COLUMNS`, and `more`. Unknown values are NA."""
+    """Return the table: kernel, a column per parameter of the family, `COLUMNS` and `more`. Unknown values are NA."""
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
     lead: tuple[Column[PointRow], ...] = (Column("kernel", TEXT, "", "the variant", lambda r: r.kernel),)
     sizes = tuple(_size(name) for name in parameters)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ import pytest
 
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.fleet.tasks import FleetResult, FleetTask
+from tests.support.places import ROOT
 
 MISSING = [name for name in ("distributed", "cryptography", "pyarrow") if importlib.util.find_spec(name) is None]
 needs_fleet = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install 'ncu-swizzle[fleet]'")
 
 
-def examined(common: Any) -> dict[str, str]:
+def examined(_common: Any) -> dict[str, str]:
     """Say that every machine is the same."""
     return {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
 
@@ -54,7 +56,7 @@ class Collected:
         self.times: dict[int, int] = {}
 
     @contextmanager
-    def place(self, task: FleetTask) -> Iterator[Path]:
+    def place(self, _task: FleetTask) -> Iterator[Path]:
         """Yield a fresh folder."""
         folder = self.folder / f"task-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
@@ -64,3 +66,44 @@ class Collected:
         self.results[number] = result
         self.times[number] = self.times.get(number, 0) + 1
         self.files[number] = sorted(file.name for file in folder.iterdir())
+
+
+@contextmanager
+def cluster(folder: Path, *paths: str, options: Sequence[str] = (), hidden: Path | None = None) -> Iterator[Path]:
+    """Yield the scheduler's file of a cluster that was started by others: a worker per PYTHONPATH in `paths`.
+
+    For the workers the folder `hidden` is empty, as on a host that has no checkout; skips where that cannot be done.
+    """
+    apart = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden)] if hidden else []
+    if apart and subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount: unshare --mount")
+    file = folder / "scheduler.json"
+    processes = [_dask("scheduler", folder, str(ROOT), "--port", "0", "--no-dashboard", "--scheduler-file", str(file),
+                       "--host", "127.0.0.1", *options)]  # fmt: skip
+    try:
+        for number, path in enumerate(paths):
+            more = ("--name", f"w{number}", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(file))
+            (folder / f"w{number}").mkdir()
+            words = (*more, "--no-nanny", *options)
+            processes.append(_dask("worker", folder / f"w{number}", path, *words, before=apart))
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            logs = [(folder / f"w{number}" / "log").read_text() for number in range(len(paths))]
+            if all("Registered to" in log for log in logs):
+                break
+            time.sleep(0.1)
+        yield file
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _dask(what: str, folder: Path, path: str, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start a scheduler or a worker as its user would, in a folder that is its own."""
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [*before, sys.executable, "-m", f"distributed.cli.dask_{what}", *words], env=environment, cwd=folder,
+            stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip

@@ -87,7 +87,9 @@ def test_a_ruined_point_is_profiled_again(file: str, ruin: bytes, tmp_path: Path
     (place / "points" / "transpose-xor" / "n4096" / file).write_bytes(ruin)
     sweep = sweep_of(collection.shipped(), place, ("xor",), resume=True)
     assert [one.kept for one in sweep.outcomes] == [False]
-    assert run_folder.load_profile(place / "points" / "transpose-xor" / "n4096" / "profile.json") == recorded("transpose-xor")
+    assert run_folder.load_profile(place / "points" / "transpose-xor" / "n4096" / "profile.json") == recorded(
+        "transpose-xor"
+    )
     assert "is profiled again" in sweep.notes[1]
     assert sweep_of(collection.shipped(), place, ("xor",), resume=True).outcomes[0].kept
 

@@ -70,13 +70,7 @@ def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
 
 def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     sweep = transposes(recorded, failing={})
-    timeless = tuple(
-        replace(
-            one, values=replace(one.values, duration_ns=None)
-        )
-        for one in sweep.outcomes
-        if one.values
-    )
+    timeless = tuple(replace(one, values=replace(one.values, duration_ns=None)) for one in sweep.outcomes if one.values)
     built = view.build(replace(sweep, engine="emulated", outcomes=timeless))
     assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
     assert "unknown" in built.lines[0].cells
