@@ -58,7 +58,7 @@ class Roster:
         if self._refused:
             raise EnvironmentLacking(
                 f"no worker of the cluster is fit: {'; '.join(dict.fromkeys(self._refused.values()))}",
-                "install the same ncu-swizzle for the workers; docs/fleet.md says how",
+                "give the workers this very ncu-swizzle; docs/fleet.md says how",
             )
         raise EnvironmentLacking("the cluster has no workers", "start some; docs/fleet.md says how")
 

@@ -14,6 +14,7 @@ from ncu_swizzle.profiles.frames import RATIO, TEXT, Column
 from ncu_swizzle.sweep import table
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.table import PointRow
+from ncu_swizzle.texts import encodable
 
 DATASET = "points.parquet"
 INSTALL = "pip install 'ncu-swizzle[fleet]'"
@@ -36,7 +37,11 @@ def write(sweep: Sweep, folder: Path) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         return
     content = io.BytesIO()
-    table.to_frame(sweep, WHERE).to_parquet(content, engine="pyarrow", index=False)
+    points = table.to_frame(sweep, WHERE)
+    texts = points.select_dtypes("string").columns
+    points[texts] = points[texts].map(encodable)
+    points.columns = pd.Index([encodable(str(name)) for name in points.columns])
+    points.to_parquet(content, engine="pyarrow", index=False)
     write_atomically(folder / DATASET, content.getvalue())
 
 
