@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.api.functions import check, compare, profile, profile_binary, profile_program, read, report
     from ncu_swizzle.errors import NcuSwizzleError
     from ncu_swizzle.model.calls import banks, predict, suggest
+    from ncu_swizzle.sweep.dataset import load_sweep
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "banks",
     "check",
     "compare",
+    "load_sweep",
     "predict",
     "profile",
     "profile_binary",
@@ -47,6 +49,7 @@ _HOMES = {
     "assert_degree": "testing",
     "assert_no_excess": "testing",
     "banks": "model.calls",
+    "load_sweep": "sweep.dataset",
     "predict": "model.calls",
     "suggest": "model.calls",
 }

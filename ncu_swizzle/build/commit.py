@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ncu_swizzle import paths
@@ -18,6 +19,8 @@ from ncu_swizzle.errors import BadFile
 from ncu_swizzle.files import read_bytes
 
 TIMEOUT_S = 10.0
+MOMENT_S = 1.0
+_answers: dict[tuple[Path, tuple[str, ...]], tuple[float, bytes]] = {}
 # No repository that poses as a folder of files, no daemon of the checkout's, no fetch of what is missing.
 SAFELY = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -56,6 +59,16 @@ def _blobs(tree: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
+    """Return what git prints, or printed a moment ago: a sweep asks for each of its points."""
+    now = time.monotonic()
+    asked, printed = _answers.get((folder, arguments), (-MOMENT_S, b""))
+    if now - asked >= MOMENT_S:
+        printed = _printed(folder, arguments)
+        _answers[folder, arguments] = (now, printed)
+    return printed
+
+
+def _printed(folder: Path, arguments: Sequence[str]) -> bytes:
     """Return what git prints; nothing if it is missing or fails."""
     command = ["git", *SAFELY, "-C", str(folder), *arguments]
     environment = {**paths.tool_environment(), **OFFLINE}

@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
 from ncu_swizzle.engines.binary_launch import BinaryLaunch
 from ncu_swizzle.engines.context import Done, Request
+from ncu_swizzle.engines.disassemblies import disassembled
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
@@ -217,7 +218,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    text = disassembled(binary.cubin, settings.toolchain)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 
     try:
