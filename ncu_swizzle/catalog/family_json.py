@@ -31,10 +31,15 @@ def read(file: Path) -> Family:
                 for entry in content["arguments"]
             ),
             "kernels": tuple(
-                Kernel(**{**entry, "box": tuple(entry["box"]), "options": tuple(entry["options"])})
-                for entry in content["kernels"]
+                _kernel(entry) for entry in content["kernels"]
             ),
         }
         return Family(**fields)
     except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry[name]) for name in ("box", "options", "grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry["boxes"].items()}
+    return Kernel(**{**entry, **tuples, "boxes": boxes})

@@ -44,7 +44,7 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
         sizes, source = [len(value) for value in values], partial(argument_check.declaring_text, family, kernel)
         argument_check.refuse_mismatch(cubin, name, family.arguments, sizes, source)
     function = cuda.module_from_buffer(code).get_function(name)
-    grid, block = family.geometry(problem)
+    grid, block = family.geometry(kernel, problem)
     shared = family.shared_memory(kernel, problem)
     launch_limits.refuse_oversized(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
