@@ -30,9 +30,7 @@ def read(file: Path) -> Family:
                 Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
                 for entry in content["arguments"]
             ),
-            "kernels": tuple(
-                _kernel(entry) for entry in content["kernels"]
-            ),
+            "kernels": tuple(_kernel(entry) for entry in content["kernels"]),
         }
         return Family(**fields)
     except (ValueError, KeyError, TypeError) as error:
@@ -40,6 +38,6 @@ def read(file: Path) -> Family:
 
 
 def _kernel(entry: dict[str, Any]) -> Kernel:
-    tuples = {name: tuple(entry[name]) for name in ("box", "options", "grid", "block")}
-    boxes = {name: tuple(box) for name, box in entry["boxes"].items()}
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options", "grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
     return Kernel(**{**entry, **tuples, "boxes": boxes})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import collection, family_json
 from ncu_swizzle.catalog import family as catalog
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import BadCatalog, BadProblem, UnknownKernel
@@ -98,6 +99,40 @@ def test_a_folder_of_families_is_a_catalogue(tmp_path: Path) -> None:
     family, kernel = collection.load(tmp_path).find("toy-plain")
     assert family.geometry(kernel, family.problem({"n": 12})) == ((3, 1, 1), (32, 1, 1))
     assert not kernel.library
+
+
+OWN = """
+[[variant]]
+name = "toy-mapped"
+title = "Mapped"
+lesson = "Nothing."
+grid = [132, "1", "n"]
+block = [384, 1, 1]
+arch = "sm_90a"
+boxes = { x = [8, 64] }
+swizzle = 128
+"""
+
+
+def test_a_variant_can_have_a_launch_an_architecture_and_tensor_maps_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY + OWN)
+    family, kernel = collection.load(tmp_path).find("toy-mapped")
+    assert family.geometry(kernel, {"n": 12}) == ((132, 1, 12), (384, 1, 1))
+    assert (kernel.arch, family.architecture(kernel, "sm_90")) == ("sm_90a", "sm_90a")
+    assert replace(family, arch="sm_100a").architecture(kernel, "sm_90") == "sm_100a", "what was asked for"
+    (x,) = (kernel.boxed(argument) for argument in family.arguments)
+    assert (x.tensor_map, x.box, x.swizzle) == (True, (8, 64), 128)
+    _, plain = collection.load(tmp_path).find("toy-plain")
+    assert family.architecture(plain, "sm_90") == "sm_90"
+    assert not plain.boxed(family.arguments[0]).tensor_map
+    family_json.write(family, tmp_path / "family.json")
+    assert family_json.read(tmp_path / "family.json") == family
+
+
+def test_a_familys_architecture_is_its_variants(tmp_path: Path) -> None:
+    write(tmp_path, "toy", FAMILY.replace("[problem]", 'arch = "sm_90a"\n[problem]', 1))
+    family, kernel = collection.load(tmp_path).find("toy-plain")
+    assert (family.arch, kernel.arch) == ("", "sm_90a"), "family.arch is what a user asks for"
 
 
 def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:
