@@ -98,8 +98,10 @@ def prepare(
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
         code = Path(kernel.cubin)  # of a front end
-        cubin = read_bytes(code) if kernel.cubin else compiled.cubin(
-            family, kernel, family.architecture(kernel, arch), nvcc, cached
+        cubin = (
+            read_bytes(code)
+            if kernel.cubin
+            else compiled.cubin(family, kernel, family.architecture(kernel, arch), nvcc, cached)
         )
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)

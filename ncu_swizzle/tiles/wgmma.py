@@ -1,4 +1,4 @@
-"""The tiles of ``kernels/wgmma/wgmma.cuh``: TMA fills them, uncounted, and wgmma reads them; C leaves through others."""
+"""The tiles of ``kernels/wgmma/wgmma.cuh``: TMA fills them, uncounted, wgmma reads them; C leaves through others."""
 
 from __future__ import annotations
 
