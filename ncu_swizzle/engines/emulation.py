@@ -89,7 +89,7 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)
-    compiling = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
+    compiling = (target.family, target.kernel, target.family.architecture(target.kernel, ARCH), settings.toolchain)
     version = settings.toolchain.version()
     return emulate_cubin(target, compiled.cubin(*compiling, settings.cached), version, settings, on_progress)
 
@@ -98,7 +98,8 @@ def _forget(target: Target, toolchain: Toolchain) -> bool:
     """Drop the cached cubin of a source or a PTX file; return whether there was one."""
     if target.compiled:
         return assembled.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
-    return compiled.forget(target.family, target.kernel, target.family.arch or ARCH, toolchain)
+    arch = target.family.architecture(target.kernel, ARCH)
+    return compiled.forget(target.family, target.kernel, arch, toolchain)
 
 
 def emulate_cubin(

@@ -96,11 +96,15 @@ def prepare(
         inputs = fills.inputs(family, problem, rng)
         expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
-        arch = family.arch or "sm_{}{}".format(*gpu.compute_capability())
+        arch = "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
         code = Path(kernel.cubin)  # of a front end
-        cubin = read_bytes(code) if kernel.cubin else compiled.cubin(family, kernel, arch, nvcc, cached)
+        cubin = (
+            read_bytes(code)
+            if kernel.cubin
+            else compiled.cubin(family, kernel, family.architecture(kernel, arch), nvcc, cached)
+        )
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
@@ -122,7 +126,8 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "errors": {},
     }
     device.refuse_older(gpu, family)
-    device.refuse_other_architecture(gpu, family)
+    for kernel in kernels:
+        device.refuse_other_architecture(gpu, family, kernel)
     launches = prepare(family, kernels, problem, gpu, facts, not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
