@@ -77,8 +77,9 @@ def run(
 
     Of longer output than twice `kept_bytes`, at least that much is kept of its start and of its end. `memory_bytes`
     limits its address space, and that of what it starts; 0 does not. Another thread ends the program by setting `stop`.
-    Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped. However this ends, even by an
-    interrupt, no process of the program's process group is left running; nor of its session if this process is killed.
+    Raises TimeLimit, EnvironmentLacking if the program cannot be started, and Interrupted if it was stopped.
+    However this ends, even by an interrupt, no process of the program's process group is left running; nor of its
+    session if this process is killed.
     """
     with _Held() as held, contextlib.ExitStack() as unless_started:  # a signal must not come between start and `try`
         try:

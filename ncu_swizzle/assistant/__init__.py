@@ -1,1 +1,1 @@
-"""The tools of ncu-swizzle for coding agents, over the Model Context Protocol."""
+"""The tools for coding agents, over the Model Context Protocol. Each tool is one call of `service`."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import anyio
 import anyio.from_thread
@@ -62,7 +62,7 @@ Launch = Annotated[
     ),
 ]
 PageNumber = Annotated[int, Field(description="Of a long answer; pages have about 2,000 tokens.", ge=1)]
-Here = Context[Any, Any]
+Here: TypeAlias = Context[Any, Any]
 
 
 class Tools:
@@ -177,7 +177,8 @@ class Tools:
         run = partial(self._service.call, call, given, lambda percent, words: tell(percent, 100, words), stop)
         try:
             async with self._slots:
-                return await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+                made: Answer = await anyio.to_thread.run_sync(run, abandon_on_cancel=True)
+                return made
         finally:
             stop.set()
 

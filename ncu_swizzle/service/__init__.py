@@ -1,4 +1,1 @@
-"""The commands as calls that a coding agent or an editor makes, each in a process of its own that can be ended.
-
-Answers are short data: a sentence, rows, and the call to make next.
-"""
+"""Calls that a coding agent or an editor makes, each in a process of its own that can be ended. Answers are short data."""

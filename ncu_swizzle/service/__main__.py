@@ -24,6 +24,7 @@ from ncu_swizzle.service.launch import LaunchGiven
 from ncu_swizzle.service.process import ANSWER, REQUEST, told
 from ncu_swizzle.texts import in_json
 
+REPORT = "report it where you got ncu-swizzle, with the call that you made"
 # Each call's module, imported when it is called: pandas alone, which `reports` needs, takes half a second.
 CALLS: Mapping[str, str] = {
     "list_kernels": "kernels",

@@ -10,6 +10,7 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription, PairOptions
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.texts import Sizes
 
+LISTS = ("args", "define", "include", "option")
 RENAMED = {"kernel": "entry", "option": "tuning"}  # fields that the commands call otherwise
 
 
@@ -35,13 +36,13 @@ class LaunchGiven:
     @classmethod
     def of_json(cls, content: Mapping[str, Any] | None) -> LaunchGiven:
         """Return what a client sent; raise UsageError for a field that does not exist."""
-        given = dict(content or {})
+        given: dict[str, Any] = dict(content or {})
         names = [each.name for each in fields(cls)]
         for name in given:
             if name not in names:
                 raise UsageError(f"launch has no field {name!r}", f"its fields: {', '.join(names)}")
-        lists = ("args", "define", "include", "option")
-        return cls(**{name: tuple(value) if name in lists else value for name, value in given.items()})
+        lists = {name: tuple(given[name]) for name in LISTS if name in given}
+        return cls(**{**given, **lists})
 
     def described(self) -> KernelDescription:
         """Return the description that all commands take. Raises UsageError."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.model import own_kernels
 from ncu_swizzle.model import suggest as suggesting
 from ncu_swizzle.model.banks import subject_of
 from ncu_swizzle.model.own_kernels import KernelQuery

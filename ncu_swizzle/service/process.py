@@ -15,6 +15,7 @@ from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import parse_json, read_bytes, write_json
 from ncu_swizzle.service.answer import Answer
 from ncu_swizzle.service.folders import Folders
+from ncu_swizzle.texts import in_json
 from ncu_swizzle.unfinished.folders import scratch
 
 REQUEST, ANSWER = "request.json", "answer.json"
@@ -72,7 +73,7 @@ class Service:
 def told(name: str, percent: float) -> str:
     """Return the line that tells how far a call is."""
     words = getattr(percent, "words", "")
-    return MARK + json.dumps([float(percent), f"{name}: {words}" if words else name]) + "\n"
+    return MARK + in_json([float(percent), f"{name}: {words}" if words else name])
 
 
 @dataclass
