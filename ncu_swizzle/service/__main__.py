@@ -31,6 +31,7 @@ CALLS: Mapping[str, str] = {
     "lint": "judging",
     "check": "judging",
     "lines": "lines",
+    "line": "lines",
     "profile": "reports",
     "compare": "reports",
     "read_report": "reports",

@@ -34,7 +34,7 @@ FLOORS = (
     ("testing",),
     ("api",),
     ("pytest_plugin", "service"),
-    ("assistant",),
+    ("assistant", "editor"),
     ("commands",),
     ("cli",),
     ("__main__",),
