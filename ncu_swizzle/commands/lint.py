@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,11 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
+    against: Annotated[
+        str,
+        typer.Option(metavar="COMMIT", help="Fail only what got worse since the branch left it, such as origin/main."),
+    ] = "",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page of the kernels, as emulated.")] = None,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
@@ -39,6 +45,7 @@ def lint(
     \b
     ncu-swizzle lint kernels/attention
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
+    ncu-swizzle lint src/*.cu --against origin/main   only what a branch makes worse fails
     ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
@@ -47,7 +54,9 @@ def lint(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.gate import linting, reporting
+    from ncu_swizzle.gate import against as comparing
+    from ncu_swizzle.gate import base as bases
+    from ncu_swizzle.gate import lint_page, linting, reporting
     from ncu_swizzle.gate.lint_inputs import LintOptions, describing
 
     build.refuse_without_launches(files)
@@ -57,7 +66,11 @@ def lint(
     )
     settings = EmulationSettings.of(request)
     with output.progress() as progress:
-        verdict = linting.lint(query, settings, progress)
+        kernels = list(linting.lint_kernels(query, settings, progress))
+        base = bases.lint_base(against, query, settings, progress) if against else None
+    verdict = comparing.verdict(kernels, base) if base else linting.verdict_of(kernels)
+    if html:
+        verdict = lint_page.write(html, kernels, base, verdict)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         raise NotComparable("nothing was linted: no launch is described", describing(*files))

@@ -68,6 +68,7 @@ class KernelLint:
     lines: tuple[LineAccesses, ...] = ()
     launch: str = ""
     function: str = ""
+    profile: Profile | None = None
 
     @classmethod
     def of(cls, emulated: Emulated, checks: tuple[Check, ...], notes: tuple[str, ...]) -> KernelLint:
@@ -77,7 +78,7 @@ class KernelLint:
             replace(line, place=line.place and in_checkout(line.place, emulated)) for line in line_accesses(profile)
         )
         launch = f"{dict(profile.problem)} {profile.grid} {profile.block}"
-        return cls(profile.kernel.name, checks, notes, lines, launch, profile.kernel.function)
+        return cls(profile.kernel.name, checks, notes, lines, launch, profile.kernel.function, profile)
 
 
 def in_checkout(place: Place, emulated: Emulated) -> Place:

@@ -34,7 +34,11 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
-    kernels = list(lint_kernels(options, settings, on_progress))
+    return verdict_of(list(lint_kernels(options, settings, on_progress)))
+
+
+def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
+    """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
     return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
