@@ -203,7 +203,7 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
     """Return the server; `start_io` serves."""
     made = LanguageServer(NAME, version)
     editor = Editor(made, allow_run, timeout_s)
-    for feature, handler in {
+    handlers: dict[str, Callable[..., Any]] = {
         types.INITIALIZE: editor.initialize,
         types.SHUTDOWN: editor.shut_down,
         types.TEXT_DOCUMENT_DID_OPEN: editor.opened,
@@ -211,6 +211,7 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
         types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,
         types.TEXT_DOCUMENT_HOVER: editor.hover,
         types.TEXT_DOCUMENT_CODE_LENS: editor.lenses,
-    }.items():
+    }
+    for feature, handler in handlers.items():
         made.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
     return made
