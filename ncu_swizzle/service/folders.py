@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.catalog import argument_syntax, kernel_files, project, user_kernels
-from ncu_swizzle.catalog.family import PYTHON, Argument, Family, Kernel
+from ncu_swizzle.catalog import fills, kernel_files, project, user_kernels
+from ncu_swizzle.catalog.family import BYTES, PYTHON, Argument, Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import NcuSwizzleError, Untrusted, UsageError
 from ncu_swizzle.profiles.engine import EMULATED, NCU
@@ -72,11 +74,9 @@ class Folders:
         file, _ = kernel_files.split(entry)
         if named_file := self.is_path(entry):
             self.source(file)
+        for named in (*_files_in(launch.args), *launch.include):
+            self.path(named)
         described = launch.described()
-        for argument in argument_syntax.parse_arguments(described.args, Path(), described.problem):
-            self._file(argument)
-        for folder in launch.include:
-            self.path(folder)
         config = self.config(file.absolute().parent if named_file else Path.cwd())
         self._chosen(entry, described, config)
         return config
@@ -119,3 +119,11 @@ class Folders:
             return
         for family, kernel in variants:
             self.variant(family, kernel)
+
+
+def _files_in(args: Sequence[str]) -> Iterator[str]:
+    """Yield the files that arguments may name. Parsing them would open the files."""
+    for text in args:
+        for kind, part in pairwise(["", *map(str.strip, re.split("[=:,]", text))]):
+            if part.endswith(fills.FILE) or (kind == BYTES and not part.isdecimal()):
+                yield part

@@ -1,0 +1,42 @@
+"""What tests of calls share: a folder with a kernel that conflicts, and a caller who may use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ncu_swizzle.service.caller import Caller
+from ncu_swizzle.service.folders import Folders
+from ncu_swizzle.service.process import Service
+from tests.support.planted import TRANSPOSE
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder: it holds ``t.cu``, a transpose whose reads conflict 32 ways."""
+    (tmp_path / "t.cu").write_text(TRANSPOSE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def caller(folder: Path) -> Caller:
+    """Return a client that may read the folder, and run nothing."""
+    return Caller(Folders((folder,)))
+
+
+@pytest.fixture
+def service(folder: Path) -> Service:
+    """Return a server's calls for that client."""
+    return Service(Folders((folder,)))
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that the client may not read."""
+    other = tmp_path_factory.mktemp("outside")
+    (other / "t.cu").write_text(TRANSPOSE, encoding="utf-8")
+    np.save(other / "data.npy", np.zeros(4, np.float32))
+    return other
