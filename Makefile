@@ -56,7 +56,7 @@ clean:
 
 # The compilers of kernels written in Python: without them, their tests say so and are skipped.
 .venv/installed-python-kernels: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[triton,numba,nvrtc]'
+	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc]'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml

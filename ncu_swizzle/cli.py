@@ -17,6 +17,7 @@ from ncu_swizzle.commands import (
     compare,
     doctor,
     endings,
+    fix,
     init,
     lint,
     list_,
@@ -55,6 +56,7 @@ app.add_typer(baseline.app, name="baseline")
 app.add_typer(rules.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
+app.command("fix")(fix.fix)
 app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
@@ -91,6 +93,7 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle rules path           the rule pack, for ncu and ncu-ui
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
+    ncu-swizzle fix my.cu            rewrite what conflicts, with a proof
     ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not

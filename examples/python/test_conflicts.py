@@ -42,6 +42,16 @@ def test_a_sum_over_rows_conflicts_with_this_shape(ncu_profile):
         assert_no_excess(profile)
 
 
+def test_a_swizzle_in_cute_dsl_frees_the_transpose_of_conflicts(ncu_profile):
+    pytest.importorskip("cutlass.cute")
+    import cute_kernels
+
+    how = {"engine": "emulated", "args": SQUARE, "config": "none"}
+    assert_no_excess(ncu_profile(cute_kernels.transpose_swizzled, **how))
+    with pytest.raises(AssertionError, match="63,488 excessive"):
+        assert_no_excess(ncu_profile(cute_kernels.transpose, **how), "LDS")
+
+
 def test_numbas_padded_tile_has_no_conflicts(ncu_profile):
     pytest.importorskip("numba.cuda")
     import numba_kernels

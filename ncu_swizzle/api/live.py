@@ -157,14 +157,14 @@ def is_tensor(value: object) -> bool:
 
 def _plain(function: Any) -> Any:
     """Return the Python function inside of its decorators."""
-    plain = function
+    plain = inspect.unwrap(function)
     for _ in range(10):
         if hasattr(plain, "__code__"):
             return plain
         plain = getattr(plain, "py_func", None) or getattr(plain, "fn", None)
     raise UsageError(
         f"{type(function).__name__} is neither a kernel's name nor a function",
-        "give the name of a kernel, a file, or a function decorated by triton.jit or numba.cuda.jit",
+        "give the name of a kernel, a file, or a function decorated by triton.jit, cute.jit or numba.cuda.jit",
     )
 
 

@@ -3,13 +3,14 @@
     p=struct:int32:4,float32:1.5,bytes:8                  fields in order, aligned as in C
     m=tensormap:float16[n,k]:random:box=64x64:swizzle=128     a matrix, through a map made for it
 
-Commas and colons need no quotes in a shell.
+Commas and colons need no quotes in a shell. A front end writes fields ``pointer:BUFFER+BYTES`` too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import struct as struct_
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ncu_swizzle.catalog.family import STRUCT, Argument
 from ncu_swizzle.errors import UsageError
 
 MAP = "tensormap"
+POINTER = "pointer"  # in place of a field's dtype: an address in the buffer that its value names
 SWIZZLES = (0, 32, 64, 128)  # bytes
 _BOX, _SWIZZLE = re.compile(r"\s*(\d+)\s*[x,]\s*(\d+)\s*"), re.compile(r"\s*(\d+)\s*")
 
@@ -51,6 +53,18 @@ def packed(values: list[np.generic]) -> bytes:
         offset = layout.fields[name][1] if layout.fields else 0
         content[offset : offset + value.dtype.itemsize] = value.tobytes()
     return bytes(content)
+
+
+def pointing(argument: Argument, content: bytes, addresses: Mapping[str, int]) -> bytes:
+    """Return a struct's bytes with the addresses of the buffers that its fields point to, all of 8 bytes then."""
+    if argument.dtype != STRUCT or f"{POINTER}:" not in argument.value:
+        return content
+    pointed = bytearray(content)
+    for number, field in enumerate(fields_of(argument)):
+        if field.dtype == POINTER:
+            name, _, offset = field.value.rpartition("+")
+            struct_.pack_into("<Q", pointed, number * 8, addresses[name] + int(offset))
+    return bytes(pointed)
 
 
 def tensor_map(name: str, text: str, read: Reader) -> Argument:

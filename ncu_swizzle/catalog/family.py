@@ -82,6 +82,7 @@ class Argument:
     fill: str = ""
     box: tuple[int, ...] = ()  # of its tensor map: rows and columns, in elements
     swizzle: int = 0  # of its tensor map: 0, 32, 64 or 128 bytes
+    passed: bool = True  # no parameter, if not: memory that fields of structs point to
 
     @property
     def file(self) -> str:
@@ -149,6 +150,7 @@ class Family:
     origin: str = ""  # where it is described, for messages; empty: on the command line
     sample: int | None = None  # the seed of random inputs that stand for the data if counts depend on them
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
+    cluster: tuple[int, ...] = ()  # of a launch whose cubin has none
     untrusted: bool = False  # a project file names its Python source, which compiling it would execute
 
     @property

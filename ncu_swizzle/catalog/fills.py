@@ -93,6 +93,8 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
         return np.void(_content(argument, problem))
     if argument.dtype == STRUCT:
         return np.void(by_value.packed([scalar(field, problem) for field in by_value.fields_of(argument)]))
+    if argument.dtype == by_value.POINTER:  # the address of a buffer that is not there yet
+        return np.uint64(0)
     dtype = numpy_dtype(argument.dtype)
     if dtype.kind not in "iub":
         try:

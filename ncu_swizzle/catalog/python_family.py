@@ -20,7 +20,7 @@ from ncu_swizzle.errors import UsageError
 if TYPE_CHECKING:
     from ncu_swizzle.catalog.spec import KernelSpec
 
-UNKNOWN = ("0", "0", "0")  # a block whose size is the compiler's to say
+UNKNOWN = ("0", "0", "0")  # a grid or a block whose size is the compiler's to say
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*)", re.DOTALL)
 _SHAPE = re.compile(r"\w+\s*\[[^\]]*\]")
 _TYPED = re.compile(r"(?P<dtype>[A-Za-z_]\w*)\s*:.*", re.DOTALL)
@@ -33,12 +33,11 @@ def family(spec: KernelSpec, source: Path, problem: Mapping[str, int]) -> Family
         raise UsageError(f"{source.name}: no function is named", f"name it after the file: {source.name}::FUNCTION")
     for options in (spec.options, *(variant.options for variant in spec.variants)):
         _refuse_foreign(options, source)
-    if not spec.grid:
-        raise UsageError(f"{spec.name} has no grid", "--grid 128 gives it, one to three sizes")
     arguments = _arguments(spec.args, spec.args_folder, problem, spec.tolerance)
     block = launch_limits.three(spec.block, "block") if spec.block else UNKNOWN
-    described = spec.as_family(source, spec.entry, block, arguments)
-    return replace(described, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
+    grid = launch_limits.three(spec.grid, "grid") if spec.grid else UNKNOWN
+    described = replace(spec, grid=spec.grid or "1").as_family(source, spec.entry, block, arguments)
+    return replace(described, grid=grid, untrusted=spec.args_checkout is not None and not spec.args_checkout.trusted)
 
 
 def _refuse_foreign(options: Sequence[str], source: Path) -> None:

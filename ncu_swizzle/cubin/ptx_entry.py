@@ -43,14 +43,24 @@ def embedded(cubin: Cubin) -> str:
 
 def entry_in(ptx: str, symbol: str) -> PtxEntry | None:
     """Return the entry of the kernel with this symbol; None if the PTX has none."""
-    head = next((match for match in _ENTRY.finditer(ptx) if match[1] == symbol), None)
+    head = _head(ptx, symbol)
     if head is None:
         return None
-    end = _BODY_END.search(ptx, head.end())
-    body = ptx[head.end() : end.start() if end else len(ptx)]
-    dynamic = any(re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$.])", body) for name in _EXTERN_SHARED.findall(ptx))
-    kinds = tuple(_kinds(head[2] or "", body))
-    return PtxEntry(kinds, axes_of(body, r"%n?tid\.{}\b"), axes_of(body, r"%n?ctaid\.{}\b"), dynamic)
+    code = body(ptx, symbol)
+    dynamic = any(re.search(rf"(?<![\w$.]){re.escape(name)}(?![\w$.])", code) for name in _EXTERN_SHARED.findall(ptx))
+    kinds = tuple(_kinds(head[2] or "", code))
+    return PtxEntry(kinds, axes_of(code, r"%n?tid\.{}\b"), axes_of(code, r"%n?ctaid\.{}\b"), dynamic)
+
+
+def body(ptx: str, symbol: str) -> str:
+    """Return the code of the kernel with this symbol; empty if the PTX has none."""
+    head = _head(ptx, symbol)
+    end = _BODY_END.search(ptx, head.end()) if head else None
+    return ptx[head.end() : end.start() if end else len(ptx)] if head else ""
+
+
+def _head(ptx: str, symbol: str) -> re.Match[str] | None:
+    return next((match for match in _ENTRY.finditer(ptx) if match[1] == symbol), None)
 
 
 def axes_of(text: str, pattern: str) -> int:

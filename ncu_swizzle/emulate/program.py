@@ -36,6 +36,7 @@ from ncu_swizzle.emulate.values import Value, unknown
 LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 
 Probe = Callable[[SassInstruction], Step | None]
+StandIn = Callable[[SassInstruction, int], Step | None]
 
 # Opcodes whose results need no emulation: data, or values that only the hardware knows.
 _DATA = """
@@ -99,11 +100,18 @@ class PreparedCode:
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
 
-def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: Probe | None = None) -> PreparedCode:
+def prepare(
+    code: Code,
+    everything: bool = False,
+    arrays: bool = False,
+    probe: Probe | None = None,
+    instead: StandIn | None = None,
+) -> PreparedCode:
     """Return the prepared code.
 
     `everything` keeps all instructions, which must not change a count; `arrays`: contents of global memory are known;
-    `probe` returns a step to run before an instruction that accesses global memory, whose addresses then matter.
+    `probe` returns a step to run before an instruction, and addresses of global memory matter then; `instead` one to
+    run in its place.
     """
     table.load()
     instructions = [_parsed(sass) for sass in code.instructions]
@@ -113,7 +121,10 @@ def prepare(code: Code, everything: bool = False, arrays: bool = False, probe: P
     unsupported = set()
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
-            step, emulated = _step(instruction, index, part.needed[index], part.shared)
+            stand_in = instead(instruction, index) if instead and not instruction.never else None
+            step, emulated = (
+                (stand_in, True) if stand_in else _step(instruction, index, part.needed[index], part.shared)
+            )
             if step and spin_loops.ends_one(instructions, flow.first(index), index):
                 step = spin_loops.SpinLoop(instruction, index, step).step
             first = probe(instruction) if probe else None

@@ -42,11 +42,21 @@ def emulate(
     total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and launch do
     not match.
     """
-    clock = Clock(timeout_s, on_progress=on_progress)
-    _check_launch(code, launch)
     program = prepare(code, arrays=bool(launch.memory))
+    setting = setting_of(code, launch, program, Clock(timeout_s, on_progress=on_progress), shortcuts=not plain)
+    contended: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
+        except Contended as found:
+            contended |= found.instructions
+
+
+def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, *, shortcuts: bool = True) -> Setting:
+    """Return what all batches of a launch share. Raises UsageError if code and launch do not match."""
+    _check_launch(code, launch)
     bank, known = bank_0(code, launch)
-    setting = Setting(
+    return Setting(
         program=program,
         grid=launch.grid,
         block=launch.block,
@@ -56,14 +66,8 @@ def emulate(
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
         clock=clock,
-        shortcuts=not plain,
+        shortcuts=shortcuts,
     )
-    contended: frozenset[int] = frozenset()
-    while True:
-        try:
-            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
-        except Contended as found:
-            contended |= found.instructions
 
 
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
@@ -115,12 +119,13 @@ def _row(program: PreparedCode, totals: Totals, number: int) -> InstructionCount
         executed=None if unknown else int(totals.issued[number]),
         wavefronts=(waves or 0) if known else None,
         ideal=totals.ideal.get(number, 0) if known else None,
-        reason=_in_words(program, why) if why else "",
+        reason=in_words(program, why) if why else "",
         origin=program.instructions[why.origin].offset if why and why.origin is not None else None,
     )
 
 
-def _in_words(program: PreparedCode, unknown: Unknown) -> str:
+def in_words(program: PreparedCode, unknown: Unknown) -> str:
+    """Return why something is unknown, and what it depends on."""
     if unknown.origin is None:
         return unknown.reason + " depends on a register that nothing wrote" * (unknown.reason in DECIDED)
     return f"{unknown.reason} depends on {program.source_of(unknown.origin)}"

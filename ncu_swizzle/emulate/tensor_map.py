@@ -61,8 +61,28 @@ class Tiled:
 
 def copied_bytes(tensor_map: bytes) -> int | None:
     """Return the bytes that one copy writes to shared memory, those outside of the tensor included; None if unclear."""
-    mode, steps, outer, pixels, stored = (
-        struct.unpack_from("<I", tensor_map, at)[0] for at in (_MODE, _STEPS, _OUTER_BOX, _PIXELS, _COPIED)
+    copied = _box_bytes(tensor_map)
+    return copied if copied == struct.unpack_from("<I", tensor_map, _COPIED)[0] else None
+
+
+def completed(tensor_map: bytes) -> bytes:
+    """Return a map as the driver encodes it, of one of which only the half that the hardware needs is written.
+
+    One that is not understood is returned as it is.
+    """
+    copied, mode = _box_bytes(tensor_map), struct.unpack_from("<I", tensor_map, _MODE)[0]
+    if copied is None:
+        return tensor_map
+    content = bytearray(tensor_map[:_COPIED].ljust(BYTES, b"\0"))
+    struct.pack_into("<I", content, _COPIED, copied)
+    struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[mode >> 13 & 3])
+    return bytes(content)
+
+
+def _box_bytes(tensor_map: bytes) -> int | None:
+    """Return the bytes of a map's box; None if its type is not a known one."""
+    mode, steps, outer, pixels = (
+        struct.unpack_from("<I", tensor_map, at)[0] for at in (_MODE, _STEPS, _OUTER_BOX, _PIXELS)
     )
     rank, code = (mode >> 4 & 7) + 1, mode >> 7 & 15
     if code >= len(ELEMENT_BYTES):
@@ -73,4 +93,4 @@ def copied_bytes(tensor_map: bytes) -> int | None:
     else:
         box = [inner, *((outer >> 8 * axis & 0xFF) + 1 for axis in range(rank - 1))]
         elements = math.prod(-(-size // ((steps >> 3 * axis & 7) + 1)) for axis, size in enumerate(box))
-    return stored if elements * ELEMENT_BYTES[code] == stored else None
+    return int(elements * ELEMENT_BYTES[code])

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from ncu_swizzle.build import argument_check, tensor_map
-from ncu_swizzle.catalog import fills, launch_limits
+from ncu_swizzle.catalog import by_value, fills, launch_limits
 from ncu_swizzle.catalog.family import Argument, Problem
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import parameters
@@ -46,6 +46,7 @@ class ArgumentValue:
     size: int = 0
     content: bytes | None = None
     name: str = ""  # of a buffer
+    passed: bool = True  # no parameter, if not
 
     @property
     def buffer(self) -> bool:
@@ -90,6 +91,8 @@ def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = No
         arguments, problem, checked, symbol, partial(argument_check.declaring_text, family, kernel), sample
     )
     launched = launch(cubin, symbol, grid, block, family.shared_memory(kernel, problem), values)
+    if family.cluster:
+        launched = replace(launched, cluster=_three(family.cluster))
     buffers = () if family.shipped else launched.buffers  # those kernels are checked against references
     notes = tuple(_unknown_contents(argument, problem) for argument in too_large)
     return replace(launched, notes=notes, buffers=buffers)
@@ -131,9 +134,19 @@ def described_values(
     rng = np.random.default_rng(sample or 0)
     values = [_value(argument, problem, rng if kept else None) for argument, kept in zip(arguments, known, strict=True)]
     if cubin is not None:
-        sizes = [POINTER if value.buffer else len(value.scalar) for value in values]
-        argument_check.refuse_mismatch(cubin, symbol, arguments, sizes, source)
-    return values
+        sizes = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
+        passed = [argument for argument in arguments if argument.passed]
+        argument_check.refuse_mismatch(cubin, symbol, passed, sizes, source)
+    return _with_addresses(arguments, values)
+
+
+def _with_addresses(arguments: Sequence[Argument], values: list[ArgumentValue]) -> list[ArgumentValue]:
+    """Return the values, structs with the addresses of the buffers that they point to."""
+    at = {argument.name: address for argument, address in zip(arguments, _addresses(values), strict=True)}
+    return [
+        replace(value, scalar=by_value.pointing(argument, value.scalar, at)) if value.scalar else value
+        for argument, value in zip(arguments, values, strict=True)
+    ]
 
 
 def launch(
@@ -175,13 +188,15 @@ def _value(argument: Argument, problem: Problem, rng: np.random.Generator | None
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())
     content = np.ascontiguousarray(fills.array(argument, problem, rng)).tobytes() if rng else None
-    return ArgumentValue(size=fills.size(argument, problem), content=content, name=argument.name)
+    return ArgumentValue(
+        size=fills.size(argument, problem), content=content, name=argument.name, passed=argument.passed
+    )
 
 
 def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple[bytes, dict[int, bytes]]:
     """Return the parameter buffer, and the memory with known contents by address."""
     sizes = [slot.size for slot in cubin.attributes(symbol).parameters]
-    given = [POINTER if value.buffer else len(value.scalar) for value in values]
+    given = [POINTER if value.buffer else len(value.scalar) for value in values if value.passed]
     if sizes != given:
         raise UsageError(
             f"the arguments do not fit {symbol}: it takes parameters of {sizes} bytes but was given {given}",
@@ -190,7 +205,8 @@ def _packed(cubin: Cubin, symbol: str, values: Sequence[ArgumentValue]) -> tuple
     memory: dict[int, bytes] = {}
     arguments = []
     for value, address in zip(values, _addresses(values), strict=True):
-        arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
+        if value.passed:
+            arguments.append(struct.pack("<Q", address) if value.buffer else value.scalar)
         if value.buffer and value.content is not None:
             memory[address] = value.content
     try:

@@ -17,12 +17,12 @@ from typing import Any
 
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.files import brief, read_json, write_atomically, write_json
-from ncu_swizzle.frontends import loading, numba_cuda, nvrtc, triton_jit
+from ncu_swizzle.frontends import cute_dsl, loading, numba_cuda, nvrtc, triton_jit
 from ncu_swizzle.frontends.parent import ANSWER, CHILD, REQUEST
 from ncu_swizzle.frontends.request import CODE, CompileRequest
 from ncu_swizzle.texts import on_terminal
 
-LANGUAGES = (triton_jit, numba_cuda, nvrtc)
+LANGUAGES = (triton_jit, cute_dsl, numba_cuda, nvrtc)
 
 
 def answer(action: str, folder: Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
             return {"kernel": kernel.as_json()}
     raise UsageError(
         f"{request.name} is a {type(thing).__name__}, not a kernel",
-        "name a function decorated by triton.jit or numba.cuda.jit, or a string of CUDA C++",
+        "name a function decorated by triton.jit, cute.jit or numba.cuda.jit, or a string of CUDA C++",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from ncu_swizzle.catalog.checkout import TRUST
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.catalog.family import Argument, Family, Kernel
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import Untrusted
 from ncu_swizzle.frontends import parent
 from ncu_swizzle.frontends.request import CompileRequest, Configuration, Given, KernelParameter
@@ -42,6 +44,7 @@ def built(target: Target, arch: str, timeout_s: float) -> Built:
         arguments=own,
         options=(),
         arch=request.arch,
+        cluster=_cluster(kernel.cluster, code, kernel.entry),
     )
     compiled = replace(target.kernel, function=kernel.entry, options=(), shared="")
     return Built(Target(launched, compiled, target.problem), code, kernel.compiler, kernel.notes)
@@ -63,7 +66,7 @@ def request_of(target: Target, arch: str = "") -> CompileRequest:
         arch=family.arch or arch or ARCH,
         arguments=tuple(_given(argument, problem) for argument in arguments),
         options={name: value for name, _, value in (each.partition("=") for each in options) if name not in named},
-        grid=family.grid,
+        grid=() if family.grid == python_family.UNKNOWN else family.grid,
         block=block,
         shared=family.shared_memory(kernel, problem),
         sizes=problem,
@@ -104,7 +107,14 @@ def _argument(parameter: KernelParameter, family: Family) -> Argument:
     given = next((argument for argument in family.arguments if argument.name == parameter.name), None)
     if given is None:  # the compiler wants none of its memory: a null pointer
         return Argument(parameter.name, POINTER, value="0")
-    return replace(given, tensor_map=bool(parameter.box), box=parameter.box, swizzle=parameter.swizzle)
+    mapped, box = bool(parameter.box), parameter.box
+    return replace(given, tensor_map=mapped, box=box, swizzle=parameter.swizzle, passed=parameter.passed)
+
+
+def _cluster(sizes: tuple[int, ...], code: bytes, entry: str) -> tuple[int, ...]:
+    """Return a launch's cluster, if it is of several blocks and the cubin does not have it."""
+    alone = math.prod(sizes) == 1 or any(Cubin(code, entry).attributes(entry).cluster)
+    return () if alone else sizes
 
 
 def _three(sizes: tuple[int, ...]) -> tuple[str, str, str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from typing import Any
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.frontends.request import CompileRequest, Given
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def refuse_inside(inside: str, request: CompileRequest) -> None:
@@ -55,7 +58,7 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
 
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
-    said = str(error).strip() or type(error).__name__
+    said = _COLOUR.sub("", str(error)).strip() or type(error).__name__
     return UsageError(f"{request.name} does not compile for {request.arch}:\n{said}", f"fix {request.file}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 
 # What the libraries' packages are called, and the extra of ours that installs each.
-EXTRAS = {"triton": "triton", "numba": "numba", "numba_cuda": "numba", "cuda": "nvrtc"}
+EXTRAS = {"triton": "triton", "numba": "numba", "numba_cuda": "numba", "cuda": "nvrtc", "cutlass": "cutedsl"}
 
 
 def module(file: Path) -> ModuleType:

@@ -97,7 +97,7 @@ def _described(cubin: Cubin, ordered: list[Given], request: CompileRequest, modu
     }
     return CompiledKernel(
         entry=cubin.kernels[0],
-        grid=values.grid(request.grid, {**request.sizes, **names}),
+        grid=values.grid(request, names),
         block=request.block,
         shared=request.shared,
         parameters=tuple(passed),

@@ -54,7 +54,7 @@ def compiled(thing: str, inside: str, request: CompileRequest, module: ModuleTyp
     ]
     return CompiledKernel(
         entry=entry,
-        grid=values.grid(request.grid, request.sizes),
+        grid=values.grid(request, {}),
         block=request.block,
         shared=request.shared,
         parameters=tuple(passed),

@@ -11,6 +11,7 @@ from ncu_swizzle import child, errors, paths
 from ncu_swizzle.bounds import quotation
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.files import parse_json, read_bytes, write_json
+from ncu_swizzle.frontends import cute_environment
 from ncu_swizzle.frontends.request import CODE, CompiledKernel, CompileRequest, Configuration
 from ncu_swizzle.unfinished.folders import scratch
 
@@ -49,7 +50,7 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     write_json(folder / REQUEST, request.as_json())
     command = [sys.executable, "-m", "ncu_swizzle.frontends", action, str(folder)]
     try:
-        ended = child.run(command, timeout_s, environment={**paths.child_environment(), **_own_caches(folder)})
+        ended = child.run(command, timeout_s, environment={**paths.child_environment(), **_own_caches(folder, request)})
     except TimeLimit as error:
         raise TimeLimit(f"compiling {request.name}: {error}", "raise the limit with --timeout SECONDS") from error
     try:
@@ -65,9 +66,9 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     return content
 
 
-def _own_caches(folder: Path) -> dict[str, str]:
-    """Return the variables that keep compilers off the user's caches.
+def _own_caches(folder: Path, request: CompileRequest) -> dict[str, str]:
+    """Return the variables that keep compilers off the user's caches, and those that are read when a file is imported.
 
-    Triton's may hold the kernel of an equal file elsewhere, and with it that file's path.
+    Triton's cache may hold the kernel of an equal file elsewhere, and with it that file's path.
     """
-    return {"TRITON_CACHE_DIR": str(folder / "triton")}
+    return {"TRITON_CACHE_DIR": str(folder / "triton"), **cute_environment.variables(folder, request.arch)}

@@ -30,7 +30,7 @@ class CompileRequest:
     arch: str = "sm_90"
     arguments: tuple[Given, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    grid: tuple[str, ...] = ("1", "1", "1")  # over the sizes, and the function's own integers
+    grid: tuple[str, ...] = ()  # over the sizes, and the function's own integers; empty: not given
     block: tuple[int, ...] = ()  # empty: not given
     shared: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -60,6 +60,7 @@ class KernelParameter:
     scratch: int = 0  # bytes of memory that the compiler wants for itself
     box: tuple[int, ...] = ()  # of a buffer that is passed as a tensor map: rows and columns
     swizzle: int = 0  # of that map, in bytes
+    passed: bool = True  # no parameter, if not: memory that only a struct points to
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,13 @@ class CompiledKernel:
     compiler: str  # with its version
     notes: tuple[str, ...] = ()
     intermediate: str = ""  # the compiler's own view of the kernel, such as TTGIR
+    cluster: tuple[int, ...] = ()  # of the launch; empty if only the cubin can have one
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> CompiledKernel:
         """Return the kernel that `as_json` wrote."""
         parameters = tuple(KernelParameter(**{**each, **_tuples(each, "box")}) for each in content["parameters"])
-        return cls(**{**content, **_tuples(content, "grid", "block", "notes"), "parameters": parameters})
+        return cls(**{**content, **_tuples(content, "grid", "block", "notes", "cluster"), "parameters": parameters})
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

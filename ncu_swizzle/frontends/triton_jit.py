@@ -216,7 +216,7 @@ def _described(
     metadata, target = kernel.metadata, _target(request)
     code = triton_lines.with_callers(kernel, make_backend(target), target.arch)
     names = {**{each.name: given.get(each.name, each.default) for each in kernel.src.fn.params}, **options}
-    grid = values.grid(request.grid, {**request.sizes, **names})
+    grid = values.grid(request, names)
     clusters = metadata.num_ctas
     attributes = Cubin(code, request.name).attributes(metadata.name)
     passed = _parameters(kernel.src.signature, given, metadata, request)

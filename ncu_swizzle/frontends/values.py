@@ -13,6 +13,7 @@ from typing import Any
 
 from ncu_swizzle.catalog.expressions import evaluate
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.frontends.request import CompileRequest
 
 SPELLED = {"true": True, "false": False, "none": None}
 
@@ -39,9 +40,12 @@ def _named(text: str, module: ModuleType) -> Any:
     return value
 
 
-def grid(sizes: tuple[str, ...], names: Mapping[str, Any]) -> tuple[int, ...]:
+def grid(request: CompileRequest, names: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the grid; its expressions may have sizes and the function's own integers. Raises UsageError."""
-    whole = {name: value for name, value in names.items() if type(value) is int}
+    sizes = request.grid
+    if not sizes:
+        raise UsageError(f"{request.name} has no grid", "--grid 128 gives it, one to three sizes")
+    whole = {name: value for name, value in {**request.sizes, **names}.items() if type(value) is int}
     try:
         return tuple(evaluate(size, whole) for size in sizes)
     except NcuSwizzleError as error:

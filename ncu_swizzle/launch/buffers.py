@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.build import tensor_map
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import by_value, fills
 from ncu_swizzle.catalog.family import Argument, Family, Kernel, Problem
 from ncu_swizzle.launch.device import cuda
 
@@ -46,9 +46,12 @@ class Buffers:
 
     def parameters(self, family: Family, kernel: Kernel, problem: Problem) -> list[bytes]:
         """Return the values of the kernel's parameters."""
+        given = list(zip(family.arguments, self.device, strict=True))
+        addresses = {argument.name: int(pointer) for argument, pointer in given if argument.shape}
         return [
-            _parameter(argument, value, kernel, problem)
-            for argument, value in zip(family.arguments, self.device, strict=True)
+            by_value.pointing(argument, _parameter(argument, value, kernel, problem), addresses)
+            for argument, value in given
+            if argument.passed
         ]
 
     def output(self, argument: Argument, family: Family, problem: Problem) -> np.ndarray:

@@ -14,6 +14,7 @@ from ncu_swizzle.catalog import launch_limits
 from ncu_swizzle.catalog.family import Family, Kernel, Problem
 from ncu_swizzle.cubin import parameters, symbols
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.launch.buffers import Buffers
 from ncu_swizzle.launch.device import cuda
 from ncu_swizzle.ncu import gpu
@@ -37,12 +38,19 @@ class ReadyKernel:
 
 def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buffers: Buffers) -> ReadyKernel:
     """Load the kernel and lay out its parameters. Raises UsageError if the arguments or the launch do not fit."""
+    if family.cluster:
+        raise UsageError(
+            f"{kernel.name} is launched in clusters of {'x'.join(map(str, family.cluster))} blocks; its cubin does not "
+            "say so, and PyCUDA launches no others",
+            "--engine emulated computes its wavefronts; ncu-swizzle profile -- python3 PROGRAM measures a program's",
+        )
     cubin = Cubin(code, family.source(kernel).name)
     name = kernel.entry if family.shipped else symbols.find(cubin, kernel.entry)
     values = buffers.parameters(family, kernel, problem)
     if not family.shipped:
         sizes, source = [len(value) for value in values], partial(argument_check.declaring_text, family, kernel)
-        argument_check.refuse_mismatch(cubin, name, family.arguments, sizes, source)
+        passed = [argument for argument in family.arguments if argument.passed]
+        argument_check.refuse_mismatch(cubin, name, passed, sizes, source)
     function = cuda.module_from_buffer(code).get_function(name)
     grid, block = family.geometry(problem)
     shared = family.shared_memory(kernel, problem)

@@ -27,6 +27,8 @@ ELSEWHERE = re.compile(
 MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
     "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
+    "--arg {name}=float32[1024]",
+    "other values with --arg",
     "--option num_warps=8 is for the compiler of a function",
     "--option num_warps=8",
     "--option num_warps=8 gives the block",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cute_texts import SEVERAL
 from tests.support.python_kernels import FACTORS, SCALE
 from tests.support.python_recordings import EXAMPLES
 
@@ -26,4 +27,12 @@ def kernels(work: Path) -> Path:
     shutil.copy(EXAMPLES / "gluon_kernels.py", work)
     (work / "scale.py").write_text(SCALE, encoding="utf-8")
     (work / "factors.py").write_text(FACTORS, encoding="utf-8")
+    return work
+
+
+@pytest.fixture
+def cute(work: Path) -> Path:
+    """Return a folder with the examples, and the functions that are about errors."""
+    shutil.copy(EXAMPLES / "cute_kernels.py", work)
+    (work / "several.py").write_text(SEVERAL, encoding="utf-8")
     return work

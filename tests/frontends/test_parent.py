@@ -43,7 +43,8 @@ def test_a_name_that_is_not_there_is_refused_with_those_that_are(work: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("package", "extra"), [("triton", "triton"), ("numba", "numba"), ("numba_cuda", "numba"), ("cuda", "nvrtc")]
+    ("package", "extra"),
+    [("triton", "triton"), ("numba", "numba"), ("numba_cuda", "numba"), ("cuda", "nvrtc"), ("cutlass", "cutedsl")],
 )
 def test_a_missing_library_is_named_with_its_command(package: str, extra: str, work: Path) -> None:
     text = f"raise ModuleNotFoundError('No module named {package}', name='{package}.language')"

@@ -9,6 +9,7 @@ import pytest
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.frontends import values
+from ncu_swizzle.frontends.request import CompileRequest
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,10 @@ def test_a_text_becomes_the_value_that_the_function_gets(text: str, value: Any) 
 
 
 def test_a_grid_has_sizes_and_the_functions_own_integers() -> None:
-    assert values.grid(("n // BM", "2", "1"), {"n": 4096, "BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
-    with pytest.raises(UsageError, match=r"grid: .* no size 'BK'"):
-        values.grid(("n // BK", "1", "1"), {"n": 4096})
+    request = CompileRequest("kernels.py", "f", grid=("n // BM", "2", "1"), sizes={"n": 4096})
+    assert values.grid(request, {"BM": 128, "flag": True, "name": "x"}) == (32, 2, 1)
+    with pytest.raises(UsageError, match=r"grid: .* no size 'BM'"):
+        values.grid(request, {})
+    with pytest.raises(UsageError, match=r"kernels.py::f has no grid") as refused:
+        values.grid(CompileRequest("kernels.py", "f"), {})
+    assert refused.value.hint == "--grid 128 gives it, one to three sizes"

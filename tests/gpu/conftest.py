@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from ncu_swizzle.ncu import gpu
 from tests.support.others import DESCRIBED, OTHERS, REFERENCE
 from tests.support.own_kernel import EXAMPLE
 from tests.support.places import PROGRAMS
+from tests.support.python_recordings import EXAMPLES
 
 
 def _lacking() -> str:
@@ -74,3 +77,26 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "ncu-swizzle.toml").write_text(DESCRIBED, encoding="utf-8")
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def tiles(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module of examples/python with Triton's transpose."""
+    pytest.importorskip("triton")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    sys.modules.pop("tiles", None)
+    return pytest.importorskip("tiles")
+
+
+@pytest.fixture
+def launch() -> dict[str, Any]:
+    """Return the launch of a transpose on tensors that are on the GPU."""
+    torch = pytest.importorskip("torch")
+    x = torch.randn(256, 256, device="cuda")
+    return {
+        "grid": (8, 8),
+        "args": [x, torch.empty_like(x), 256, 256],
+        "BM": 32,
+        "BN": 32,
+        "outputs": "y",
+    }

@@ -21,6 +21,7 @@ def needs_language(package: str, extra: str, *tools: str) -> pytest.MarkDecorato
 
 NEEDS_TRITON = needs_language("triton", "triton", NVDISASM)
 NEEDS_NUMBA = needs_language("numba_cuda", "numba", NVDISASM, PTXAS)
+NEEDS_CUTE_DSL = needs_language("cutlass.cute", "cutedsl", NVDISASM)
 NEEDS_CUDA_CORE = needs_language("cuda.core", "nvrtc", NVDISASM)
 
 TURN = ("--grid", "8,8", "--arg", "x=float32[256,256]", "--arg", "y=float32[256,256]:out")

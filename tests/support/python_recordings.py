@@ -15,7 +15,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
 from tests.support.places import DATA, ROOT
 
-ARCHIVE = DATA / "python" / "recorded" / "h100.tar.xz"
+ARCHIVES = DATA / "python" / "recorded"  # one of what was compiled there, one of what was compiled elsewhere
 EXAMPLES = ROOT / "examples" / "python"
 FACTS = "facts.json"
 
@@ -64,10 +64,17 @@ class CountedKernel:
 @cache
 def recorded() -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what was recorded, and the cubins by kernel."""
-    with tarfile.open(ARCHIVE) as archive:
-        files = {entry.name: archive.extractfile(entry) for entry in archive.getmembers()}
-        content = {name: file.read() for name, file in files.items() if file}
-    return json.loads(content.pop(FACTS)), {name.removesuffix(".cubin"): data for name, data in content.items()}
+    facts: dict[str, Any] = {}
+    cubins: dict[str, bytes] = {}
+    for path in sorted(ARCHIVES.glob("*.tar.xz"), key=lambda path: len(path.name)):
+        with tarfile.open(path) as archive:
+            files = {entry.name: archive.extractfile(entry) for entry in archive.getmembers()}
+            content = {name: file.read() for name, file in files.items() if file}
+        found = json.loads(content.pop(FACTS))
+        assert found["machine"] == facts.get("machine", found["machine"]), f"{path} is of another machine"
+        facts = {**found, "kernels": {**facts.get("kernels", {}), **found["kernels"]}}
+        cubins |= {name.removesuffix(".cubin"): data for name, data in content.items()}
+    return facts, cubins
 
 
 def launched(name: str) -> Target:

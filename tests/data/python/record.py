@@ -2,8 +2,8 @@
 
 Each is compiled by its front end, and all are launched in one process under one ncu. ``recorded/`` gets one archive:
 the cubin that was compiled here, the launch, and the counts of every access, kernel by kernel. As in
-recordings/record.py
-the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in it.
+recordings/record.py the program copies itself to /tmp/ncu-swizzle first, so that no folder of this machine ends up in
+it. Where compile.py left cubins in ``compiled/``, those are recorded instead, in an archive of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 NEUTRAL = Path("/tmp/ncu-swizzle")
 PARTS = ("ncu_swizzle", "rules", "kernels", "reports", "examples/python", "tests/data/python")
-COMPILED = HERE / "compiled"  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from `compile`
+COMPILED = HERE / "compiled"  # of kernels whose library this machine lacks: NAME.cubin, .json and .txt, from compile.py
 HOME = "NCU_SWIZZLE_RECORD_INTO"  # the variable that tells the copy where its recordings go
 LAUNCH = "--launch"
 SEED = 1
@@ -70,6 +70,8 @@ def record(home: Path, names: Sequence[str]) -> int:
     """Compile the kernels, run ncu over this program, and put the archive where recordings are."""
     folder = NEUTRAL / "swizzle-out"
     folder.mkdir(exist_ok=True)
+    names = names or sorted(file.stem for file in COMPILED.glob("*.cubin"))
+    archived = home / ("h100-elsewhere.tar.xz" if COMPILED.is_dir() else "h100.tar.xz")
     arch = "sm_{}{}".format(*gpu.devices()[0][1])
     catalog = user_kernels.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
     chosen = [Target(family, kernel, family.problem()) for family, kernel in catalog if not family.shipped]
@@ -90,12 +92,12 @@ def record(home: Path, names: Sequence[str]) -> int:
     if len(found) != len(content["kernels"]):
         raise SystemExit(f"{len(content['kernels'])} kernels were launched, {len(found)} were profiled")
     home.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(home / "h100.tar.xz", "w:xz", preset=9) as archive:
+    with tarfile.open(archived, "w:xz", preset=9) as archive:
         for name, profile in zip(content["kernels"], found, strict=True):
             content["kernels"][name] |= {"compiler": compiled[name], "counts": counts(profile)}
             add(archive, f"{name}.cubin", (folder / f"{name}.cubin").read_bytes())
         add(archive, "facts.json", json.dumps(content).encode())
-    size = (home / "h100.tar.xz").stat().st_size
+    size = archived.stat().st_size
     print(f"{len(found)} kernels, {size:,} bytes; failed: {json.dumps(content['failed'], indent=1)}", flush=True)
     return 1 if content["failed"] else 0
 

@@ -1,0 +1,84 @@
+"""``ncu-swizzle fix``: rewrite a kernel's shared arrays so that nothing conflicts, and prove it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
+from ncu_swizzle.commands import output
+from ncu_swizzle.commands.groups import Only, grouped
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.errors import GateFailed, NotComparable
+
+if TYPE_CHECKING:
+    from ncu_swizzle.fix.sources import SourceFix
+
+
+class Kind(StrEnum):
+    padding = "padding"
+    swizzle = "swizzle"
+
+
+@grouped
+def fix(
+    what: Annotated[str, typer.Argument(metavar="FILE|KERNEL", help="A .cu file, or a kernel of ncu-swizzle.toml.")],
+    request: Annotated[Request, Only("problem", "nvcc", "exhaustive", "timeout_s", "no_cache")],
+    own: KernelOptions,
+    sources: CatalogOptions,
+    only: Annotated[Kind | None, typer.Option(help="Only this kind of mapping.")] = None,
+    max_shared: Annotated[
+        int | None, typer.Option(min=0, metavar="BYTES", help="At most this much shared memory per block.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Write the source, if all is proved and it is unchanged.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the patch and the page go.")
+    ] = Path(),
+    json: Annotated[str, typer.Option(metavar="FILE|-", help="Write everything as JSON; - prints only that.")] = "",
+) -> None:
+    """Rewrite the shared arrays of a kernel that conflict: exit code 0 if proved, 1 if not, 5 if unknown.
+
+    \b
+    ncu-swizzle fix my.cu --kernel transpose --grid 32,32 --block 32,8 --arg …
+    ncu-swizzle fix my.cu                       every kernel of it in ncu-swizzle.toml
+    ncu-swizzle fix my.cu --apply               write the file, not just my.cu.patch
+    ncu-swizzle fix my.cu --only padding --max-shared 49152
+
+    One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
+    rebuilt and emulated: a patch is offered if the conflicts are gone, no access has more, and every thread accesses
+    the same elements in the same order. No GPU is needed.
+    """
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.fix import shown, written_files
+    from ncu_swizzle.fix.candidates import Only as OnlyKind
+    from ncu_swizzle.fix.fixing import FixOptions
+    from ncu_swizzle.fix.sources import FixQuery, fix_all
+
+    options = FixOptions(OnlyKind(only.value) if only else None, max_shared)
+    with output.progress() as progress:
+        fixed = fix_all(FixQuery(what, request, own.described(request.problem), sources, options, progress))
+    files = written_files.write(fixed, out, apply=apply)
+    if json == "-":
+        Output().file.write(shown.to_json(fixed, files.patch))
+    else:
+        shown.show(fixed, Output())
+        written_files.announce(files, Output())
+        written_files.write_json(fixed, files, json)
+    _conclude(fixed)
+
+
+def _conclude(fixed: SourceFix) -> None:
+    """Raise GateFailed or NotComparable unless a fix was proved, or nothing conflicts."""
+    from ncu_swizzle.fix.shown import outcome
+
+    reached = outcome(fixed.kernels)
+    hint = next((kernel.suggest for kernel in fixed.kernels if kernel.suggest and not kernel.proved), "")
+    if reached == "refused":
+        raise GateFailed("nothing could be proved", f"{hint} shows the mapping" if hint else "")
+    if reached == "unknown":
+        raise NotComparable("what is unknown stands in the way of a proof", f"{hint} shows the mapping" if hint else "")

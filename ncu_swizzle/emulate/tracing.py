@@ -1,0 +1,136 @@
+"""Record every access to shared memory: who, where, and after how many barriers.
+
+The steps run before the instructions themselves (`program.prepare`), and only in a program of its own: counting costs
+nothing more. A block stands only for those that access the very same addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate import operands
+from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
+from ncu_swizzle.emulate.faults import TooLarge
+from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
+from ncu_swizzle.emulate.opcodes import COUNTED, GENERIC, MODELLED, UNCOUNTED, WGMMA
+from ncu_swizzle.emulate.operations.registry import Step
+from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.smem import operations
+from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
+
+MOST_ACCESSES = 1 << 24  # of single lanes, recorded together
+UNSEEN = WGMMA | UNCOUNTED  # they access shared memory at addresses that no lane gives
+
+
+@dataclass(frozen=True, eq=False)
+class LaneAccesses:
+    """Accesses of single lanes in the order of execution, one row each; `block` counts the blocks that ran."""
+
+    pc: Ints  # the index of the instruction
+    block: Ints
+    thread: Ints
+    address: Ints
+    epoch: Ints  # barriers of the block that the thread has passed
+
+
+@dataclass
+class Recorder:
+    """Makes the steps, and holds what they record until it is taken."""
+
+    opaque: dict[int, str] = field(default_factory=dict)  # instructions whose accesses cannot be seen, by index
+    _rows: list[Ints] = field(default_factory=list)
+    _count: int = 0
+    _epoch: Ints | None = None
+
+    def step(self, instruction: SassInstruction) -> Step | None:
+        """Return the step that records an instruction; None if it neither accesses shared memory nor is a barrier."""
+        if instruction.never:
+            return None
+        if instruction.opcode == "BAR":
+            return _Barrier(self, instruction).step
+        if instruction.opcode in COUNTED | GENERIC:
+            return _Access(self, instruction).step
+        if instruction.opcode in UNSEEN or instruction.opcode not in MODELLED:
+            return self._unseen(instruction)
+        return None
+
+    def take(self) -> LaneAccesses:
+        """Return what was recorded since the last time."""
+        columns = np.concatenate(self._rows, axis=1) if self._rows else np.zeros((5, 0), np.int64)
+        self._rows.clear()
+        self._count, self._epoch = 0, None
+        return LaneAccesses(*columns)
+
+    def epochs(self, m: Machine) -> Ints:
+        """Return how many barriers each lane has passed, (W, 32)."""
+        if self._epoch is None:
+            self._epoch = np.zeros((m.warps, 32), np.int64)
+        return self._epoch
+
+    def add(self, m: Machine, address: Ints, selected: Bools) -> None:
+        """Record the accesses of these lanes. Raises TooLarge."""
+        rows, lanes = np.nonzero(selected)
+        warps = m.view.warps[rows]
+        columns = (
+            np.full(len(rows), m.now),
+            m.block_of[warps],
+            m.thread[warps, lanes],
+            address[rows, lanes],
+            self.epochs(m)[warps, lanes],
+        )
+        self._rows.append(np.stack(columns).astype(np.int64))
+        self._count += len(rows)
+        if self._count > MOST_ACCESSES:
+            raise TooLarge(f"more than {MOST_ACCESSES:,} accesses to shared memory in blocks that run together")
+
+    def _unseen(self, instruction: SassInstruction) -> Step:
+        def step(m: Machine) -> None:
+            self.opaque[m.now] = instruction.text
+
+        return step
+
+
+class _Access:
+    """An instruction whose lanes give addresses of shared memory, or generic ones."""
+
+    def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
+        self.recorder = recorder
+        self.guard = operands.guard(instruction.guard)
+        memory = instruction.operands[memory_operands(instruction)[0]]
+        self.generic = instruction.opcode in GENERIC
+        self.address = operands.wide_address(memory) if self.generic else operands.address(memory)
+        named = operation_name(instruction)
+        self.addressed = np.arange(32) < (operations.find(named).addressed if named and _matrix(named) else 32)
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful = m.certain_mask(self.guard(m) if self.guard else None)
+        address = self.address(m)
+        if doubtful.any() or not known_in(address, selected):
+            return  # the instruction itself reports it
+        m.decide(address.tag)
+        bits = np.broadcast_to(address.bits, selected.shape)
+        if self.generic:
+            selected = selected & (bits >> np.uint64(32) == SHARED_WINDOW)
+        lanes = selected & self.addressed
+        if lanes.any():
+            self.recorder.add(m, (bits & type(bits.flat[0])(WINDOW)).astype(np.int64), lanes)
+
+
+class _Barrier:
+    """A barrier of the block."""
+
+    def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
+        self.recorder, self.guard = recorder, operands.guard(instruction.guard)
+
+    def step(self, m: Machine) -> None:
+        selected, _ = m.selection(self.guard(m) if self.guard else None)
+        rows, lanes = np.nonzero(selected)
+        self.recorder.epochs(m)[m.view.warps[rows], lanes] += 1
+
+
+def _matrix(name: str) -> bool:
+    return name.startswith((LDMATRIX, STMATRIX))

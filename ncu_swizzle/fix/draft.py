@@ -1,0 +1,82 @@
+"""What the writers of a patch share: the tile in its source, what is constant there, and why a mapping does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.reach import BYTES, Place, Reach, Step
+from ncu_swizzle.source.sums import SIZES, Constants, Term
+from ncu_swizzle.source.webs import Tile
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class Unfit(Exception):
+    """A mapping cannot be written at a line of the source; the text says why."""
+
+    def __init__(self, reason: str, line: int) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
+
+    file: CudaFile
+    tile: Tile
+    constants: Constants
+    element_bytes: int  # of what the mapping counts
+    declared_bytes: int  # of an element as declared
+    unit_bytes: Mapping[str, int]
+
+    def unfit(self, node: Node, reason: str) -> Unfit:
+        return Unfit(reason, self.file.line(node))
+
+    def quoted(self, node: Node) -> str:
+        text = " ".join(self.file.of(node).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    def size(self, step_unit: str, node: Node) -> int:
+        """Return the bytes that a step counts; raise Unfit if they are unknown."""
+        if step_unit == BYTES:
+            return 1
+        known = self.unit_bytes.get(step_unit, SIZES.get(step_unit)) if step_unit else self.declared_bytes
+        if known is None:
+            raise self.unfit(node, f"the size of {step_unit} is unknown")
+        return known
+
+    def moving(self, reach: Reach) -> tuple[Step, ...]:
+        """Return the steps of a use that go anywhere: not those to the first element, nor within a granule."""
+        return tuple(step for step in reach.steps if not self._stays(step))
+
+    def _stays(self, step: Step) -> bool:
+        return step.rank == 1 and (step.node is None or self.constants.value(step.node) == 0)
+
+    def terms(self, step: Step) -> tuple[Term, ...]:
+        return self.constants.terms(step.node, step.negative) if step.node is not None else ()
+
+    def full(self, reach: Reach) -> bool:
+        """Whether the steps of a use begin with a subscript for every dimension."""
+        rank = reach.start.rank
+        return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
+
+    def ends(self, place: Place, seen: frozenset[int] = frozenset()) -> bool:
+        """Say whether a place is only accessed as it is: nothing is added to it any more."""
+        if place.array or place.declared.id in seen or any(root.place is place for root in self.tile.roots):
+            return False
+        inner = seen | {place.declared.id}
+        return all(
+            not self.moving(reach) and not reach.advance and reach.layout is None and reach.leading is None
+            and (reach.end is None or self.ends(reach.end, inner))
+            for reach in self.tile.from_(place)
+        )  # fmt: skip
+
+    def holds_use(self, node: Node) -> bool:
+        """Say whether an expression contains another use of the tile."""
+        return any(cuda.inside(reach.node, node) for reach in self.tile.reaches)

@@ -1,0 +1,256 @@
+"""Fix a kernel: tile by tile, the cheapest mapping whose patch is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.demangled import demangle
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.context import Context
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.fix import candidates, neighbours
+from ncu_swizzle.fix.candidates import Only, Ranked
+from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.fix.proof import prove
+from ncu_swizzle.fix.rebuilt import rebuilt
+from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.fix.seen import RootSeen, TileSeen
+from ncu_swizzle.fix.subject import Subject, source_of, subject_of
+from ncu_swizzle.fix.writing import Written, written
+from ncu_swizzle.smem.code import unit
+from ncu_swizzle.smem.judge import Constraints
+
+ATTEMPTS = 10  # patches of one tile that are rebuilt
+FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
+
+
+@dataclass(frozen=True)
+class FixOptions:
+    """What kind of mapping is wanted, and how much shared memory a block may take with it."""
+
+    only: Only | None = None
+    max_shared: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
+
+    name: str
+    symbol: str
+    offset: int  # of the tile in the array
+    before: range
+    ranked: Ranked
+
+    def moved(self, after: Emulated, dynamic: int) -> Moved:
+        """Return where the elements have gone; raise ValueError if two share a place."""
+        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+        array = next(array for array in arrays if array.symbol == self.symbol)
+        size, transform = self.ranked.shape.element_bytes, self.ranked.transform
+        places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
+        start = array.start + self.offset
+        bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
+        made = self.ranked.candidate
+        least, reason = (
+            (made.excessive, FEW_LANES)
+            if made.clean
+            else (made.excessive, "no XOR or padding that was tried leaves fewer")
+        )
+        return Moved(self.name, self.before, range(start, start + bytes_), size, places, least, reason if least else "")
+
+
+@dataclass(eq=False)
+class Fixing:
+    """The state of one kernel's fix: the text so far, the mappings in it, the last proof."""
+
+    target: Target
+    options: FixOptions
+    context: Context
+    text: bytes
+    settings: EmulationSettings
+    neighbours: Sequence[Neighbour] = ()
+    applied: tuple[Applied, ...] = ()
+    proof: Proof | None = None
+    codes: Mapping[str, bytes] | None = None  # of all kernels in the source as it was
+
+    def tiles(self) -> Iterator[TileFix]:
+        """Fix one tile after the other; yield what came of each."""
+        subject = subject_of(self.target, self.text, self.settings)
+        original = {root.array.symbol: root.array for seen in subject.tiles for root in seen.roots}
+        done: set[str] = set()
+        while True:
+            seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
+            if seen is None:
+                return
+            done.add(seen.name)
+            fixed, text = self._tile(subject, seen, {symbol: array.start for symbol, array in original.items()})
+            yield fixed
+            if text is not None:
+                self.text = text
+                if all(other.name in done for other in subject.conflicting):
+                    return
+                with rebuilt(self.target, text) as copy:
+                    subject = subject_of(copy, text, self.settings)
+
+    def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
+        line = subject.file.line(seen.roots[0].root.place.declared)
+        fixed = TileFix(seen.name, line, seen.excess)
+        best, plain = candidates.ranked(
+            seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
+        )
+        if not best:
+            why = (
+                "no XOR or padding that was tried leaves fewer excessive wavefronts"
+                if plain
+                else "its rows are not known"
+            )
+            return replace(fixed, reason=why, reason_line=line), None
+        fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=best[0].candidate.excessive)
+        stopped: TileFix | None = None
+        attempts = 0
+        for made in best:
+            for text in written(subject, seen, made):
+                if isinstance(text, Unfit):
+                    stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
+                    continue
+                if attempts >= ATTEMPTS:
+                    break
+                attempts += 1
+                applied = tuple(_applied(root, made, starts) for root in seen.roots)
+                proof = self._proved(text, (*self.applied, *applied))
+                if proof is not None and proof.held:
+                    self.applied, self.proof = (*self.applied, *applied), proof
+                    return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
+                stopped = _stopped(fixed, proof, stopped)
+        return replace(stopped or fixed, tried=attempts), None
+
+    def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
+        arch = f"sm_{subject.emulated.binary.cubin.sm}"
+        limits = Constraints(arch=arch) if arch in candidates.KNOWN else Constraints()
+        if self.options.max_shared is None:
+            return limits
+        taken = sum(array.size for array in subject.placed.values()) + sum(array.size for array in subject.unplaced)
+        return replace(limits, max_bytes=max(0, self.options.max_shared - taken) // len(seen.roots))
+
+    def _proved(self, text: Written, applied: Sequence[Applied]) -> Proof | None:
+        """Return the proof of a patch; None if it does not compile, or its mapping loses elements."""
+        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
+        with rebuilt(self.target, text.text) as after:
+            try:
+                emulated = emulation.emulate_target(after, self.settings)
+                moved = [made.moved(emulated, dynamic) for made in applied]
+                proof = prove(self.target, after, moved, self.context)
+                if not proof.held:
+                    return proof
+                stopped = self._elsewhere(emulated.binary.symbol, after, applied)
+                return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
+            except EnvironmentLacking:
+                raise
+            except (NcuSwizzleError, ValueError, StopIteration):
+                return None
+
+    def _elsewhere(self, own: str, after: Target, applied: Sequence[Applied]) -> Claim | None:
+        """Return what a patch breaks, or may break, in another kernel of the source; None if nothing."""
+        toolchain, cached = self.settings.toolchain, self.settings.cached
+        if self.codes is None:
+            self.codes = neighbours.code_of(self.target, toolchain, cached)
+        for symbol in neighbours.changed(self.codes, neighbours.code_of(after, toolchain, cached), own):
+            known = next((other for other in self.neighbours if other.symbol == symbol), None)
+            if known is None:
+                reason = f"the patch changes {demangle(symbol)} too, of which no launch is described"
+                return Claim(About.MEANING, State.UNKNOWN, reason)
+            proof = known.proved(after, applied, self.context, self.settings)
+            if not proof.held:
+                reason = f"the patch changes {demangle(symbol)} too, for which it is not proved"
+                return Claim(About.MEANING, proof.state, reason)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """Another kernel of the same source whose launch is described."""
+
+    target: Target
+    symbol: str
+
+    def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
+        """Return the proof for this kernel of a patch made for another one."""
+        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
+        same = replace(
+            self.target, family=replace(self.target.family, folder=after.family.folder, options=after.family.options)
+        )
+        was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
+        arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
+        moved = []
+        for made in applied:
+            array = arrays.get(made.name)
+            if array is not None:
+                own = replace(made, symbol=array.symbol, before=array.span)
+                moved.append(own.moved(now, dynamic))
+        return prove(self.target, same, moved, context)
+
+
+def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
+    """Return a root's mapping, with its bytes as they were before any patch."""
+    start = starts.get(root.array.symbol, root.array.start) + root.root.offset
+    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+
+
+def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> TileFix:
+    """Return the tile with the mapping that was proved, and the excess of the whole launch."""
+    before, after = (
+        [excess.moved.get(name) for name in names] if set(names) <= set(excess.moved) else []
+        for excess in (proof.before, proof.after)
+    )
+    return replace(
+        fixed,
+        mapping=_spelled(made),
+        excess_before=sum(n or 0 for n in before) if before and None not in before else fixed.excess_before,
+        excess_after=sum(n or 0 for n in after) if after and None not in after else made.candidate.excessive,
+        extra_bytes=made.candidate.extra_bytes * len(names),
+        proved=True,
+    )
+
+
+def _stopped(fixed: TileFix, proof: Proof | None, earlier: TileFix | None) -> TileFix:
+    """Return the tile with the reason why a patch was not proved, unless an earlier one says more."""
+    obstacle = proof.obstacle if proof is not None else None
+    if obstacle is None:
+        return earlier or replace(
+            fixed, reason="the patched source does not compile or cannot be emulated", reason_line=fixed.line
+        )
+    if earlier is not None and not earlier.unknown:
+        return earlier
+    line = obstacle.line[1] if obstacle.line else fixed.line
+    return replace(fixed, reason=obstacle.reason, reason_line=line, unknown=obstacle.state is State.UNKNOWN)
+
+
+def _spelled(made: Ranked) -> str:
+    if isinstance(made.transform, RowXor):
+        return f"{made.transform} on {unit(made.shape.element_bytes)}"
+    longer = made.transform.every + made.transform.by
+    return f"rows of {longer} instead of {made.transform.every} {unit(made.shape.element_bytes)}"
+
+
+def fix(
+    target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Target] = ()
+) -> KernelFix:
+    """Return what fixing a kernel comes to, from its source or, after another kernel's fix, from `text`.
+
+    `beside` are the other kernels of its source. Raises whatever emulating it raises.
+    """
+    before = source_of(target) if text is None else text
+    settings = EmulationSettings.of(context.request)
+    others = [Neighbour(other, emulation.emulate_target(other, settings).binary.symbol) for other in beside]
+    work = Fixing(target, options, context, before, settings, others)
+    tiles = tuple(work.tiles())
+    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof)

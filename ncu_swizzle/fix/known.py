@@ -1,0 +1,23 @@
+"""What is known of a kernel's source without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.webs import Members
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Answers: the names' values, the sizes of types by name, of elements and of arrays, and places' distances."""
+
+    constants: Constants
+    unit_bytes: Mapping[str, int]
+    element_bytes: Mapping[int, int]  # by declared identifier
+    array_bytes: Mapping[int, int]
+    row_elements: Mapping[int, int]  # of the last dimension
+    row_counts: Mapping[int, int]  # of the one before
+    offsets: Mapping[int, int]  # from the array, in bytes
+    members: Mapping[tuple[int, int], Members]  # of structs, by declaration and by what they are reached through

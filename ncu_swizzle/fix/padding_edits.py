@@ -1,0 +1,158 @@
+"""Write longer rows into a source: in the declaration, and wherever a row's length is part of an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.fix.accessors import Accessors
+from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.spelling import atom
+from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
+from ncu_swizzle.source.edits import Edit
+from ncu_swizzle.source.reach import Place, Reach
+from ncu_swizzle.source.sums import Factor, Term
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Row lengths in what an index counts, before and after."""
+
+    old: int
+    new: int
+
+
+@dataclass(eq=False)
+class PaddingEdits:
+    """The edits for one padding; `flat` writes every index of a flat array through an accessor."""
+
+    draft: Draft
+    padding: Padding
+    declarations: dict[int, SharedDeclaration]  # by the declared identifier
+    flat: bool = False
+
+    def edits(self) -> list[Edit]:
+        """Return the edits; raise Unfit for a use that the padding cannot be written at."""
+        self.accessors = Accessors(self.draft.file)
+        made: list[Edit] = []
+        for root in self.draft.tile.roots:
+            declaration = self.declarations.get(root.place.declared.id)
+            if declaration is None or declaration.dynamic or root.offset:
+                raise self.draft.unfit(
+                    root.place.declared, f"{root.place.name} lies in shared memory of a size that the launch gives"
+                )
+            made += self._declaration(declaration)
+        for place in self.draft.tile.places:
+            made += self._parameter(place)
+        for reach in self.draft.tile.reaches:
+            made += self._reach(reach)
+        return [*dict.fromkeys(made), *self.accessors.edits()]
+
+    def _declaration(self, declaration: SharedDeclaration) -> list[Edit]:
+        *_, last = declaration.sizes or (declaration.declared,)
+        count = self.draft.declared_bytes // self.draft.element_bytes
+        if len(declaration.sizes) > 1:
+            return [self._longer(last, self.padding.by // count)]
+        rows = self._rows(self.draft.declared_bytes, declaration.declared)
+        made = (
+            self._scaled(self.draft.constants.terms(last)[0], rows)
+            if len(self.draft.constants.terms(last)) == 1
+            else None
+        )
+        if made is None:
+            made = [Edit(last.start_byte, last.end_byte, f"{atom(self.draft.file.of(last))} / {rows.old} * {rows.new}")]
+        return made
+
+    def _longer(self, size: Node, by: int) -> Edit:
+        text = self.draft.file.of(size)
+        return Edit(size.start_byte, size.end_byte, str(int(text) + by) if text.isdecimal() else f"{text} + {by}")
+
+    def _parameter(self, place: Place) -> list[Edit]:
+        """Return the edit of a parameter or pointer whose type says how long a row is."""
+        if place.array or place.rank < 2:
+            return []
+        sizes = sizes_of(place.declared)
+        if not sizes:
+            raise self.draft.unfit(place.declared, f"the type of {place.name} does not say how long its rows are")
+        last = sizes[-1]
+        if self._deduced(last):
+            return []
+        return [self._longer(last, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes)]
+
+    def _deduced(self, size: Node) -> bool:
+        """Say whether a size is a parameter of the template: it follows from the argument."""
+        holder = cuda.above(size, "template_declaration")
+        listed = cuda.field(holder, "parameters") if holder is not None else None
+        text = self.draft.file.of(size)
+        return listed is not None and any(
+            self.draft.file.of(node) == text for node in cuda.walk(listed) if node.type == "identifier"
+        )
+
+    def _reach(self, reach: Reach) -> list[Edit]:
+        if reach.layout is not None:
+            raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: the layout is not rewritten")
+        made: list[Edit] = []
+        if reach.leading is not None:
+            made += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
+        for step in reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]:
+            if step.node is not None:
+                made += self._terms(step.node, self._rows(self.draft.size(step.unit, reach.node), reach.node), reach)
+        return made
+
+    def _rows(self, bytes_: int, node: Node) -> _Rows:
+        old, new = (
+            length * self.draft.element_bytes for length in (self.padding.every, self.padding.every + self.padding.by)
+        )
+        if old % bytes_ or new % bytes_:
+            raise self.draft.unfit(node, f"rows of {new} bytes do not hold whole units of {bytes_} bytes")
+        return _Rows(old // bytes_, new // bytes_)
+
+    def _terms(self, node: Node, rows: _Rows, reach: Reach) -> list[Edit]:
+        terms = self.draft.constants.terms(node)
+        counting = [term for term in terms if term.constant and term.constant % rows.old == 0]
+        if (self.flat or not counting) and len(counting) < len(terms) and any(t.variable for t in terms) and self.flat:
+            if reach.leading is not None:
+                raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: an API computes the addresses")
+            name = self.accessors.flat(Padding(rows.old, rows.new - rows.old), node)
+            return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
+        made: list[Edit] = []
+        for term in counting:
+            edits = self._scaled(term, rows)
+            if edits is None:
+                raise self.draft.unfit(
+                    node, f"{self.draft.quoted(term.node)}: the row's length is not to be seen in it"
+                )
+            made += edits
+        return made
+
+    def _scaled(self, term: Term, rows: _Rows) -> list[Edit] | None:
+        """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
+        known = [factor for factor in term.factors if factor.value is not None]
+        exact = [factor for factor in known if factor.value == rows.old]
+        named = [factor for factor in exact if not self.draft.file.of(factor.node).isdecimal()]
+        chosen = (named or exact)[-1:] or [factor for factor in known if factor.value and factor.value % rows.old == 0]
+        return [self._factor(chosen[0], term, rows)] if chosen else None
+
+    def _factor(self, factor: Factor, term: Term, rows: _Rows) -> Edit:
+        node, value = factor.node, factor.value or 0
+        text = self.draft.file.of(node)
+        if factor.shift:
+            product = cuda.field(term.node, "left")
+            left = atom(self.draft.file.of(product)) if product is not None else "1"
+            return Edit(term.node.start_byte, term.node.end_byte, f"{left} * {value // rows.old * rows.new}")
+        if text.isdecimal():
+            return Edit(node.start_byte, node.end_byte, str(value // rows.old * rows.new))
+        if value == rows.old:
+            alone = node.parent is not None and node.parent.type in (
+                "subscript_argument_list",
+                "array_declarator",
+                "argument_list",
+            )
+            longer = f"{text} + {rows.new - rows.old}"
+            return Edit(node.start_byte, node.end_byte, longer if alone else f"({longer})")
+        return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.old} * {rows.new})")

@@ -1,0 +1,59 @@
+"""What fixing a kernel comes to: for each tile that conflicts a mapping in the source, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ncu_swizzle.fix.claims import Proof, State
+
+
+@dataclass(frozen=True)
+class TileFix:
+    """One tile: how it is declared, what it costs, and the mapping that was proved, or came closest.
+
+    `reason` and `line` say what is in the way if nothing was proved; `suggest` is the command that shows the mapping.
+    """
+
+    name: str
+    line: int
+    excess_before: int
+    mapping: str = ""
+    excess_after: int | None = None
+    extra_bytes: int = 0
+    proved: bool = False
+    unknown: bool = False
+    reason: str = ""
+    reason_line: int = 0
+    code: str = ""
+    tried: int = 0
+
+
+@dataclass(frozen=True)
+class KernelFix:
+    """One kernel: its tiles, the source before and after, and the proof of the whole patch."""
+
+    kernel: str
+    source: Path
+    before: bytes
+    after: bytes
+    tiles: tuple[TileFix, ...] = ()
+    proof: Proof | None = None
+    suggest: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        return self.before != self.after and self.proof is not None and self.proof.state is State.HELD
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing conflicts that could be fixed."""
+        return not self.tiles and not self.unknown
+
+    @property
+    def unknown(self) -> bool:
+        return any(tile.unknown for tile in self.tiles) or bool(self.notes)
+
+    def with_notes(self, *notes: str) -> KernelFix:
+        return replace(self, notes=(*self.notes, *notes))

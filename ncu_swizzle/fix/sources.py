@@ -1,0 +1,140 @@
+"""Fix the kernels of a source, one after the other: one patch for all of them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ncu_swizzle.build.toolchain import INSTALL
+from ncu_swizzle.catalog.family import BINARIES, PYTHON
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Context, Progress, Request, silent
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.fix.fixing import FixOptions, fix
+from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.gate import lint_inputs
+from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
+from ncu_swizzle.jobs.replays import is_launches
+from ncu_swizzle.profiles.engine import EMULATED, Engine
+
+
+@dataclass(frozen=True)
+class FixQuery:
+    """The command line of ``ncu-swizzle fix``."""
+
+    what: str
+    request: Request = Request()
+    description: KernelDescription = KernelDescription()
+    sources: CatalogOptions = CatalogOptions()
+    options: FixOptions = FixOptions()
+    progress: Progress = silent
+
+
+@dataclass(frozen=True)
+class SourceFix:
+    """A source with the fixes of its kernels; the text before and after all of them."""
+
+    source: Path
+    before: bytes
+    after: bytes
+    kernels: tuple[KernelFix, ...]
+
+    @property
+    def changed(self) -> bool:
+        return self.before != self.after
+
+
+def fix_all(query: FixQuery) -> SourceFix:
+    """Return the fix of the kernels that a query names.
+
+    Raises UsageError for what has no source to patch, and whatever emulating the kernels raises.
+    """
+    targets = _targets(query)
+    context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
+    if missing := EmulationSettings.of(query.request).toolchain.lacking():
+        raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
+    before = text = targets[0].source.read_bytes()
+    kernels: list[KernelFix] = []
+    for target in targets:
+        query.progress(target.name, 0)
+        made = _fixed(target, query, context, text, [other for other in targets if other is not target])
+        kernels.append(made)
+        text = made.after
+        query.progress(target.name, 100)
+    return SourceFix(targets[0].source, before, text, tuple(kernels))
+
+
+def _fixed(target: Target, query: FixQuery, context: Context, text: bytes, beside: Sequence[Target]) -> KernelFix:
+    suggest = suggesting(query, target)
+    try:
+        made = fix(target, query.options, context, text, beside)
+    except NcuSwizzleError as error:
+        if not beside:
+            raise
+        made = KernelFix(target.name, target.source, text, text, notes=(str(error),))
+    return replace(made, suggest=suggest)
+
+
+def _targets(query: FixQuery) -> list[Target]:
+    """Return the kernels; raise UsageError if they are not of one CUDA C++ source."""
+    if is_launches(query.what):
+        raise UsageError(
+            f"{query.what}: captured launches keep no source that could be patched",
+            "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",
+        )
+    sources = query.sources
+    options = LintOptions(
+        (query.what,), (), query.description, sources.catalog, sources.config, sources.trust, query.request.build
+    )
+    targets: list[Target] = []
+    for variant in lint_inputs.variants(options):
+        if isinstance(variant, Skipped):
+            raise UsageError(f"{variant.name}: {variant.reason}", lint_inputs.describing(query.what))
+        family, kernel = variant
+        names = {parameter.name for parameter in family.parameters}
+        problem = {name: size for name, size in query.request.problem.items() if name in names}
+        targets.append(Target(family, kernel, family.problem(problem)))
+    _refuse_others(query.what, targets)
+    return targets
+
+
+def _refuse_others(what: str, targets: Sequence[Target]) -> None:
+    if not targets:
+        raise UsageError(f"{what} has no kernel whose launch is described", lint_inputs.describing(what))
+    for target in targets:
+        if target.kernel.library or target.source.suffix in (*BINARIES, PYTHON):
+            raise UsageError(
+                f"{target.name} has no CUDA C++ source to patch", "ncu-swizzle suggest shows a mapping for it"
+            )
+    if len({target.source.resolve() for target in targets}) > 1:
+        first, second = targets[0], next(t for t in targets if t.source.resolve() != targets[0].source.resolve())
+        raise UsageError(
+            f"{what} stands for several sources, such as {first.source.name} and {second.source.name}",
+            f"name one kernel: ncu-swizzle fix {first.name}",
+        )
+
+
+def suggesting(query: FixQuery, target: Target) -> str:
+    """Return the command that shows the mapping for a kernel: the same words, for ``suggest``."""
+    described, words = query.description, ["ncu-swizzle", "suggest"]
+    if not described.typed:
+        words.append(target.name if target.family.origin or target.family.shipped else query.what)
+    else:
+        words += [query.what, *_flags(described)]
+    problem = ",".join(f"{name}={size}" for name, size in query.request.problem.items())
+    config = query.sources.config
+    return shlex.join([*words, *(["--problem", problem] if problem else []), *(["--config", config] if config else [])])
+
+
+def _flags(described: KernelDescription) -> list[str]:
+    single = {
+        "--kernel": described.entry, "--grid": described.grid, "--block": described.block, "--shared": described.shared,
+        "--arch": described.arch, "--sample": "" if described.sample is None else str(described.sample),
+    }  # fmt: skip
+    words = [word for flag, value in single.items() if value for word in (flag, value)]
+    words += [word for argument in described.args for word in ("--arg", argument)]
+    return [*words, *(word for option in described.options for word in ("--nvcc-option", option))]

@@ -1,0 +1,150 @@
+"""What of a kernel is to be fixed: its source, the tiles in it, and what the emulator saw of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.files import read_bytes
+from ncu_swizzle.fix import probing
+from ncu_swizzle.fix.candidates import Shape
+from ncu_swizzle.fix.draft import Draft, Unfit
+from ncu_swizzle.fix.known import Known
+from ncu_swizzle.fix.seen import TileSeen, tiles_seen
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
+from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.follow import follow
+from ncu_swizzle.source.reach import BYTES, Place, Web
+from ncu_swizzle.source.scopes import Scopes
+from ncu_swizzle.source.webs import carved
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A kernel with its source taken apart."""
+
+    target: Target
+    emulated: Emulated
+    file: CudaFile
+    declarations: Mapping[int, SharedDeclaration]
+    placed: Mapping[int, SharedArray]  # arrays of the binary, by the declared identifier
+    tiles: tuple[TileSeen, ...]  # the worst first
+    known: Known
+    unplaced: tuple[SharedArray, ...]  # whose declaration is not in the source
+
+    @property
+    def conflicting(self) -> tuple[TileSeen, ...]:
+        return tuple(tile for tile in self.tiles if tile.excess)
+
+    def draft(self, seen: TileSeen) -> Draft:
+        """Return a tile for the writers of a patch."""
+        element = self.element_bytes(seen)
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
+        return Draft(self.file, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
+
+    def element_bytes(self, seen: TileSeen) -> int:
+        """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
+        return min(declared, seen.narrowest)
+
+    def spelled_bytes(self, seen: TileSeen) -> int:
+        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        draft, most = self.draft(seen), 1
+        for reach in seen.tile.reaches:
+            if reach.end is not None:
+                continue
+            plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            holder = reach.node.parent
+            handed = holder is not None and holder.type == "gnu_asm_input_operand"
+            if not plain or handed or reach.unit == BYTES:
+                return seen.widest
+            try:
+                most = max(most, draft.size(reach.steps[-1].unit if reach.steps else reach.unit, reach.node))
+            except Unfit:
+                return seen.widest
+        return most
+
+    def shapes(self, seen: TileSeen) -> list[Shape]:
+        """Return how the rows of a tile may lie: as declared, or as its indices say."""
+        element, array = self.element_bytes(seen), _owner(seen)
+        if array.rank > 1:
+            declared = self.known.element_bytes.get(array.declared.id, element)
+            columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
+            return [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+        rows = sorted(self._row_bytes(seen))
+        return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+
+    def _row_bytes(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
+        draft, found = self.draft(seen), {128}
+        for place in seen.tile.places:
+            sizes = sizes_of(place.declared) if place.rank > 1 else ()
+            length = self.known.constants.value(sizes[-1]) if sizes else None
+            if length:
+                found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
+        for reach in seen.tile.reaches:
+            for step in reach.steps:
+                try:
+                    unit = draft.size(step.unit, reach.node)
+                except Unfit:
+                    continue
+                found |= {abs(term.constant) * unit for term in draft.terms(step) if term.variable}
+        size = max(root.size for root in seen.roots)
+        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+
+
+def _owner(seen: TileSeen) -> Place:
+    """Return what a tile is declared as: an array, or an array in a struct."""
+    root = seen.roots[0].root
+    return root.place if root.place.member else root.array
+
+
+def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subject:
+    """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
+    emulated = emulation.emulate_target(target, settings)
+    dynamic = target.family.shared_memory(target.kernel, target.problem)
+    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
+    file = cuda.parse(text, target.source.name)
+    scopes = Scopes(file)
+    every = tuple(shared_declarations(file))
+    declared = _declared(arrays, every, scopes)
+    chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
+    webs = _webs(scopes, chosen, every)
+    known = probing.known(target, scopes, chosen, webs, settings)
+    tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
+    missing = tuple(array for array in arrays if array not in declared.values())
+    return Subject(
+        target, emulated, file, {d.declared.id: d for d in every}, declared,
+        tuple(tiles_seen(tiles, declared, emulated)), known, missing,
+    )  # fmt: skip
+
+
+def source_of(target: Target) -> bytes:
+    """Return the text of a target's source."""
+    return read_bytes(target.source)
+
+
+def _declared(
+    arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...], scopes: Scopes
+) -> dict[int, SharedArray]:
+    """Return the array of the binary for each declaration that it comes from, by the declared identifier."""
+    found: dict[int, SharedArray] = {}
+    for array in arrays:
+        named = [d for d in every if d.name == array.name and d.declared.id not in found]
+        within = [d for d in named if (made := scopes.holder(d.declared)) is not None and made.name in array.symbol]
+        for declaration in (within or named)[:1]:
+            found[declaration.declared.id] = array
+    return found
+
+
+def _webs(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
+    webs: list[Web] = []
+    for declaration in chosen:
+        if not any(declaration.declared.id in web.places for web in webs):
+            webs.append(follow(scopes, declaration, every))
+    return webs

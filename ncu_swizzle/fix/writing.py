@@ -1,0 +1,52 @@
+"""Patches of one tile: each mapping in the source, as it would be written by hand first, through an accessor next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ncu_swizzle.fix.candidates import Ranked
+from ncu_swizzle.fix.draft import Draft, Unfit
+from ncu_swizzle.fix.padding_edits import PaddingEdits
+from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.fix.seen import TileSeen
+from ncu_swizzle.fix.subject import Subject
+from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.source.edits import Edit, Overlap, edited
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """A source with a mapping in it."""
+
+    ranked: Ranked
+    text: bytes
+    edits: int
+
+
+def written(subject: Subject, seen: TileSeen, made: Ranked) -> Iterator[Written | Unfit]:
+    """Yield the texts that a mapping can be written as, or why it cannot be."""
+    draft = subject.draft(seen)
+    texts: set[bytes] = set()
+    for flat in (False, True):
+        try:
+            edits = _edits(subject, draft, made, flat)
+            text = edited(subject.file.text, edits)
+        except Unfit as reason:
+            yield reason
+            continue
+        except Overlap:
+            yield Unfit("two uses of the tile stand within each other", 0)
+            continue
+        if text != subject.file.text and text not in texts:
+            texts.add(text)
+            yield Written(made, text, len(edits))
+
+
+def _edits(subject: Subject, draft: Draft, made: Ranked, flat: bool) -> list[Edit]:
+    if draft.tile.obstacles:
+        first = draft.tile.obstacles[0]
+        raise Unfit(first.reason, first.line)
+    if isinstance(made.transform, RowXor):
+        return XorEdits(draft, made.transform, flat).edits()
+    return PaddingEdits(draft, made.transform, dict(subject.declarations), flat).edits()

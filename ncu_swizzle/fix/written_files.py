@@ -1,0 +1,58 @@
+"""The files of a fix: the patch, the page, the source itself if that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle.fix import page, shown
+from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.render.terminal_tables import line
+
+
+@dataclass(frozen=True)
+class FixFiles:
+    """The files that were written, empty for those that were not."""
+
+    patch: str = ""
+    page: str = ""
+    applied: str = ""
+
+
+def write(fixed: SourceFix, folder: Path, apply: bool = False) -> FixFiles:
+    """Write the patch and the page, and with `apply` the source.
+
+    Raises UsageError if the source is no longer what was read, NotWritable if a file cannot be written.
+    """
+    name = fixed.source.name
+    document = folder / f"{name}.fix.html"
+    write_atomically(document, page.render(fixed).encode())
+    if not fixed.changed:
+        return FixFiles(page=str(document))
+    patch = folder / f"{name}.patch"
+    write_atomically(patch, shown.patch_of(fixed).encode("utf-8", "surrogateescape"))
+    if not apply:
+        return FixFiles(str(patch), str(document))
+    if read_bytes(fixed.source) != fixed.before:
+        raise UsageError(
+            f"{fixed.source} has changed since it was read", f"git apply {patch}, or run the command again"
+        )
+    write_atomically(fixed.source, fixed.after)
+    return FixFiles(str(patch), str(document), str(fixed.source))
+
+
+def write_json(fixed: SourceFix, files: FixFiles, destination: str) -> None:
+    """Write the JSON to a file, if one is named."""
+    if destination:
+        write_atomically(Path(destination), shown.to_json(fixed, files.patch).encode())
+
+
+def announce(files: FixFiles, console: Console) -> None:
+    """Print what was written."""
+    for what, file in (("The patch", files.patch), ("The page", files.page), ("The source", files.applied)):
+        if file:
+            console.print(line(f"{what}: {file}"), soft_wrap=True)

@@ -1,0 +1,84 @@
+"""The shared arrays that a file declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.scopes import declared_name
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+SHARED = ("__shared__",)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedDeclaration:
+    """One shared variable: its name, the type as written, the sizes of its dimensions, and where it stands."""
+
+    name: str
+    declared: Node  # the identifier
+    statement: Node
+    element: str
+    sizes: tuple[Node, ...]  # outermost first; without that of `[]`
+    dynamic: bool
+
+    @property
+    def rank(self) -> int:
+        """How many subscripts lead to an element; one for a variable that is no array, too."""
+        return len(self.sizes) + (1 if self.dynamic else 0)
+
+
+def shared_declarations(file: CudaFile) -> Iterator[SharedDeclaration]:
+    """Yield the shared variables in the order of the file."""
+    for node in file.nodes("declaration"):
+        words = [
+            file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")
+        ]
+        type_ = cuda.field(node, "type")
+        if not any(word in SHARED for word in words) or type_ is None:
+            continue
+        for declarator in node.children_by_field_name("declarator"):
+            name = declared_name(declarator)
+            if name is not None:
+                sizes, open_ = _sizes(declarator)
+                yield SharedDeclaration(file.of(name), name, node, file.of(type_), sizes, open_)
+
+
+def sizes_of(declared: Node) -> tuple[Node, ...]:
+    """Return the sizes of the dimensions that the declaration of a name gives, outermost first."""
+    declarator = declared
+    while declarator.parent is not None and declarator.parent.type.endswith("_declarator"):
+        if declarator.parent.type == "init_declarator":
+            break
+        declarator = declarator.parent
+    made = _sizes(declarator)[0]
+    return made or _mistaken(declared)
+
+
+def _mistaken(declared: Node) -> tuple[Node, ...]:
+    """Return the sizes in ``float (*p)[32] = t;``, which the grammar takes for subscripts."""
+    sizes: list[Node] = []
+    node: Node | None = declared
+    while node is not None and node.type != "assignment_expression":
+        indices = cuda.field(node, "indices") if node.type == "subscript_expression" else None
+        sizes += indices.named_children[:1] if indices is not None else []
+        node = node.parent
+    return tuple(sizes) if node is not None else ()
+
+
+def _sizes(declarator: Node) -> tuple[tuple[Node, ...], bool]:
+    """Return the sizes of an array's dimensions, and whether the first is left open."""
+    sizes: list[Node] = []
+    open_ = False
+    node: Node | None = declarator
+    while node is not None and node.type == "array_declarator":
+        size = cuda.field(node, "size")
+        open_ = open_ or size is None
+        sizes[:0] = [size] if size is not None else []
+        node = cuda.field(node, "declarator")
+    return tuple(sizes), open_

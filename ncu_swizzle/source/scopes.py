@@ -1,0 +1,208 @@
+"""Which declaration a name refers to, and the functions, lambdas and macros that a file defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.cuda import CudaFile
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+SCOPES = (
+    "compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "function_definition",
+    "lambda_expression", "translation_unit", "declaration_list", "preproc_function_def", "field_declaration_list",
+)  # fmt: skip
+WRAPPERS = (
+    "pointer_declarator", "reference_declarator", "array_declarator", "init_declarator", "parenthesized_declarator",
+    "function_declarator", "attributed_declarator",
+)  # fmt: skip
+HEAD = b"int f(){"
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A function, a lambda or a macro: its parameters' declared names in order, and its body."""
+
+    name: str
+    node: Node  # the definition
+    body: Node
+    parameters: tuple[Node | None, ...]  # the identifiers, None for one without a name
+    macro: bool = False
+
+
+@dataclass(eq=False)
+class Scopes:
+    """The names of a file, looked up the way C++ does, as far as one file tells."""
+
+    file: CudaFile
+    _declared: dict[int, dict[str, list[Node]]] = field(default_factory=dict, init=False)
+    _bodies: list[Node] = field(default_factory=list, init=False)  # of macros: trees of their own
+    _macro_of: dict[int, Node] = field(default_factory=dict, init=False)  # by the root of its body
+
+    def __post_init__(self) -> None:
+        for node in cuda.walk(self.file.root):
+            for name in _declares(node):
+                self._declare(name, node)
+
+    def _declare(self, name: Node, node: Node) -> None:
+        scope = _scope_of(node)
+        if scope is not None:
+            self._declared.setdefault(scope.id, {}).setdefault(self.file.of(name), []).append(name)
+
+    @cached_property
+    def callables(self) -> dict[str, list[Definition]]:
+        """What the file defines, by name; overloads together."""
+        found: dict[str, list[Definition]] = {}
+        for node in cuda.walk(self.file.root):
+            made = self._callable(node)
+            if made:
+                found.setdefault(made.name, []).append(made)
+        return found
+
+    @cached_property
+    def trees(self) -> tuple[Node, ...]:
+        """The roots of all trees: the file's, and one per macro body."""
+        return (self.file.root, *(made.body for all_ in self.callables.values() for made in all_ if made.macro))
+
+    def identifiers(self) -> Iterator[Node]:
+        for tree in self.trees:
+            yield from (node for node in cuda.walk(tree) if node.type == "identifier")
+
+    def resolve(self, use: Node) -> Node | None:
+        """Return the declared name that an identifier refers to; None if the file does not declare it."""
+        name = self.file.of(use)
+        holder: Node | None = use.parent
+        while holder is not None:
+            found = self._visible(holder, name, use)
+            if found is not None:
+                return found
+            if holder.parent is None and holder.id in self._macro_of:
+                return self._visible(self._macro_of[holder.id], name, use) or self._anywhere(name)
+            holder = holder.parent
+        return None
+
+    def _visible(self, scope: Node, name: str, use: Node) -> Node | None:
+        declared = self._declared.get(scope.id, {}).get(name, [])
+        return next((node for node in reversed(declared) if node.start_byte <= use.start_byte), None)
+
+    def _anywhere(self, name: str) -> Node | None:
+        """Return the only declaration of a name that a macro leaves to where it is used; None if there are several."""
+        every = [node for names in self._declared.values() for node in names.get(name, [])]
+        return every[0] if len(every) == 1 else None
+
+    def holder(self, node: Node) -> Definition | None:
+        """Return the function, lambda or macro that a node is in."""
+        nearest: Definition | None = None
+        for made in (made for all_ in self.callables.values() for made in all_):
+            if cuda.inside(node, made.body) and (nearest is None or cuda.inside(made.body, nearest.body)):
+                nearest = made
+        return nearest
+
+    def _callable(self, node: Node) -> Definition | None:
+        match node.type:
+            case "function_definition":
+                return self._function(node)
+            case "init_declarator":
+                value, name = cuda.field(node, "value"), cuda.field(node, "declarator")
+                if value is not None and name is not None and value.type == "lambda_expression":
+                    return self._lambda(name, value)
+            case "preproc_function_def" | "preproc_def":
+                return self._macro(node)
+        return None
+
+    def _function(self, node: Node) -> Definition | None:
+        declarator = next((n for n in cuda.walk(node) if n.type == "function_declarator"), None)
+        body, named = cuda.field(node, "body"), declarator and cuda.field(declarator, "declarator")
+        if declarator is None or body is None or named is None:
+            return None
+        name = self.file.of(named).rpartition("::")[2]
+        return Definition(name, node, body, tuple(_parameters(cuda.field(declarator, "parameters"))))
+
+    def _lambda(self, name: Node, node: Node) -> Definition | None:
+        declarator, body = cuda.field(node, "declarator"), cuda.field(node, "body")
+        listed = cuda.field(declarator, "parameters") if declarator is not None else None
+        return Definition(self.file.of(name), node, body, tuple(_parameters(listed))) if body is not None else None
+
+    def _macro(self, node: Node) -> Definition | None:
+        name, value, listed = (cuda.field(node, part) for part in ("name", "value", "parameters"))
+        if name is None or value is None:
+            return None
+        start, end = value.start_byte, value.end_byte
+        text = b" " * (start - len(HEAD)) + HEAD + self.file.text[start:end] + b"\n;}"
+        root = cuda.parse(text, self.file.name).root
+        self._macro_of[root.id] = node
+        self._bodies.append(root)
+        for below in cuda.walk(root):
+            for declared in _declares(below):
+                self._declare(declared, below)
+        parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
+        return Definition(self.file.of(name), node, root, parameters, macro=True)
+
+
+def _scope_of(node: Node) -> Node | None:
+    if node.type in ("preproc_function_def", "function_definition", "lambda_expression"):
+        return node
+    if node.type == "parameter_declaration":
+        return cuda.above(node, "function_definition", "lambda_expression", "template_declaration")
+    return cuda.above(node, *SCOPES)
+
+
+def _declares(node: Node) -> Iterator[Node]:
+    """Yield the identifiers that a node declares."""
+    match node.type:
+        case "declaration" | "parameter_declaration" | "optional_parameter_declaration" | "for_range_loop":
+            for declarator in node.children_by_field_name("declarator"):
+                yield from _named(declarator)
+        case "preproc_function_def":
+            listed = cuda.field(node, "parameters")
+            yield from (child for child in (listed.children if listed else ()) if child.type == "identifier")
+        case "expression_statement":
+            yield from (name for name in [pointer_to_array(node)] if name is not None)
+
+
+def pointer_to_array(node: Node) -> Node | None:
+    """Return the name that ``float (*p)[32] = t;`` declares: the grammar takes it for an assignment."""
+    made = node.named_children[0] if node.named_child_count == 1 else None
+    left = cuda.field(made, "left") if made is not None and made.type == "assignment_expression" else None
+    while left is not None and left.type == "subscript_expression":
+        left = cuda.field(left, "argument")
+    if left is None or left.type != "call_expression":
+        return None
+    kind, listed = cuda.field(left, "function"), cuda.field(left, "arguments")
+    inner = listed.named_children[0] if listed is not None and listed.named_child_count == 1 else None
+    if kind is None or inner is None or inner.type != "pointer_expression":
+        return None
+    argument = cuda.field(inner, "argument")
+    return argument if argument is not None and argument.type == "identifier" else None
+
+
+def _named(declarator: Node) -> Iterator[Node]:
+    if declarator.type in ("identifier", "field_identifier"):
+        yield declarator
+    elif declarator.type == "structured_binding_declarator":
+        yield from (child for child in declarator.named_children if child.type == "identifier")
+    elif declarator.type in WRAPPERS:
+        inner = cuda.field(declarator, "declarator")
+        for child in [inner] if inner is not None else declarator.named_children:
+            if child.type in ("identifier", "field_identifier", *WRAPPERS):
+                yield from _named(child)
+                return
+
+
+def declared_name(declarator: Node) -> Node | None:
+    """Return the identifier of a declarator."""
+    return next(_named(declarator), None)
+
+
+def _parameters(listed: Node | None) -> Iterator[Node | None]:
+    for parameter in listed.named_children if listed is not None else ():
+        if parameter.type in ("parameter_declaration", "optional_parameter_declaration"):
+            declarator = cuda.field(parameter, "declarator")
+            yield declared_name(declarator) if declarator is not None else None
+        elif parameter.type == "variadic_parameter_declaration":
+            yield None

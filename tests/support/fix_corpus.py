@@ -1,0 +1,55 @@
+"""The kernels of tests/data/fix, as they are and with other sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.engines.executable import Executable
+from ncu_swizzle.profiles.engine import EMULATED, Engine
+from tests.support.places import DATA
+
+CORPUS = DATA / "fix"
+
+
+def specs() -> dict[str, Target]:
+    """Return all kernels of the corpus by name, in the order of its file, those in CuTe last."""
+    settings = project.read(CORPUS / project.OWN)
+    families = [kernel_spec.family(spec) for spec in project_kernels.specs(settings)]
+    families += [family for family, _ in collection.load(*settings.catalog)][:1]
+    return {kernel.name: Target(family, kernel, family.problem()) for family in families for kernel in family.kernels}
+
+
+def with_text(target: Target, text: str, folder: Path, shared: str = "") -> Target:
+    """Return a kernel with another source, and maybe other dynamic shared memory, in a folder of its own."""
+    if not target.family.standalone:
+        folder = folder.joinpath(*target.family.folder.parts[-2:])
+    folder.mkdir(parents=True, exist_ok=True)
+    for header in target.family.folder.glob("*.cuh"):
+        shutil.copy(header, folder)
+    (folder / target.source.name).write_text(text, encoding="utf-8")
+    family = replace(target.family, folder=folder, shared=shared or target.family.shared)
+    return Target(family, target.kernel, target.problem)
+
+
+def context(folder: Path, timeout_s: float = 60) -> Context:
+    """Return the context of the emulated engine."""
+    return Context(Request(EMULATED, timeout_s=timeout_s), Engine(EMULATED), folder)
+
+
+class OnceEmulated(Protocol):
+    """Emulates a kernel of the corpus by its name, once."""
+
+    def __call__(self, name: str) -> Executable: ...
+
+
+REFUSED: dict[str, tuple[str, str, int]] = {
+    name: tuple(why) for name, why in json.loads((CORPUS / "refused.json").read_text(encoding="utf-8")).items()
+}
+"""What stands in the way of a proof: the beginning of the reason, and the line."""

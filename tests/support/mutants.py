@@ -1,0 +1,88 @@
+"""Versions of a fixed source that are wrong in the ways in which fixes go wrong, made at the places that were edited.
+
+An edit forgotten; a number off by one, or twice as large; another operator; operands swapped; another variable.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"\s+|//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|\d[\w.]*|\w+|<<=?|>>=?|[-+*/%^&|=!<>]=|&&|\|\||::|->|.", re.DOTALL
+)
+_OTHER = {
+    "^": ("+", "|", "&"), "+": ("-", "^"), "-": ("+",), "*": ("+",), "/": ("%",), "%": ("/", "&"), "&": ("|", "^"),
+    "|": ("&",), "<<": (">>",), ">>": ("<<",),
+}  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KEYWORDS = frozenset(("__shared__", "auto", "const", "float", "for", "if", "int", "return", "sizeof", "unsigned", "T"))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong version, and what was done to it."""
+
+    what: str
+    text: str
+
+
+def mutants(before: str, after: str) -> Iterator[Mutant]:
+    """Yield each mutant of a fix once."""
+    seen = {after}
+    for mutant in _all(before, after):
+        if mutant.text not in seen:
+            seen.add(mutant.text)
+            yield mutant
+
+
+def _all(before: str, after: str) -> Iterator[Mutant]:
+    old, new = _tokens(before), _tokens(after)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    edits = [codes for codes in matcher.get_opcodes() if codes[0] != "equal"]
+    for _, first, end, start, stop in edits:
+        line = 1 + "".join(new[:start]).count("\n")
+        yield Mutant(
+            f"line {line}: {''.join(new[start:stop])!r} forgotten",
+            "".join([*new[:start], *old[first:end], *new[stop:]]),
+        )
+        for at in range(max(0, start - 2), min(len(new), stop + 2)):
+            for token in _instead(new, at):
+                changed = "".join([*new[:at], token, *new[at + 1 :]])
+                yield Mutant(f"line {line}: {new[at]!r} becomes {token!r}", changed)
+    yield from _whole_lines(before, after)
+
+
+def _whole_lines(before: str, after: str) -> Iterator[Mutant]:
+    """Yield mutants that forget all edits of a line, or swap two neighbouring subscripts of an edited one."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    for tag, first, end, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal" or end - first != stop - start:
+            continue
+        for k in range(stop - start):
+            yield Mutant(
+                f"line {start + k + 1} forgotten", "".join([*new[: start + k], old[first + k], *new[start + k + 1 :]])
+            )
+            swapped = re.sub(r"\[([^\[\]]+)\]\[([^\[\]]+)\]", r"[\2][\1]", new[start + k], count=1)
+            text = "".join([*new[: start + k], swapped, *new[start + k + 1 :]])
+            yield Mutant(f"line {start + k + 1}: subscripts swapped", text)
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text)
+
+
+def _instead(tokens: Sequence[str], at: int) -> Iterator[str]:
+    """Yield what a token may be mistaken for."""
+    token = tokens[at]
+    if token.isdigit():
+        number = int(token)
+        yield from (str(other) for other in (number + 1, number - 1, 2 * number, number // 2) if other >= 0)
+    elif token in _OTHER:
+        yield from _OTHER[token]
+    elif _WORD.fullmatch(token) and token not in _KEYWORDS:
+        near = [word for word in tokens[max(0, at - 12) : at + 12] if _WORD.fullmatch(word) and word not in _KEYWORDS]
+        after_dot = at > 0 and tokens[at - 1] == "."
+        yield from (("y", "x") if after_dot else [word for word in dict.fromkeys(near) if word != token][:2])
