@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncu_swizzle.service.answer import Answer, Row, stamp
@@ -15,6 +15,7 @@ class Seen:
     text: str
     rows: tuple[Row, ...] = ()
     stamps: tuple[tuple[str, int, int], ...] = ()  # of what it was made from
+    declared: Mapping[str, str] = field(default_factory=dict)  # kernels whose launch is declared, and their sources
     error: str = ""
     explained: dict[tuple[str, int], Answer] = field(default_factory=dict)
 
@@ -22,7 +23,7 @@ class Seen:
     def of(cls, answer: Answer, text: str) -> Seen:
         """Return what an answer says of a text."""
         stamps = tuple((path, time, size) for path, time, size in answer.facts.get("read", ()))
-        return cls(text, answer.rows, stamps)
+        return cls(text, answer.rows, stamps, answer.facts.get("declared", {}))
 
     @property
     def lasts(self) -> bool:

@@ -16,12 +16,14 @@ from pygls.lsp.server import LanguageServer
 
 from ncu_swizzle.catalog.family import PYTHON
 from ncu_swizzle.editor import shown
+from ncu_swizzle.editor.edits import edits
 from ncu_swizzle.editor.seen import Seen
 from ncu_swizzle.editor.turns import Turns
 from ncu_swizzle.errors import Interrupted, NcuSwizzleError
 from ncu_swizzle.service.answer import Answer
 from ncu_swizzle.service.folders import Folders
 from ncu_swizzle.service.process import Service
+from ncu_swizzle.texts import one_line
 
 NAME = "ncu-swizzle"
 CUDA = (".cu", ".cuh")
@@ -152,6 +154,33 @@ class Editor:
         seen = self._seen.get(uri)
         return list(shown.lenses(seen, self._text(uri))) if seen else []
 
+    def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        seen = self._seen.get(params.text_document.uri)
+        return list(shown.actions(seen, list(params.context.diagnostics))) if seen else []
+
+    async def fix(self, file: str) -> None:
+        """Rewrite a source, if what comes of it is proved; else say what is in the way."""
+        uri = uris.from_fs_path(str(file)) or ""
+        path, text = self._path(uri), self._text(uri)
+        if not path or text != _on_disk(path):
+            self._say(f"{Path(str(file)).name} is not as it was saved: save it, then try again")
+            return
+        try:
+            answer = await self._called(f"{uri} fix", "rewrite", {"file": path}, f"Rewriting {Path(path).name}")
+        except Interrupted:
+            return
+        except NcuSwizzleError as error:
+            self._say(f"{error}; {error.hint}" if error.hint else str(error), types.MessageType.Error)
+            return
+        made = next((row["text"] for row in answer.rows if "text" in row), None)
+        if made is not None and self._text(uri) == text:
+            change = types.WorkspaceEdit(changes={uri: list(edits(text, made))})
+            await self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(change, "ncu-swizzle fix"))
+        self._say(answer.summary)
+
+    def _say(self, words: str, how: types.MessageType = types.MessageType.Info) -> None:
+        self._server.window_show_message(types.ShowMessageParams(how, one_line(words)))
+
     async def _called(self, subject: str, name: str, given: dict[str, Any], title: str) -> Answer:
         """Make a call in its turn, with progress that the user can cancel."""
         bar = await _Bar.shown(self._server, title, lambda: self._turns.end(subject))
@@ -211,7 +240,9 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
         types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,
         types.TEXT_DOCUMENT_HOVER: editor.hover,
         types.TEXT_DOCUMENT_CODE_LENS: editor.lenses,
+        types.TEXT_DOCUMENT_CODE_ACTION: editor.actions,
     }
     for feature, handler in handlers.items():
         made.feature(feature)(partial(handler))  # pygls marks what it calls, and a method takes no marks
+    made.command(shown.FIX)(partial(editor.fix))
     return made

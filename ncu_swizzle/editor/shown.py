@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from lsprotocol import types
 
+from ncu_swizzle.catalog.family import PYTHON
 from ncu_swizzle.editor.seen import Seen
 from ncu_swizzle.gate.verdict import BOUNDS, BUILT, MAX_DEGREE, Outcome
 from ncu_swizzle.service.answer import Answer, Row
@@ -16,6 +18,7 @@ SOURCE = "ncu-swizzle"
 # A definition: CUDA's with its attributes and return type, Python's with its name alone.
 DEFINITION = r"__global__[^;{{}}]*?\b{name}\s*\(|^[ \t]*def\s+{name}\s*\("
 ANY = r"\w+"
+FIX = "ncu-swizzle.fix"  # the command behind the action
 
 
 def diagnostics(seen: Seen) -> list[types.Diagnostic]:
@@ -67,6 +70,17 @@ def lenses(seen: Seen, text: str) -> Iterator[types.CodeLens]:
         # A lens needs a command; an empty one does nothing.
         command = types.Command(one_line("; ".join(dict.fromkeys(titles))), "")
         yield types.CodeLens(types.Range(here, here), command=command)
+
+
+def actions(seen: Seen, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAction]:
+    """Yield an action per source of the kernels that conflict where the user is."""
+    numbers = {each.range.start.line + 1 for each in wanted if each.source == SOURCE and each.code == MAX_DEGREE}
+    rows = [row for number in numbers for row in seen.at(number) if row.get("outcome") == Outcome.failed]
+    for file in dict.fromkeys(seen.declared[row["kernel"]] for row in rows if row["kernel"] in seen.declared):
+        if not file.endswith(PYTHON):
+            title = f"Free {PurePath(file).name} of bank conflicts, if the rewritten kernels are proved"
+            command = types.Command(title, FIX, [file])
+            yield types.CodeAction(title, types.CodeActionKind.QuickFix, diagnostics=wanted, command=command)
 
 
 def hover(rows: list[Row], explained: Answer | None) -> str:

@@ -32,6 +32,8 @@ CALLS: Mapping[str, str] = {
     "check": "judging",
     "lines": "lines",
     "line": "lines",
+    "fix": "fixes",
+    "rewrite": "fixes",
     "profile": "reports",
     "compare": "reports",
     "read_report": "reports",

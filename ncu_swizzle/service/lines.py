@@ -43,7 +43,8 @@ def lines(caller: Caller, file: str) -> Answer:
     for path in captured:
         caller.folders.path(path)
     sources = dict.fromkeys(str(family.source(kernel)) for family, kernel in declared)
-    read = {"read": _stamps(source, declared, config, captured)}
+    sources_of = {kernel.name: str(family.source(kernel)) for family, kernel in declared}
+    read = {"read": _stamps(source, declared, config, captured), "declared": sources_of}
     if not sources and not captured:
         return replace(_nothing_declared(file, source), facts=read)
     settings = EmulationSettings.of(caller.request(LaunchGiven(), "emulated"))

@@ -211,3 +211,49 @@ def test_a_header_shows_the_conflicts_of_the_kernels_that_include_it(
         assert await client.diagnostics() == []
 
     session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
+def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+
+    async def fix(client: EditorClient) -> None:
+        uri = client.open("turn.cu")
+        (found,) = await client.diagnostics()
+        (title,) = await client.fixed(uri, found)
+        assert "turn.cu" in title
+        ((where, edits),) = (client.edits[0].edit.changes or {}).items()
+        assert where == uri
+        lines = TURN.splitlines(keepends=True)
+        for edit in reversed(edits):
+            lines[edit.range.start.line : edit.range.end.line] = [edit.new_text]
+        client.save("turn.cu", "".join(lines))
+        assert await client.diagnostics() == []
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "992 excessive wavefronts before, 0 after" in client.messages[0]
+    assert (workspace / "turn.cu").read_text() != TURN
+
+
+@NEEDS_ALL
+def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+    aliased = TURN.replace("tile[c][r] =", "float* p = &tile[0][0] + c * 32; p[r] =")
+
+    async def fix(client: EditorClient) -> None:
+        (workspace / "turn.cu").write_text(aliased)
+        uri = client.open("turn.cu")
+        (found, *_) = await client.diagnostics()
+        await client.fixed(uri, found)
+        client.save("turn.cu", aliased + "\n")
+        await client.diagnostics()
+        client.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument(TURN)]
+            )
+        )
+        await client.fixed(uri, found)
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "not as it was saved" in client.messages[-1]
+    assert (workspace / "turn.cu").read_text() == aliased + "\n"

@@ -98,6 +98,18 @@ class EditorClient:
         found = await asyncio.wait_for(self.client.text_document_code_lens_async(asked), LIMIT_S)
         return [(lens.range.start.line + 1, lens.command.title) for lens in found or () if lens.command]
 
+    async def fixed(self, uri: str, diagnostic: types.Diagnostic) -> list[str]:
+        """Carry out the code actions on a diagnostic; return their titles."""
+        context = types.CodeActionContext([diagnostic])
+        asked = types.CodeActionParams(types.TextDocumentIdentifier(uri), diagnostic.range, context)
+        actions = await asyncio.wait_for(self.client.text_document_code_action_async(asked), LIMIT_S) or ()
+        for action in actions:
+            assert isinstance(action, types.CodeAction)
+            assert action.command
+            command = types.ExecuteCommandParams(action.command.command, action.command.arguments)
+            await asyncio.wait_for(self.client.workspace_execute_command_async(command), LIMIT_S)
+        return [action.title for action in actions]
+
 
 def session(
     root: Path,
