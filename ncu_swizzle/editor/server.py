@@ -41,6 +41,7 @@ class Editor:
         self._allow_run = allow_run
         self._timeout_s = timeout_s
         self._trusted = True
+        self._shut_down = False
         self._turns = Turns()
         self._seen: dict[str, Seen] = {}
 
@@ -92,7 +93,15 @@ class Editor:
         self._publish(params.text_document.uri, [])
 
     def shut_down(self, _: Any = None) -> None:
+        self._shut_down = True
         self._turns.end_all()
+
+    def leave(self, _: Any = None) -> None:
+        """Exit at once: pygls would wait for its thread that reads stdin, until the editor closes that.
+
+        What still runs ends with this process, see `child`.
+        """
+        os._exit(0 if self._shut_down else 1)
 
     async def _look(self, uri: str) -> None:
         """Publish what is found of a source as it is on the disk."""
@@ -235,6 +244,7 @@ def server(version: str, allow_run: bool, timeout_s: float) -> LanguageServer:
     handlers: dict[str, Callable[..., Any]] = {
         types.INITIALIZE: editor.initialize,
         types.SHUTDOWN: editor.shut_down,
+        types.EXIT: editor.leave,
         types.TEXT_DOCUMENT_DID_OPEN: editor.opened,
         types.TEXT_DOCUMENT_DID_SAVE: editor.saved,
         types.TEXT_DOCUMENT_DID_CLOSE: editor.closed,

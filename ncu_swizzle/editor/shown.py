@@ -79,7 +79,7 @@ def actions(seen: Seen, wanted: list[types.Diagnostic]) -> Iterator[types.CodeAc
     for file in dict.fromkeys(seen.declared[row["kernel"]] for row in rows if row["kernel"] in seen.declared):
         if not file.endswith(PYTHON):
             title = f"Free {PurePath(file).name} of bank conflicts, if the rewritten kernels are proved"
-            command = types.Command(title, FIX, [file])
+            command = types.Command(title, FIX, arguments=[file])
             yield types.CodeAction(title, types.CodeActionKind.QuickFix, diagnostics=wanted, command=command)
 
 
