@@ -26,7 +26,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
-test-all: .venv/installed-dev .venv/installed-python-kernels
+test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-clients
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
@@ -57,6 +57,11 @@ clean:
 # The compilers of kernels written in Python: without them, their tests say so and are skipped.
 .venv/installed-python-kernels: .venv/installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc]'
+	@touch $@
+
+# Servers for agents and editors, `fix`, Jupyter: without them, too.
+.venv/installed-clients: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[mcp,lsp,fix,notebook]'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml
