@@ -26,7 +26,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
-test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-fleet
+test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-clients .venv/installed-fleet
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev

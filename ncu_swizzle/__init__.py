@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from ncu_swizzle.answers import Comparison, Profile, Profiles, ProgramResult, Result
     from ncu_swizzle.api.functions import check, compare, profile, profile_binary, profile_program, read, report
     from ncu_swizzle.errors import NcuSwizzleError
+    from ncu_swizzle.gate.calls import lint
     from ncu_swizzle.model.calls import banks, predict, suggest
+    from ncu_swizzle.sweep.calls import profile_sweep
     from ncu_swizzle.sweep.dataset import load_sweep
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
@@ -29,11 +31,13 @@ __all__ = [
     "banks",
     "check",
     "compare",
+    "lint",
     "load_sweep",
     "predict",
     "profile",
     "profile_binary",
     "profile_program",
+    "profile_sweep",
     "read",
     "report",
     "suggest",
@@ -50,7 +54,9 @@ _HOMES = {
     "assert_no_excess": "testing",
     "banks": "model.calls",
     "load_sweep": "sweep.dataset",
+    "lint": "gate.calls",
     "predict": "model.calls",
+    "profile_sweep": "sweep.calls",
     "suggest": "model.calls",
 }
 

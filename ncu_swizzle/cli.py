@@ -21,6 +21,7 @@ from ncu_swizzle.commands import (
     init,
     lint,
     list_,
+    lsp,
     mcp,
     predict,
     profile,
@@ -64,6 +65,7 @@ app.command("banks")(banks.banks)
 app.command("predict")(predict.predict)
 app.command("suggest")(suggest.suggest)
 app.command("mcp")(mcp.mcp)
+app.command("lsp")(lsp.lsp)
 
 
 def _print_version(asked: bool) -> None:
@@ -96,6 +98,7 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not
     ncu-swizzle mcp                  the same as tools, for coding agents
+    ncu-swizzle lsp                  the same beside the source, in an editor
 
     \b
     ncu-swizzle banks "(8,8):(1,8)" --swizzle 3,2,3    the banks of a layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,7 @@ from ncu_swizzle.texts import on_terminal
 
 if TYPE_CHECKING:
     from ncu_swizzle.engines.context import Progress
+    from ncu_swizzle.fix.sources import SourceFix
     from ncu_swizzle.gate.lint_inputs import LintOptions
     from ncu_swizzle.gate.verdict import Verdict
 
@@ -36,6 +38,11 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
+    against: Annotated[
+        str,
+        typer.Option(metavar="COMMIT", help="Fail only what got worse since the branch left it, such as origin/main."),
+    ] = "",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page of the kernels, as emulated.")] = None,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
@@ -47,6 +54,7 @@ def lint(
     \b
     ncu-swizzle lint kernels/attention
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
+    ncu-swizzle lint src/*.cu --against origin/main   only what a branch makes worse fails
     ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
     ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
@@ -56,7 +64,10 @@ def lint(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.gate import linting, reporting
+    from ncu_swizzle.fix import linted
+    from ncu_swizzle.gate import against as comparing
+    from ncu_swizzle.gate import base as bases
+    from ncu_swizzle.gate import lint_page, linting, reporting
     from ncu_swizzle.gate.lint_inputs import LintOptions, describing
 
     build.refuse_without_launches(files)
@@ -66,26 +77,31 @@ def lint(
     )
     settings = EmulationSettings.of(request)
     with output.progress() as progress:
-        verdict = linting.lint(query, settings, progress)
-        if fix or diff:
-            verdict = _fixed(query, request, verdict, progress, apply=fix)
+        kernels = list(linting.lint_kernels(query, settings, progress))
+        made = _fixes(query, request, linting.verdict_of(kernels), progress, apply=fix) if fix or diff else []
+        if fix and made:
+            kernels = list(linting.lint_kernels(query, settings, progress))
+        base = bases.lint_base(against, query, settings, progress) if against else None
+    verdict = comparing.verdict(kernels, base) if base else linting.verdict_of(kernels)
+    if diff and made:
+        verdict = linted.corrected(verdict, made)
+    if html:
+        verdict = lint_page.write(html, kernels, base, verdict)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         raise NotComparable("nothing was linted: no launch is described", describing(*files))
     reporting.conclude(verdict, listed=True)
 
 
-def _fixed(query: LintOptions, request: Request, verdict: Verdict, progress: Progress, apply: bool) -> Verdict:
-    """Print what would be changed, or change it and lint again."""
-    from ncu_swizzle.engines.emulation import EmulationSettings
+def _fixes(query: LintOptions, request: Request, verdict: Verdict, progress: Progress, apply: bool) -> list[SourceFix]:
+    """Return what was proved, and print it, or write it."""
     from ncu_swizzle.fix import linted, shown
-    from ncu_swizzle.gate import linting
 
     made = linted.fixes(query, request, verdict, progress)
-    if not apply:
+    if apply:
+        for source in linted.apply(made):
+            typer.echo(on_terminal(f"fixed {source}"), err=True)
+    else:
         for fixed in made:
             typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
-        return linted.corrected(verdict, made)
-    for source in linted.apply(made):
-        typer.echo(on_terminal(f"fixed {source}"), err=True)
-    return linting.lint(query, EmulationSettings.of(request), progress)
+    return made

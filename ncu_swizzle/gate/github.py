@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from ncu_swizzle.gate.verdict import WORST_FIRST, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import WORST_FIRST, Change, Check, Outcome, Place, Verdict
 from ncu_swizzle.texts import in_markdown, one_line
 
 LEVELS = {Outcome.error: "error", Outcome.failed: "error", Outcome.inconclusive: "warning"}
@@ -53,5 +53,27 @@ def summary(verdict: Verdict) -> str:
         criterion = f"{check.criterion}, {check.access}" if check.access else check.criterion
         cells = (check.outcome, check.kernel, criterion, check.message, check.place.in_full if check.place else "")
         lines.append(f"| {' | '.join(in_markdown(cell) for cell in cells)} |")
-    lines += ["", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
+    lines += [*_before_and_after(verdict.changes), "", *(f"{in_markdown(note)}\n" for note in verdict.notes)]
     return "\n".join(lines).rstrip() + "\n\n"
+
+
+def _before_and_after(changes: Sequence[Change]) -> Iterator[str]:
+    """Yield a table of what was compared with another commit."""
+    if not changes:
+        return
+    yield from ("", "| kernel | access | excessive before | excessive now | degree before | degree now |")
+    yield "|---|---|---:|---:|---:|---:|"
+    for change in changes:
+        before, now = (change.wavefronts_before, change.ideal_before), (change.wavefronts, change.ideal)
+        cells = (change.kernel, change.access, _excess(*before), _excess(*now), _degree(*before), _degree(*now))
+        yield f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
+
+
+def _excess(wavefronts: int | None, ideal: int | None) -> str:
+    return "unknown" if wavefronts is None or ideal is None else f"{wavefronts - ideal:,}"
+
+
+def _degree(wavefronts: int | None, ideal: int | None) -> str:
+    if wavefronts is None or ideal is None:
+        return "unknown"
+    return f"{wavefronts / ideal:.4g}" if ideal else "-"

@@ -100,9 +100,9 @@ def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
     file, entry = kernel_files.split(text)
     if not is_file(file):
         raise BadFile(f"{file} does not exist", "name a .cu, cubin or PTX file, or the folder of a family.toml")
-    described = [variant for variant in _described(file, options) if _is_named(variant, entry)]
-    if described and not options.description.typed:
-        yield from described
+    named = [variant for variant in described(file, options) if _is_named(variant, entry)]
+    if named and not options.description.typed:
+        yield from named
         return
     try:
         if file.suffix == PYTHON and not entry:
@@ -133,12 +133,17 @@ def describing(*files: Path | str) -> str:
     return shlex.join(["ncu-swizzle", "init", *map(str, files)])
 
 
-def _described(file: Path, options: LintOptions) -> Iterator[Variant]:
+def beside(folder: Path, trust: bool = False) -> list[Variant]:
+    """Return the kernels of the family that is described in a folder, if one is."""
+    return list(_in_folder(folder, trust)) if is_file(folder / DESCRIPTION) else []
+
+
+def described(file: Path, options: LintOptions) -> Iterator[Variant]:
+    """Yield the kernels of a source that the project or a family beside it describes."""
     folder = file.resolve().parent
-    beside = list(_in_folder(folder, options.trust)) if is_file(folder / DESCRIPTION) else []
     project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder, options.trust)))
     seen = set()
-    for family, kernel in (*beside, *project):
+    for family, kernel in (*beside(folder, options.trust), *project):
         same = os.path.realpath(family.source(kernel)) == os.path.realpath(file)
         if same and kernel.name not in seen:
             seen.add(kernel.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ncu_swizzle.cubin import demangled
 from ncu_swizzle.engines.context import Progress
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
+from ncu_swizzle.gate.lines import KernelLint
 from ncu_swizzle.gate.lint_inputs import LintOptions
 from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place
@@ -27,31 +28,29 @@ def lint(
     settings: EmulationSettings,
     judge: Callable[[Emulated], Iterable[Check]],
     on_progress: Progress,
-) -> tuple[list[Check], list[str]]:
-    """Return the checks of a file's launches, and notes; a launch that cannot be emulated is inconclusive.
+) -> Iterator[KernelLint]:
+    """Yield the lint of each of a file's launches; one that cannot be emulated is inconclusive.
 
     Raises BadFile or DamagedFile, and UsageError if a new build does not fit.
     """
     user_kernels.refuse_description(options.description, file)
-    checks: list[Check] = []
-    notes: list[str] = []
     with replays.opened(Path(file), ReplaySettings(settings, build=options.build), on_progress) as launches:
-        notes += launches.manifest.notes
+        yield KernelLint(file, (), tuple(launches.manifest.notes))
         for launch in launches.chosen:
             try:
                 emulated = launches.emulate(launch)
             except UsageError:
                 raise
             except NcuSwizzleError as error:
-                checks.append(_unjudged(file, launch, error))
+                check = _unjudged(file, launch, error)
+                yield KernelLint(check.kernel, (check,))
                 continue
-            found = marked(judge(emulated), [emulated.profile])
-            checks += [
+            checks = tuple(
                 replace(check, hint=check.hint or MEMORY) if check.outcome is Outcome.inconclusive else check
-                for check in found
-            ]
-            notes += [note for note in emulated.profile.notes if "unknown" not in note]
-    return checks, notes
+                for check in marked(judge(emulated), [emulated.profile])
+            )
+            notes = tuple(note for note in emulated.profile.notes if "unknown" not in note)
+            yield KernelLint.of(emulated, checks, notes)
 
 
 def _unjudged(file: str, launch: CapturedLaunch, error: NcuSwizzleError) -> Check:

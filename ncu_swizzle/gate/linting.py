@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.gate import lint_inputs, lint_launches, places, policy
+from ncu_swizzle.gate.lines import KernelLint, LineAccesses, in_checkout, line_accesses
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
 from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import EACH, Policy, Rule
 from ncu_swizzle.gate.verdict import BUILT, MAX_DEGREE, Check, Outcome, Place, Verdict
-from ncu_swizzle.profiles import attribution, tiles_seen
-from ncu_swizzle.profiles.counts import Instruction
+from ncu_swizzle.profiles import tiles_seen
 from ncu_swizzle.profiles.model import Profile
 
 SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
@@ -36,25 +35,30 @@ def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progres
 
     Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
     """
+    return verdict_of(list(lint_kernels(options, settings, on_progress)))
+
+
+def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
+    """Return the checks and notes of kernels, each once."""
+    checks = [check for kernel in kernels for check in kernel.checks]
+    notes = [note for kernel in kernels for note in kernel.notes]
+    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
+
+
+def lint_kernels(
+    options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent
+) -> Iterator[KernelLint]:
+    """Yield the lint of each kernel and of each captured launch; raises what `lint` raises."""
     if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
     rules = _policy(options.max_degree)
-    checks: list[Check] = []
-    notes: list[str] = []
     for variant in lint_inputs.variants(options):
         if isinstance(variant, Skipped):
-            notes.append(f"{variant.name} was not run: {variant.reason}.")
-            continue
-        kernel_checks, kernel_notes = _lint_kernel(variant, options, settings, rules, on_progress)
-        checks += kernel_checks
-        notes += kernel_notes
+            yield KernelLint(variant.name, (), (f"{variant.name} was not run: {variant.reason}.",))
+        else:
+            yield _lint_kernel(variant, options, settings, rules, on_progress)
     for file in options.launches:
-        launch_checks, launch_notes = lint_launches.lint(
-            file, options, settings, partial(judge, rules=rules), on_progress
-        )
-        checks += launch_checks
-        notes += launch_notes
-    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
+        yield from lint_launches.lint(file, options, settings, partial(judge, rules=rules), on_progress)
 
 
 def _policy(typed: Sequence[str]) -> Policy:
@@ -67,7 +71,7 @@ def _policy(typed: Sequence[str]) -> Policy:
 
 def _lint_kernel(
     variant: Variant, options: LintOptions, settings: EmulationSettings, rules: Policy, on_progress: Progress
-) -> tuple[list[Check], list[str]]:
+) -> KernelLint:
     family, kernel = variant
     names = {parameter.name for parameter in family.parameters}
     problem = {name: size for name, size in options.description.problem.items() if name in names}
@@ -75,67 +79,27 @@ def _lint_kernel(
         target = Target(family, kernel, family.problem(problem))
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
-        return [], [f"{kernel.name} was not run: {error} ({error.hint})."]
+        return KernelLint(kernel.name, (), (f"{kernel.name} was not run: {error} ({error.hint}).",))
     except UsageError as error:  # it does not compile, or cannot be launched like this
         if isinstance(error, LaunchLacking) and len(options.files) == 1:
             raise  # the command that was typed can be completed
-        return [_unjudged(variant, Outcome.error, BUILT, error)], []
+        return KernelLint(kernel.name, (_unjudged(variant, Outcome.error, BUILT, error),))
     except NcuSwizzleError as error:
-        return [_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error)], []
+        return KernelLint(kernel.name, (_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error),))
     option = fills.known_instead(family.arguments)
     data = "or a .npy file: give the data that addresses depend on; or --sample 1 for random data"
     hint = f"{option}, {data}" if option else ""
-    checks = [
+    checks = tuple(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
-    ]
-    return checks, [note for note in emulated.profile.notes if "unknown" not in note]
+    )
+    return KernelLint.of(emulated, checks, tuple(note for note in emulated.profile.notes if "unknown" not in note))
 
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
     family, kernel = variant
-    place = _in_checkout(Place(str(family.source(kernel))))
+    place = places.moved(Place(str(family.source(kernel))), Path.cwd())
     return Check(outcome, kernel.name, criterion, str(error), place=place, hint=error.hint)
-
-
-@dataclass(frozen=True)
-class LineAccesses:
-    """All accesses of one kind on one line."""
-
-    access: str
-    place: Place | None
-    instructions: tuple[Instruction, ...]
-
-    @property
-    def unknown(self) -> bool:
-        return any(access.wavefronts is None or access.ideal is None for access in self.instructions)
-
-    @property
-    def wavefronts(self) -> int:
-        return sum(access.wavefronts or 0 for access in self.instructions)
-
-    @property
-    def ideal(self) -> int:
-        return sum(access.ideal or 0 for access in self.instructions)
-
-    @property
-    def degree(self) -> float:
-        if not self.ideal:
-            return 1.0 if not self.wavefronts else float("inf")
-        return self.wavefronts / self.ideal
-
-
-def line_accesses(profile: Profile) -> list[LineAccesses]:
-    """Return the shared-memory accesses by kind and by the line that they are attributed to."""
-    groups: dict[tuple[str, Location | None], list[Instruction]] = {}
-    sites = {id(site.access): site for site in attribution.sites(profile, places.files_in(Path.cwd()))}
-    for instruction in profile.shared():
-        site = sites.get(id(instruction))
-        groups.setdefault((instruction.access, site.line if site else None), []).append(instruction)
-    return [
-        LineAccesses(access, places.of_sites(line, [sites[id(i)] for i in made]) if line else None, tuple(made))
-        for (access, line), made in groups.items()
-    ]
 
 
 def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
@@ -151,7 +115,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
     if offending:
-        yield from (_moved(check, emulated) for check in offending)
+        yield from (replace(check, place=check.place and in_checkout(check.place, emulated)) for check in offending)
         return
     accesses = sum(len(line.instructions) for line in lines)
     message = f"{accesses} accesses to shared memory, none over its limit" if accesses else "no access to shared memory"
@@ -193,12 +157,3 @@ def _hint(profile: Profile, line: LineAccesses) -> str:
     if any(pcs.intersection(note.offsets) for note in profile.layouts if not note.explicit):
         return RECOMPILE
     return PAD if any(access.by_wmma for access in line.instructions) else SUGGEST
-
-
-def _in_checkout(place: Place) -> Place:
-    return places.moved(place, Path.cwd())
-
-
-def _moved(check: Check, emulated: Emulated) -> Check:
-    """Return the check with its place in the current folder."""
-    return replace(check, place=places.moved(check.place, Path.cwd(), emulated.binary.roots)) if check.place else check

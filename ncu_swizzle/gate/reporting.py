@@ -82,6 +82,8 @@ def to_json(verdict: Verdict) -> str:
     """Return the verdict as one JSON object; ``docs/ci.md`` describes it."""
     checks = [_plain(check) for check in verdict.checks]
     content = {"schema": SCHEMA, "outcome": verdict.outcome, "checks": checks, "notes": list(verdict.notes)}
+    if verdict.changes:
+        content["changes"] = [dataclasses.asdict(change) for change in verdict.changes]
     return in_json(content, indent=1)
 
 

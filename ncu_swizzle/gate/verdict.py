@@ -106,11 +106,27 @@ class Correction:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A kernel's accesses of one kind, before and now; None: unknown, or not there."""
+
+    kernel: str
+    access: str
+    wavefronts_before: int | None
+    ideal_before: int | None
+    wavefronts: int | None
+    ideal: int | None
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass."""
+    """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass.
+
+    `changes` are what was compared with another commit, `corrections` what was proved to free kernels, if anything was.
+    """
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
     corrections: tuple[Correction, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ an emulated run. Keywords that describe a file are those of `profile`: ``entry``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,32 @@ from ncu_swizzle.model.own_kernels import KernelQuery
 from ncu_swizzle.model.predict import PredictAnswer, PredictQuery
 from ncu_swizzle.model.subject import BanksQuery
 from ncu_swizzle.model.suggest import SuggestAnswer, SuggestQuery
+from ncu_swizzle.render import page
+from ncu_swizzle.smem import code
 from ncu_swizzle.smem.bankmap import BankMap
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.texts import Texts, listed
 
 OWN = tuple(field.name for field in fields(PairOptions))
+
+
+class BankMaps(tuple[BankMap, ...]):
+    """Bank maps before and after a mapping, drawn in a notebook."""
+
+    title: str
+
+    def __new__(cls, maps: Iterable[BankMap], title: str) -> BankMaps:
+        """Return the maps; `title` says what they are of."""
+        made = super().__new__(cls, maps)
+        made.title = title
+        return made
+
+    def svg(self) -> str:
+        """Return the picture, one SVG."""
+        return page.render_banks_svg(self, self.title)
+
+    def _repr_html_(self) -> str:
+        return page.render_banks_card(self, self.title)
 
 
 def predict(
@@ -78,10 +99,11 @@ def banks(
     pad: int = 0,
     access: str | None = None,
     **kernel: Any,
-) -> tuple[BankMap, ...]:
+) -> BankMaps:
     """Return the bank maps before and after a mapping; `kernel` are the keywords of `kernel_query`."""
     query = BanksQuery(str(what), element_bytes, swizzle, pad, access, kernel=kernel_query(**kernel))
-    return drawing.subject_of(query).maps()
+    subject = drawing.subject_of(query)
+    return BankMaps(subject.maps(), subject.title or code.titled(subject.after))
 
 
 def kernel_query(

@@ -62,6 +62,12 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
     return render_board_svg(banks.board(maps), title)
 
 
+def render_banks_card(maps: Sequence[BankMap], title: str) -> str:
+    """Return bank maps as a notebook shows them: a picture, whose styles the notebook's cannot change."""
+    picture = base64.b64encode(render_banks_svg(maps, title).encode()).decode()
+    return environment().get_template("banks/card.html").render(picture=picture, title=title)
+
+
 def render_board(board: Board, title: str) -> str:
     """Return maps as one HTML document without scripts."""
     return environment().get_template("banks/page.html").render(board=board, title=title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -32,6 +33,15 @@ class Answer:
     def of_json(cls, content: Mapping[str, Any]) -> Answer:
         """Return what `as_json` gave."""
         return cls(content["summary"], tuple(content["rows"]), content["next"], content["facts"])
+
+
+def stamp(path: str) -> tuple[str, int, int]:
+    """Return a file with its time of modification in ns and its size; zeros if it does not exist."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called for every header, each time a source is opened
+    except OSError:
+        return path, 0, 0
+    return path, found.st_mtime_ns, found.st_size
 
 
 @dataclass(frozen=True)

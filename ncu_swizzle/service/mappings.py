@@ -50,6 +50,11 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     subject = subject_of(query)
     if subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
+    return explanation(subject, kernel)
+
+
+def explanation(subject: Subject, kernel: str) -> Answer:
+    """Answer why the access of a kernel conflicts under the first mapping, and how it is under the second."""
     rows = [row for pair in subject.pairs for row in _explained(*pair)]
     return Answer(_why(subject), tuple(rows), f"suggest with kernel={kernel!r} gives code for the mapping")
 

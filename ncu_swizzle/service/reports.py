@@ -8,7 +8,7 @@ from typing import Any
 from ncu_swizzle.answers import Comparison
 from ncu_swizzle.api import functions
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.gate.linting import line_accesses
+from ncu_swizzle.gate.lines import line_accesses
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import findings
 from ncu_swizzle.service.answer import Answer, Row

@@ -6,8 +6,15 @@ from ncu_swizzle.render.page import environment
 from ncu_swizzle.sweep import view
 from ncu_swizzle.sweep.outcome import Sweep
 
+MOST_ROWS = 50  # a notebook cell lists the first points only
+
 
 def render(sweep: Sweep) -> str:
     """Return the document; the same sweep gives the same bytes."""
     size = {"width": view.WIDTH, "height": view.HEIGHT, "plot": view}
     return environment().get_template("sweep/page.html").render(page=view.build(sweep), **size)
+
+
+def render_card(sweep: Sweep) -> str:
+    """Return a sweep as a notebook shows it: an HTML fragment with inline styles, without the charts."""
+    return environment().get_template("sweep/card.html").render(page=view.build(sweep), most=MOST_ROWS)

@@ -9,6 +9,7 @@ import pytest
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy
 from ncu_swizzle.gate.verdict import Verdict
+from tests.support.checkouts import Checkout
 from tests.support.gate_profiles import measured, named
 from tests.support.markers import PYTHON, program
 from tests.support.own_kernel import KERNEL, own
@@ -55,3 +56,8 @@ def hostile(tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     for module in ("json", "numpy", "ncu_report", "typer", "rich", "pycuda", "torch", "sitecustomize"):
         (folder / f"{module}.py").write_text(PYTHON.format(marker=str(marker)), encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout.new(tmp_path / "checkout")

@@ -35,7 +35,7 @@ FLOORS = (
     ("testing",),
     ("api",),
     ("pytest_plugin", "service"),
-    ("assistant",),
+    ("assistant", "editor"),
     ("commands",),
     ("cli",),
     ("__main__",),

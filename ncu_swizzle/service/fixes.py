@@ -1,4 +1,4 @@
-"""`fix`: the patch that frees a source's kernels of conflicts, and its proof."""
+"""`fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as its whole text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.fix.written_files import apply
+from ncu_swizzle.gate import lint_inputs
+from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
 from ncu_swizzle.service.answer import Answer, Row
 from ncu_swizzle.service.caller import Caller, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
@@ -27,11 +29,7 @@ def fix(
     """Answer the patch for a source, and each claim of its proof; with `write`, change the source if all is proved."""
     if only not in ("", *Only):
         raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(Only)}")
-    options = FixOptions(Only(only) if only else None, max_shared)
-    sources = caller.sources(file, launch)
-    request = caller.request(launch, "emulated")
-    fixed = fix_all(FixQuery(file, request, launch.described(), sources, options, caller.progress))
-    caller.folders.path(fixed.source)
+    fixed = _fixed(caller, file, launch, FixOptions(Only(only) if only else None, max_shared))
     outcome = shown.outcome(fixed.kernels)
     written = write and fixed.changed
     if written:
@@ -40,6 +38,22 @@ def fix(
     return Answer(
         _summary(fixed, outcome), tuple(rows), _next(file, fixed, written), {"outcome": outcome, "written": written}
     )
+
+
+def rewrite(caller: Caller, file: str) -> Answer:
+    """Answer the whole text of a source as `fix` would leave it: in the row `text`, which is missing without a fix."""
+    fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
+    text = ({"text": fixed.after.decode("utf-8", "replace")},) if fixed.changed else ()
+    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), text)
+
+
+def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions) -> SourceFix:
+    sources = caller.sources(file, launch)
+    for variant in lint_inputs.variants(LintOptions((file,), (), launch.described(), config=sources.config)):
+        if not isinstance(variant, Skipped):
+            caller.folders.variant(*variant)
+    request = caller.request(launch, "emulated")
+    return fix_all(FixQuery(file, request, launch.described(), sources, options, caller.progress))
 
 
 def _summary(fixed: SourceFix, outcome: str) -> str:
@@ -53,7 +67,9 @@ def _summary(fixed: SourceFix, outcome: str) -> str:
 def _kernel(kernel: KernelFix) -> Iterator[Row]:
     yield from (_tile(kernel, tile) for tile in kernel.tiles)
     for claim in kernel.proof.claims if kernel.proof else ():
-        yield {"kernel": kernel.kernel, "claim": str(claim.about), "state": str(claim.state), "reason": claim.reason}
+        place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
+        row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
+        yield without_empty({"kernel": kernel.kernel, **row})
     yield from ({"kernel": kernel.kernel, "note": note} for note in kernel.notes)
 
 

@@ -1,0 +1,161 @@
+"""Only what got worse fails: each line that conflicts, next to what it was in another commit."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ncu_swizzle.gate import base as bases
+from ncu_swizzle.gate.base import Base
+from ncu_swizzle.gate.lines import KernelLint, LineAccesses
+from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Place, Verdict
+
+Key = tuple[str, str, int]  # an access kind, a file and a line
+
+
+def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
+    """Return the verdict on what got worse. What is unknown, then or now, stays so."""
+    pairs = list(paired(kernels, base))
+    checks = [check for now, before in pairs for check in _checks(now, before, base)]
+    notes = [note for now in kernels for note in now.notes]
+    changes = [change for now, before in pairs for change in _changes(now, before)]
+    return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys((*notes, *base.unknown))), tuple(changes))
+
+
+def paired(kernels: Sequence[KernelLint], base: Base) -> Iterator[tuple[KernelLint, KernelLint | None]]:
+    """Yield each kernel with what it was: the same launch if a kernel has several, in their order."""
+    left: dict[str, list[KernelLint]] = defaultdict(list)
+    for before in base.kernels:
+        left[before.name].append(before)
+    for now in kernels:
+        candidates = left[now.name]
+        chosen = next((each for each in candidates if each.launch == now.launch), next(iter(candidates), None))
+        if chosen:
+            candidates.remove(chosen)
+        if now.checks:
+            yield now, chosen
+
+
+def _checks(now: KernelLint, before: KernelLint | None, base: Base) -> Iterator[Check]:
+    if before is None and not base.unknown:
+        yield from now.checks  # a new kernel
+        return
+    if before is None or not before.launch:
+        why = next(_reasons(before), "it was not run") if before else base.unknown[0]
+        yield from (_unsure(check, base, why) for check in now.checks)
+        return
+    comparison = Earlier(now, before, base)
+    for check in now.checks:
+        yield comparison.judged(check)
+
+
+def _reasons(kernel: KernelLint) -> Iterator[str]:
+    """Yield why a kernel was not judged."""
+    yield from (check.message for check in kernel.checks)
+    yield from kernel.notes
+
+
+def _unsure(check: Check, base: Base, why: str) -> Check:
+    if check.outcome is not Outcome.failed:
+        return check
+    return replace(check, outcome=Outcome.inconclusive, message=f"{check.message}; unknown in {base.name}: {why}")
+
+
+@dataclass(frozen=True)
+class Was:
+    """What a line, or the changed lines together, had before."""
+
+    excess: int = 0
+    degree: float = 1.0
+    unknown: bool = False
+
+    @classmethod
+    def of(cls, lines: Sequence[LineAccesses]) -> Was:
+        """Return the sum of lines; their worst degree."""
+        return cls(
+            sum(line.wavefronts - line.ideal for line in lines),
+            max((line.degree for line in lines), default=1.0),
+            any(line.unknown for line in lines),
+        )
+
+
+class Earlier:
+    """A kernel as it was. Its lines are found again by a diff; those that changed are compared together."""
+
+    def __init__(self, now: KernelLint, before: KernelLint, base: Base) -> None:
+        self._base = base
+        self._same_launch = now.launch == before.launch
+        self._now = {_key(line): line for line in now.lines if line.place}
+        self._before = {_key(line): line for line in before.lines if line.place}
+        self._bounds = [check.place for check in before.checks if check.criterion == BOUNDS]
+        kept = {self._earlier(key) for key in self._now}
+        self._gone = [line for key, line in self._before.items() if key not in kept]
+        self._new = [line for key, line in self._now.items() if self._earlier(key) is None]
+
+    def _earlier(self, key: Key) -> Key | None:
+        access, file, line = key
+        earlier = self._line(file, line)
+        return (access, file, earlier) if earlier else None
+
+    def _line(self, file: str, line: int) -> int | None:
+        """Return the number that an unchanged line had."""
+        return _same_lines(tuple(self._base.texts.get(file, ())), tuple(bases.lines_of(file))).get(line)
+
+    def judged(self, check: Check) -> Check:
+        """Return a check that failed as passed if it was no better before, as inconclusive if that is unknown."""
+        if check.outcome is not Outcome.failed or check.place is None:
+            return check
+        if check.criterion == BOUNDS:
+            return self._bounds_judged(check, check.place)
+        if check.criterion != MAX_DEGREE:
+            return check
+        line = self._now[check.access, check.place.file, check.place.line]
+        key = self._earlier(_key(line))
+        found = [self._before[key]] if key in self._before else []
+        then = Was.of(found if key else [gone for gone in self._gone if gone.access == line.access])
+        now = Was.of([line] if key else [new for new in self._new if new.access == line.access])
+        if then.unknown:
+            return _unsure(check, self._base, "its wavefronts are")
+        worse = now.excess > then.excess if self._same_launch else now.degree > then.degree
+        was = f"in {self._base.name}, {then.excess:,} excessive, degree {then.degree:.4g}"
+        if worse:
+            return replace(check, message=f"{check.message}; {was}")
+        return replace(check, outcome=Outcome.passed, message=f"no worse: {check.message}; {was}")
+
+    def _bounds_judged(self, check: Check, place: Place) -> Check:
+        earlier = self._line(place.file, place.line)
+        if any(was and (was.file, was.line) == (place.file, earlier) for was in self._bounds):
+            return replace(check, outcome=Outcome.passed, message=f"as in {self._base.name}: {check.message}")
+        return check
+
+
+def _key(line: LineAccesses) -> Key:
+    assert line.place is not None
+    return line.access, line.place.file, line.place.line
+
+
+@cache
+def _same_lines(before: tuple[str, ...], now: tuple[str, ...]) -> dict[int, int]:
+    """Return the earlier number of each line that did not change, counted from 1."""
+    blocks = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
+    return {block.b + step + 1: block.a + step + 1 for block in blocks for step in range(block.size)}
+
+
+def _changes(now: KernelLint, before: KernelLint | None) -> Iterator[Change]:
+    """Yield a kernel's accesses by kind, then and now."""
+    for access in sorted({line.access for each in (now, before) if each for line in each.lines}):
+        yield Change(now.name, access, *_sums(before, access), *_sums(now, access))
+
+
+def _sums(kernel: KernelLint | None, access: str) -> tuple[int | None, int | None]:
+    """Return the wavefronts of an access kind and the ideal; None if unknown, or there is no such kernel."""
+    lines = [line for line in kernel.lines if line.access == access] if kernel and kernel.launch else None
+    if lines is None or any(line.unknown for line in lines):
+        return None, None
+    sums: Counter[str] = Counter()
+    for line in lines:
+        sums.update(actual=line.wavefronts, ideal=line.ideal)
+    return sums["actual"], sums["ideal"]
