@@ -20,8 +20,8 @@ REFUSED = 0.1  # of the refused cases that are kept: most random ones are
 MODES = ("128B", "64B", "32B", "sudoku")
 NAMED = (
     "row", "rows", "column", "columns", "row:16", "rows:16", "column:16", "columns:8", "rows:8", "row:2", "rows:1",
-    "row:3", "mma", "cp.async", "cp.async:4", "cp.async:8", "ldmatrix", "ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4.trans",
-    "stmatrix", "stmatrix.x2.trans", "ldmatrix:8", "nothing",
+    "row:3", "mma", "cp.async", "cp.async:4", "cp.async:8", "ldmatrix", "ldmatrix.x1", "ldmatrix.x2", "stmatrix",
+    "ldmatrix.x4.trans", "stmatrix.x2.trans", "ldmatrix:8", "nothing",
 )  # fmt: skip
 NAMES = ("tid", "lane", "warp", "tid", "lane")
 BINARY = ("+", "-", "*", "/", "//", "%", "<<", ">>", "&", "|", "^")
