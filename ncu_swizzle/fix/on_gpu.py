@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.family import Family, Kernel
@@ -17,7 +16,7 @@ from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.fix.claims import About, Claim, State
 
 BEFORE, AFTER = "before", "after"
-DRAWS = 3  # of random inputs
+Draw = Mapping[str, Mapping[str, Sequence[str]]]  # by version and output: digests of some launches
 SLOWER = 1.02  # how much longer the new kernel may take
 
 
@@ -26,11 +25,13 @@ def measure(before: Target, after: Target, folder: Path, toolchain: Toolchain) -
     family, kernels = together(before, after)
     old, new = kernels
 
-    def ran(action: str) -> dict[str, Any]:
-        return run_together(family, kernels, before.problem, folder, toolchain.timeout_s, action)
+    def outputs() -> list[Draw]:
+        facts = run_together(family, kernels, before.problem, folder, toolchain.timeout_s, "outputs")
+        drawn: list[Draw] = facts["outputs"]
+        return drawn
 
     return (
-        _attempt(About.OUTPUTS, lambda: _outputs([ran("outputs")["outputs"] for _ in range(DRAWS)])),
+        _attempt(About.OUTPUTS, lambda: _outputs(outputs())),
         _attempt(
             About.SANITIZER,
             lambda: _clean(Target(replace(family, kernels=(new,)), new, after.problem), folder, toolchain),
@@ -67,7 +68,7 @@ def _attempt(about: About, judge: Callable[[], Claim]) -> Claim:
         return Claim(about, State.FAILED, str(error))
 
 
-def _outputs(draws: list[Mapping[str, Mapping[str, list[str]]]]) -> Claim:
+def _outputs(draws: Sequence[Draw]) -> Claim:
     """Compare the outputs of both versions, for inputs that were drawn anew each time."""
     names = list(draws[0][BEFORE])
     for name in names:

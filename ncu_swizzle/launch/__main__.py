@@ -34,7 +34,7 @@ from ncu_swizzle.launch.buffers import Buffers
 from ncu_swizzle.texts import encodable, on_terminal
 from ncu_swizzle.validate import whole
 
-LAUNCHES = 3  # whose outputs are compared: those of floating-point atomics may differ
+DRAWS, LAUNCHES = 3, 3  # of inputs, and with each, whose outputs are compared: those of atomics may differ
 COPY = "a copy of as many bytes"  # timed next to memory-bound kernels
 
 
@@ -130,23 +130,29 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
     elif arguments.action == "outputs":
-        ready = {name: launch for name, launch in launches.items() if isinstance(launch, ready_kernel.ReadyKernel)}
-        facts["outputs"] = {name: outputs(family, launch, problem) for name, launch in ready.items()}
+        facts["outputs"] = [
+            outputs(family, prepare(family, kernels, problem, gpu, {**facts, "seed": seed}), problem)
+            for seed in range(arguments.seed, arguments.seed + DRAWS)
+        ]
     elif arguments.action == "profile":
         ready_kernel.profile_once(launches[kernels[0].name], family, problem)
 
 
-def outputs(family: Family, launch: ready_kernel.ReadyKernel, problem: Problem) -> dict[str, list[str]]:
-    """Return a digest of each output after each of several launches with the same inputs."""
-    digests: dict[str, list[str]] = {argument.name: [] for argument in family.arguments if argument.output}
-    for _ in range(LAUNCHES):
-        launch.buffers.reset(family, problem)
-        launch()
-        device.synchronize()
-        for argument in family.arguments:
-            if argument.output:
+def outputs(family: Family, launches: Mapping[str, Callable[[], Any]], problem: Problem) -> dict[str, Any]:
+    """Return, by kernel and output, a digest after each of several launches with the same inputs."""
+    arguments = [argument for argument in family.arguments if argument.output]
+    digests: dict[str, dict[str, list[str]]] = {}
+    for name, launch in launches.items():
+        if not isinstance(launch, ready_kernel.ReadyKernel):
+            continue  # a library's
+        mine = digests[name] = {argument.name: [] for argument in arguments}
+        for _ in range(LAUNCHES):
+            launch.buffers.reset(family, problem)
+            launch()
+            device.synchronize()
+            for argument in arguments:
                 content = launch.buffers.output(argument, family, problem).tobytes()
-                digests[argument.name].append(digest.sha256(content))
+                mine[argument.name].append(digest.sha256(content))
     return digests
 
 
