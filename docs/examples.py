@@ -1,8 +1,8 @@
 """Bring the examples of the documentation up to date: ``python docs/examples.py``; ``--check`` only says what differs.
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
-then its exit code if it fails. Those of docs/your-kernels.md are run one after another in a copy of
-examples/first-hour, without a GPU.
+then its exit code if it fails. Those of docs/your-kernels.md and docs/fix.md are run one after another in copies of
+examples/first-hour and examples/fix, without a GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"docs/model.md": "", "docs/your-kernels.md": "examples/first-hour"}  # and the folder that its commands run in
+PAGES = {
+    "docs/model.md": "",
+    "docs/your-kernels.md": "examples/first-hour",
+    "docs/fix.md": "examples/fix",
+}  # and the folder that its commands run in
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
 

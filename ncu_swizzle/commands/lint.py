@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,12 @@ from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.gate.outputs import Outputs
+from ncu_swizzle.texts import on_terminal
+
+if TYPE_CHECKING:
+    from ncu_swizzle.engines.context import Progress
+    from ncu_swizzle.gate.lint_inputs import LintOptions
+    from ncu_swizzle.gate.verdict import Verdict
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
 
@@ -33,6 +39,8 @@ def lint(
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
+    fix: Annotated[bool, typer.Option("--fix", help="Rewrite the .cu files where that is proved, then lint.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would write; SARIF has it as fixes.")] = False,
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
@@ -40,6 +48,7 @@ def lint(
     ncu-swizzle lint kernels/attention
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
     ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
+    ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
     Kernels are compiled and emulated, one launch each, without a GPU. Accesses to global memory outside of the launch's
@@ -58,7 +67,25 @@ def lint(
     settings = EmulationSettings.of(request)
     with output.progress() as progress:
         verdict = linting.lint(query, settings, progress)
+        if fix or diff:
+            verdict = _fixed(query, request, verdict, progress, apply=fix)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         raise NotComparable("nothing was linted: no launch is described", describing(*files))
     reporting.conclude(verdict, listed=True)
+
+
+def _fixed(query: LintOptions, request: Request, verdict: Verdict, progress: Progress, apply: bool) -> Verdict:
+    """Print what would be changed, or change it and lint again."""
+    from ncu_swizzle.engines.emulation import EmulationSettings
+    from ncu_swizzle.fix import linted, shown
+    from ncu_swizzle.gate import linting
+
+    made = linted.fixes(query, request, verdict, progress)
+    if not apply:
+        for fixed in made:
+            typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
+        return linted.corrected(verdict, made)
+    for source in linted.apply(made):
+        typer.echo(on_terminal(f"fixed {source}"), err=True)
+    return linting.lint(query, EmulationSettings.of(request), progress)

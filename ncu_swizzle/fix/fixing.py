@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.demangled import demangle
-from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.fix import candidates, neighbours
+from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import Only, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.proof import prove
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.seen import RootSeen, TileSeen, excess_within
+from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.subject import Subject, source_of, subject_of
 from ncu_swizzle.fix.writing import Written, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
 
-ATTEMPTS = 10  # patches of one tile that are rebuilt
-FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
+OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
+ATTEMPTS = 8  # patches of one tile that are rebuilt
 
 
 @dataclass(frozen=True)
@@ -42,30 +43,19 @@ class FixOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Applied:
-    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
+class Proved:
+    """A patch that was proved, and what its neighbours' arrays have with it."""
 
-    name: str
-    symbol: str
-    offset: int  # of the tile in the array
-    before: range
-    ranked: Ranked
+    text: Written
+    applied: tuple[Applied, ...]
+    proof: Proof
+    neighbours: tuple[tuple[Applied, ...], ...]
 
-    def moved(self, after: Emulated, dynamic: int) -> Moved:
-        """Return where the elements have gone; raise ValueError if two share a place."""
-        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
-        array = next(array for array in arrays if array.symbol == self.symbol)
-        size, transform = self.ranked.shape.element_bytes, self.ranked.transform
-        places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
-        start = array.start + self.offset
-        bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
-        made = self.ranked.candidate
-        least, reason = (
-            (made.excessive, FEW_LANES)
-            if made.clean
-            else (made.excessive, "no XOR or padding that was tried leaves fewer")
-        )
-        return Moved(self.name, self.before, range(start, start + bytes_), size, places, least, reason if least else "")
+    @property
+    def fewer_blocks(self) -> int:
+        """How many blocks per SM it costs, by shared memory or registers."""
+        before, after = self.proof.resources_before, self.proof.resources_after
+        return before.blocks_per_sm - after.blocks_per_sm if before and after else 0
 
 
 @dataclass(eq=False)
@@ -84,26 +74,38 @@ class Fixing:
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each."""
-        subject = subject_of(self.target, self.text, self.settings)
-        original = {root.array.symbol: root.array for seen in subject.tiles for root in seen.roots}
+        subject = self._subject()
+        starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
         while True:
             seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
             if seen is None:
                 return
             done.add(seen.name)
-            fixed, text = self._tile(subject, seen, {symbol: array.start for symbol, array in original.items()})
+            fixed, text = self._tile(subject, seen, starts)
             yield fixed
             if text is not None:
                 self.text = text
                 if all(other.name in done for other in subject.conflicting):
                     return
-                with rebuilt(self.target, text) as copy:
-                    subject = subject_of(copy, text, self.settings)
+                subject = self._subject()
+
+    def _subject(self) -> Subject:
+        """Return the kernel as the text has it by now."""
+        if self.text == source_of(self.target):
+            return subject_of(self.target, self.text, self.settings)
+        with rebuilt(self.target, self.text) as copy:
+            return subject_of(copy, self.text, self.settings)
+
+    def _arrays(self) -> Sequence[SharedArray]:
+        """Return the arrays of the kernel as it was."""
+        binary = emulation.emulate_target(self.target, self.settings).binary
+        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
+        return shared_arrays(binary.cubin, binary.symbol, dynamic)
 
     def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.file.line(seen.roots[0].root.place.declared)
-        fixed = TileFix(seen.name, line, seen.excess)
+        fixed = TileFix(seen.name, line, seen.total)
         best, plain = candidates.ranked(
             seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
         )
@@ -114,25 +116,34 @@ class Fixing:
                 else "its rows are not known"
             )
             return replace(fixed, reason=why, reason_line=line), None
-        fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=best[0].candidate.excessive)
+        fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         stopped: TileFix | None = None
+        proved: list[Proved] = []
         attempts = 0
-        for made in best:
-            for text in written(subject, seen, made):
-                if isinstance(text, Unfit):
-                    stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
-                    continue
-                if attempts >= ATTEMPTS:
+        for text in (text for made in best for text in written(subject, seen, made)):
+            if isinstance(text, Unfit):
+                stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
+                continue
+            if attempts >= (ATTEMPTS if not proved else OTHERS):
+                break
+            attempts += 1
+            applied = tuple(_applied(root, seen, text.ranked, starts) for root in seen.roots)
+            proof = self._proved(text, (*self.applied, *applied))
+            if proof is not None and proof.held:
+                proved.append(Proved(text, applied, proof, tuple(n.tried for n in self.neighbours)))
+                if not proved[-1].fewer_blocks:
                     break
-                attempts += 1
-                applied = tuple(_applied(root, made, starts) for root in seen.roots)
-                proof = self._proved(text, (*self.applied, *applied))
-                if proof is not None and proof.held:
-                    self.applied, self.proof = (*self.applied, *applied), proof
-                    return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
-                stopped = _stopped(fixed, proof, stopped)
-                attempts += ATTEMPTS // 2 if stopped.unknown else 0
-        return replace(stopped or fixed, tried=attempts), None
+            stopped = _stopped(fixed, proof, stopped)
+            attempts += ATTEMPTS // 2 if stopped.unknown else 0
+        if not proved:
+            return replace(stopped or fixed, tried=attempts), None
+        return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
+
+    def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:
+        self.applied, self.proof = (*self.applied, *made.applied), made.proof
+        for neighbour, tried in zip(self.neighbours, made.neighbours, strict=True):
+            neighbour.keep(tried)
+        return _done(fixed, made.text.ranked, made.proof, [root.root.name for root in seen.roots]), made.text.text
 
     def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -179,40 +190,17 @@ class Fixing:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """Another kernel of the same source whose launch is described."""
-
-    target: Target
-    symbol: str
-
-    def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
-        """Return the proof for this kernel of a patch made for another one."""
-        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        same = replace(
-            self.target, family=replace(self.target.family, folder=after.family.folder, options=after.family.options)
-        )
-        was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
-        arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
-        moved = []
-        for made in applied:
-            array = arrays.get(made.name)
-            if array is not None:
-                own = replace(made, symbol=array.symbol, before=array.span)
-                moved.append(own.moved(now, dynamic))
-        return prove(self.target, same, moved, context)
-
-
-def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
+def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
-    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+    left = seen.in_launch(made.candidate.excessive)
+    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made, left)
 
 
 def _stays(emulated: Emulated, made: Moved) -> Claim | None:
     """Return a failed claim if a tile has more excess than its mapping promised: the compiler made other accesses."""
-    left = excess_within(emulated, made.after)
-    if left <= made.least:
+    left = of_launch(emulated, {made.name: made.after}).moved[made.name]
+    if left is None or left <= made.least:
         return None
     return Claim(
         About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
@@ -256,15 +244,15 @@ def _spelled(made: Ranked) -> str:
 
 
 def fix(
-    target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Target] = ()
-) -> KernelFix:
+    target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Neighbour] = (),
+    applied: tuple[Applied, ...] = (),
+) -> KernelFix:  # fmt: skip
     """Return what fixing a kernel comes to, from its source or, after another kernel's fix, from `text`.
 
-    `beside` are the other kernels of its source. Raises whatever emulating it raises.
+    `beside` are the other kernels of its source, `applied` the mappings of this one's arrays that the text has.
+    Raises whatever emulating it raises.
     """
     before = source_of(target) if text is None else text
-    settings = EmulationSettings.of(context.request)
-    others = [Neighbour(other, emulation.emulate_target(other, settings).binary.symbol) for other in beside]
-    work = Fixing(target, options, context, before, settings, others)
+    work = Fixing(target, options, context, before, EmulationSettings.of(context.request), beside, applied)
     tiles = tuple(work.tiles())
-    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof)
+    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof, along=bool(applied))

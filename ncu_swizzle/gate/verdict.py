@@ -83,11 +83,35 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Replacement:
+    """Lines of a file, the first from 1 on, and what stands there instead; no line if `count` is 0."""
+
+    first: int
+    count: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A proved change of one file that frees kernels of their conflicts."""
+
+    file: str
+    kernels: tuple[str, ...]
+    description: str
+    replacements: tuple[Replacement, ...]
+
+    def corrects(self, check: Check) -> bool:
+        """Say whether it is the answer to a check."""
+        return check.criterion == MAX_DEGREE and check.outcome is Outcome.failed and check.kernel in self.kernels
+
+
+@dataclass(frozen=True)
 class Verdict:
     """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
