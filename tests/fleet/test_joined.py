@@ -92,8 +92,8 @@ def test_tls_is_asked_for_and_kept(project: Path, tmp_path: Path) -> None:
         where = {"CA_FILE": certificate, "CLIENT__CERT": certificate, "CLIENT__KEY": key}
         tls = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in where.items()}
         done = subprocess.run(
-            [sys.executable, "-m", "ncu_swizzle", *SWEEP, "--scheduler-file", str(file), "-o", "out"], capture_output=True, text=True,
-            check=False, cwd=project, env=process.environment(**tls),
+            [sys.executable, "-m", "ncu_swizzle", *SWEEP, "--scheduler-file", str(file), "-o", "out"],
+            capture_output=True, text=True, check=False, cwd=project, env=process.environment(**tls),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert [row["state"] for row in rows(done.stdout)] == ["done"] * 6
