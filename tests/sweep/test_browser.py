@@ -132,7 +132,9 @@ def test_a_page_of_ten_thousand_points_opens_and_is_searched(
     assert browser.script(f"{rows}.length") == 10_000
     assert browser.script("document.querySelectorAll('.chart .mark').length") <= 4 * 4 * 41
     tips = browser.texts(".chart .mark title")
-    assert any(re.search(r"^transpose-xor, n=[\d,]+ to [\d,]+: median .* of 6\d points, ", tip) for tip in tips), tips[:3]
+    assert any(re.search(r"^transpose-xor, n=[\d,]+ to [\d,]+: median .* of 6\d points, ", tip) for tip in tips), tips[
+        :3
+    ]
     browser.script(
         "(() => { const f = document.querySelector('.search input'); f.value = 'transpose-xor 2,048'; "
         "f.dispatchEvent(new Event('input')); return 1 })()"
