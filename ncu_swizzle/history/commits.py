@@ -45,7 +45,7 @@ def find(root: Path, name: str) -> Commit:
     """Return a commit by anything that names it; raise UsageError."""
     found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").decode().strip()
     if not found:
-        raise UsageError(f"git knows no commit {name!r}", "git log --oneline shows the commits")
+        raise UsageError(f"git knows no commit {name!r}", "git log shows the commits")
     return _with_subjects(root, [found])[0]
 
 
@@ -78,8 +78,8 @@ def unpack(root: Path, commit: Commit, folder: Path) -> None:
         if mode in REGULAR:
             entries.append((os.fsdecode(path), rest.split(b" ")[1]))
     contents = _blobs(root, [blob for _, blob in entries])
-    for (path, _), content in zip(entries, contents, strict=True):
-        replace(folder / path, content, 0o600)
+    for (name, _), content in zip(entries, contents, strict=True):
+        replace(folder / name, content, 0o600)
 
 
 def _blobs(root: Path, names: list[bytes]) -> list[bytes]:

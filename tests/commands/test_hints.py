@@ -26,6 +26,10 @@ ELSEWHERE = re.compile(
 )
 MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep", "fleet")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
+    "git fsck says what is damaged",  # of another program; tests/history provokes them
+    "git log shows the commits",
+    "git log shows what they changed",
+    "git merge-base {good.short} {bad.short} names one",
     "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
     "--option num_warps=8 is for the compiler of a function",
     "--option num_warps=8",

@@ -38,7 +38,6 @@ def started(folder: Path, *more: str, **environment: str) -> subprocess.Popen[st
     return subprocess.Popen(
         [sys.executable, "-m", "ncu_swizzle", *SWEEP, *TWO, *more],
         cwd=folder, env=process.environment(**environment), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
 
@@ -69,6 +68,7 @@ def test_workers_give_what_one_process_gives(project: Path) -> None:
     assert "is profiled again" not in again.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_no_point(project: Path) -> None:
     alone = process.command(*SWEEP, folder=project)
     shutil.rmtree(project / "out")
@@ -87,6 +87,7 @@ def test_a_killed_worker_loses_no_point(project: Path) -> None:
     assert any("was started again: the worker worker-" in note for note in notes), notes
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_done(project: Path) -> None:
     sweep = started(project, "--no-cache")
     try:
