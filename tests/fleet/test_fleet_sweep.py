@@ -19,18 +19,10 @@ import ncu_swizzle
 from tests.support import process
 from tests.support.fleets import needs_fleet, workers_of
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
 
 pytestmark = [needs_fleet, NEEDS_ALL]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")
 TWO = ("--workers", "2")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "own"
-    shutil.copytree(ROOT / "examples" / "own-kernel", folder)
-    return folder
 
 
 def started(folder: Path, *more: str, **environment: str) -> subprocess.Popen[str]:

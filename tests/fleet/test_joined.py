@@ -22,26 +22,6 @@ pytestmark = [needs_fleet, NEEDS_ALL]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128", "--engine", "emulated", "--csv", "-")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Return a copy of the example project, which only this machine's command can read from."""
-    folder = tmp_path / "own"
-    shutil.copytree(ROOT / "examples" / "own-kernel", folder)
-    return folder
-
-
-@pytest.fixture
-def other_version(tmp_path: Path) -> Path:
-    """Return a folder with another ncu-swizzle: one line of it differs."""
-    folder = tmp_path / "other"
-    shutil.copytree(ROOT / "ncu_swizzle", folder / "ncu_swizzle", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("kernels", "rules", "reports", "recordings"):
-        (folder / name).symlink_to(ROOT / name)
-    file = folder / "ncu_swizzle" / "smem" / "banks.py"
-    file.write_text(file.read_text() + "\n# another version\n")
-    return folder
-
-
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
