@@ -12,6 +12,7 @@ import typer
 from ncu_swizzle.commands import (
     banks,
     baseline,
+    bisect,
     capture,
     check,
     compare,
@@ -57,6 +58,7 @@ app.add_typer(rules.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
 app.command("fix")(fix.fix)
+app.command("bisect")(bisect.bisect)
 app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
@@ -94,6 +96,7 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle fix my.cu            rewrite what conflicts, with a proof
+    ncu-swizzle bisect GOOD BAD K    the commit that brought a conflict
     ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not

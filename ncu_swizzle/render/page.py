@@ -42,9 +42,14 @@ def render_all(comparisons: Sequence[Comparison], notes: Sequence[str] = (), tit
 
 
 def _page(template: str, **content: object) -> str:
+    return environment().get_template(template).render(**content, **script_parts())
+
+
+def script_parts() -> dict[str, str]:
+    """Return what a template needs for the one script: its text, and the hash that the page allows."""
     script = (paths.reports() / "report.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment().get_template(template).render(**content, script=Markup(script), script_hash=digest)
+    return {"script": Markup(script), "script_hash": digest}
 
 
 def render_card(profiles: Sequence[Profile], comparison: Comparison | None = None) -> str:

@@ -38,8 +38,9 @@ def write(sweep: Sweep, folder: Path) -> None:
         return
     content = io.BytesIO()
     points = table.to_frame(sweep, WHERE)
-    texts: pd.Index[str] = points.select_dtypes("string").columns
-    points[texts] = points[texts].map(encodable)
+    for name, column in points.items():
+        if column.dtype == TEXT:
+            points[name] = column.map(encodable)
     points.columns = pd.Index([encodable(str(name)) for name in points.columns])
     points.to_parquet(content, engine="pyarrow", index=False)
     write_atomically(folder / DATASET, content.getvalue())

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep import scales, table
+from ncu_swizzle.sweep import marks, scales, table
+from ncu_swizzle.sweep.marks import Sample
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.sweep.scales import Scale
 from ncu_swizzle.sweep.table import PointRow
-from ncu_swizzle.texts import in_words
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 66, 542, 14, 252  # of the plot
@@ -107,6 +107,7 @@ class SweepPage:
     heads: tuple[str, ...]
     lines: tuple[TableLine, ...]
     baseline: str  # empty if variants have different ones
+    large: bool = False  # too many points to mark each: charts show medians, and a script makes the table searchable
 
     @property
     def several_baselines(self) -> bool:
@@ -147,6 +148,7 @@ def build(sweep: Sweep) -> SweepPage:
         heads=("Variant", *varied, "Duration", "Speedup", *([] if baseline else ["Over"]), "Excessive", "Degree"),
         lines=tuple(_lines(rows, varied)),
         baseline=baseline,
+        large=len(rows) > marks.MOST_POINTS,
     )
 
 
@@ -178,15 +180,10 @@ def _style(sweep: Sweep, kernel: str) -> Series:
 
 def _groups(sweep: Sweep, rows: Sequence[PointRow]) -> tuple[ChartGroup, ...]:
     axis, *others = sweep.plan.varied
-    groups: dict[tuple[int, ...], list[PointRow]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row.outcome.point.sizes[name] for name in others), []).append(row)
+    groups = marks.grouped(rows, others, len(rows) > marks.MOST_POINTS)
     return tuple(
-        ChartGroup(
-            in_words(dict(zip(others, sizes, strict=True))),
-            tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, members))),
-        )
-        for sizes, members in groups.items()
+        ChartGroup(title, tuple(chart for figure in FIGURES if (chart := _chart(sweep, figure, axis, members))))
+        for title, members in groups.items()
     )
 
 
@@ -195,12 +192,14 @@ def _chart(sweep: Sweep, figure: SweepFigure, axis: str, rows: Sequence[PointRow
     values = [value for row in rows if (value := figure.get(row)) is not None]
     if not values:
         return None
-    x = scales.sizes([row.outcome.point.sizes[axis] for row in rows])
-    y = figure.scale(values)
-    series = [
-        _drawn(_style(sweep, kernel.name), [row for row in rows if row.kernel == kernel.name], axis, figure, x, y)
+    choose = marks.medians if len(rows) > marks.MOST_POINTS else marks.samples
+    lines = {
+        kernel.name: choose([row for row in rows if row.kernel == kernel.name], axis, figure.get, figure.show)
         for kernel in sweep.plan.kernels
-    ]
+    }
+    x = scales.sizes([sample.size for line in lines.values() for sample in line])
+    y = figure.scale(values)
+    series = [_drawn(_style(sweep, name), line, x, y) for name, line in lines.items()]
     return Chart(
         title=figure.title,
         note=figure.note,
@@ -212,19 +211,18 @@ def _chart(sweep: Sweep, figure: SweepFigure, axis: str, rows: Sequence[PointRow
     )
 
 
-def _drawn(style: Series, rows: Sequence[PointRow], axis: str, figure: SweepFigure, x: Scale, y: Scale) -> Series:
-    marks: list[Mark] = []
+def _drawn(style: Series, line: Sequence[Sample], x: Scale, y: Scale) -> Series:
+    marked: list[Mark] = []
     pieces: list[list[str]] = [[]]
-    for row in sorted(rows, key=lambda row: row.outcome.point.sizes[axis]):
-        size, value = row.outcome.point.sizes[axis], figure.get(row)
-        if value is None:
+    for sample in line:
+        if sample.value is None:
             pieces.append([])  # a line across a gap would show values that nobody measured
             continue
-        mark = Mark(_x(x, size), _y(y, value), f"{style.label}, {axis}={size:,}: {figure.show(value)}")
-        marks.append(mark)
+        mark = Mark(_x(x, sample.size), _y(y, sample.value), f"{style.label}, {sample.tip}")
+        marked.append(mark)
         pieces[-1].append(f"{mark.x:g},{mark.y:g}")
     lines = tuple(f"M{'L'.join(piece)}" for piece in pieces if len(piece) > 1)
-    return Series(style.label, style.colour, style.shape, style.dashes, lines, tuple(marks))
+    return Series(style.label, style.colour, style.shape, style.dashes, lines, tuple(marked))
 
 
 def _x(scale: Scale, value: float) -> float:

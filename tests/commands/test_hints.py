@@ -30,6 +30,10 @@ UNTYPED = (
     "git apply {patch}, or run the command again",  # of a source that changes while it is being fixed
     "name one kernel: ncu-swizzle fix {first.name}",  # takes the parser of the extra `fix`; tests/fix types the command
     "ncu-swizzle suggest shows a mapping for it",
+    "git fsck says what is damaged",  # of another program; tests/history provokes them
+    "git log shows the commits",
+    "git log shows what they changed",
+    "git merge-base {good.short} {bad.short} names one",
     "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
     "--arg {name}=float32[1024]",
     "other values with --arg",

@@ -22,26 +22,6 @@ pytestmark = [needs_fleet, NEEDS_ALL]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128", "--engine", "emulated", "--csv", "-")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Return a copy of the example project, which only this machine's command can read from."""
-    folder = tmp_path / "own"
-    shutil.copytree(ROOT / "examples" / "own-kernel", folder)
-    return folder
-
-
-@pytest.fixture
-def other_version(tmp_path: Path) -> Path:
-    """Return a folder with another ncu-swizzle: one line of it differs."""
-    folder = tmp_path / "other"
-    shutil.copytree(ROOT / "ncu_swizzle", folder / "ncu_swizzle", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("kernels", "rules", "reports", "recordings"):
-        (folder / name).symlink_to(ROOT / name)
-    file = folder / "ncu_swizzle" / "smem" / "banks.py"
-    file.write_text(file.read_text() + "\n# another version\n")
-    return folder
-
-
 def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -92,8 +72,8 @@ def test_tls_is_asked_for_and_kept(project: Path, tmp_path: Path) -> None:
         where = {"CA_FILE": certificate, "CLIENT__CERT": certificate, "CLIENT__KEY": key}
         tls = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(path) for name, path in where.items()}
         done = subprocess.run(
-            [sys.executable, "-m", "ncu_swizzle", *SWEEP, "--scheduler-file", str(file), "-o", "out"], capture_output=True, text=True,
-            check=False, cwd=project, env=process.environment(**tls),
+            [sys.executable, "-m", "ncu_swizzle", *SWEEP, "--scheduler-file", str(file), "-o", "out"],
+            capture_output=True, text=True, check=False, cwd=project, env=process.environment(**tls),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert [row["state"] for row in rows(done.stdout)] == ["done"] * 6

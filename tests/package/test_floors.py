@@ -28,7 +28,7 @@ FLOORS = (
     ("ncu",),
     ("engines", "launch"),
     ("fleet", "render"),
-    ("jobs",),
+    ("history", "jobs"),
     ("doctor", "gate", "model", "sweep"),
     ("fix",),
     ("answers",),

@@ -49,6 +49,18 @@ def transposes(
     return Sweep(planned, "recorded", tuple(outcomes))
 
 
+def many(recorded: Recorded) -> Sweep:
+    """Return a sweep of ten thousand points: four variants at 2,500 sizes, with times that grow with the size."""
+    planned = plan.make_plan(collection.shipped(), ["transpose"], ("plain", "padded", "xor", "sudoku"),
+                             {"n": range(512, 3012)})  # fmt: skip
+    values = {kernel.name: PointValues.of(recorded(kernel.name)) for kernel in planned.kernels}
+    outcomes = tuple(
+        PointOutcome(point, replace(values[point.kernel], duration_ns=float(point.sizes["n"] ** 2)))
+        for point in planned.points
+    )
+    return Sweep(planned, "recorded", outcomes)
+
+
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>|`[a](http://x)"
 
 

@@ -12,7 +12,7 @@ from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.sweep import page
 from ncu_swizzle.sweep.outcome import Sweep
 from tests.support import fake_ncu, process
-from tests.support.sweeps import hostile, transposes
+from tests.support.sweeps import hostile, many, transposes
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +24,13 @@ def sweep(recorded: Callable[[str], Profile]) -> Sweep:
 def page_file(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("sweep") / "report.html"
     file.write_text(page.render(sweep), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
+def many_file(recorded: Callable[[str], Profile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("sweep") / "many.html"
+    file.write_text(page.render(many(recorded)), encoding="utf-8")
     return file
 
 
