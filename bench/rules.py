@@ -103,9 +103,16 @@ def table(rows: list[Pair]) -> str:
     promised = json.loads(next(paths.recordings().glob("*/stock_rules.json")).read_text(encoding="utf-8"))["promises"]
     lines = [head("before → after", "estimate", "interval", "measured", *STOCK)]
     for pair in rows:
-        stated = (" and ".join(f"{value:.1f}" for value in promised[pair.before][rule]) or "silent" for rule in STOCK)
+        stated = (_stated(promised.get(pair.before), rule) for rule in STOCK)
         lines.append(row(*cells(pair), *stated))
     return "\n".join(lines) + "\n"
+
+
+def _stated(promised: dict[str, list[float]] | None, rule: str) -> str:
+    """Return what a stock rule promised for a kernel, in percent."""
+    if promised is None:
+        return "not run"
+    return " and ".join(f"{value:.1f}" for value in promised[rule]) or "silent"
 
 
 def table_outside(rows: list[Pair]) -> str:

@@ -2,7 +2,7 @@
 // tensor maps of three dimensions, stores by TMA.
 #pragma once
 
-#include <cstdint>
+#include "ptx.cuh"
 
 namespace ptx {
 

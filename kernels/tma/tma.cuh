@@ -12,7 +12,6 @@
 
 #include "fragment.cuh"
 #include "layout.cuh"
-#include "ptx.cuh"
 #include "warpgroup.cuh"
 
 #include <cuda.h>
@@ -76,7 +75,8 @@ __device__ __forceinline__ void copy(const CUtensorMap &map, fp16_bits *out, int
     }
 }
 
-constexpr int kStages = 6; // tiles in flight per block of `stream`
+// Tiles in flight per block of `stream`.
+constexpr int kStages = 6;
 
 // Both ways by TMA, several tiles in flight: a tile is read with ldmatrix and written back with stmatrix where it is,
 // which stands for any work on its elements. in, out: (n, n), their maps with boxes of 64 x 64. Any grid: block i

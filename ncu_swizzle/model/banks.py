@@ -86,11 +86,11 @@ def _declared(target: Target, access: str | None) -> Subject:
     pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
     named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
     if not named and (pairs or access not in (None, NONE)):
-        names = ", ".join(repr(pair[2].name) for pair in pairs)
-        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names or NONE}")
+        names = ", ".join(repr(pair[2].name) for pair in pairs) or NONE
+        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
     title = f"{baseline} → {name}" if baseline else name
     if not named:
-        (old, new) = (before.get(mine[0].name, mine[0]), mine[0])
+        old, new = before.get(mine[0].name, mine[0]), mine[0]
         return Subject(old.mapping, new.mapping, None, f"{title}, {new.name}: by TMA and wgmma alone")
     old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
     return Subject(old.mapping, new.mapping, replace(candidate, times=1), f"{title}, {new.name}: {candidate.name}")

@@ -88,7 +88,7 @@ def test_lost_arbitration_is_no_alarm(recorded: Recorded) -> None:
 def test_every_measured_saving_lies_in_the_interval(recorded: Recorded) -> None:
     bench = _load(ROOT / "bench" / "rules.py")
     pairs = list(bench.pairs(recorded))
-    assert len(pairs) == 18
+    assert len(pairs) == 21
     assert [pair for pair in pairs if not pair.holds] == []
 
 
