@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,6 +128,10 @@ def test_a_closed_editor_leaves_no_process(workspace: Path, surroundings: Surrou
         await running(client)
 
     session(workspace, leave, environment=surroundings)
+    for _ in range(100):  # the process that ends them needs a moment
+        if not calls(workspace):
+            break
+        time.sleep(0.1)
     assert calls(workspace) == []
 
 
