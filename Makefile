@@ -1,6 +1,7 @@
 # make demo     what the project does, on this machine      make test     what needs no GPU, but for what is slow
 # make lint     style and types                              make test-all the slow tests too
 # make picture  the README's picture and the example report  make record   all recordings again (GPU and ncu)
+# make docs     the documentation site, in site/
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,7 +18,7 @@ endif
 WORKERS := -n 2 --dist loadgroup
 # Tests start hundreds of processes; without kept bytecode each would compile the package again.
 BYTECODE := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.pytest_cache/bytecode
-.PHONY: demo test test-all test-gpu lint record picture clean
+.PHONY: demo test test-all test-gpu lint docs record picture clean
 
 demo: .venv/installed
 	$(BIN)/ncu-swizzle profile kernel2 --export swizzle-out/demo --force-overwrite
@@ -26,7 +27,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
-test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-clients
+test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-clients .venv/installed-fleet
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
@@ -38,6 +39,10 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --noconftest tests/package/test_floors.py
 
+# NO_MKDOCS_2_WARNING: Material announces its successor at every build.
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 picture: .venv/installed-dev
 	$(BIN)/python docs/picture.py
 
@@ -45,7 +50,7 @@ record:
 	$(PYTHON) recordings/record.py
 
 clean:
-	rm -rf .venv swizzle-out dist
+	rm -rf .venv swizzle-out dist site
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -59,9 +64,13 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc]'
 	@touch $@
 
-# Servers for agents and editors, `fix`, Jupyter: without them, too.
-.venv/installed-clients: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[mcp,lsp,fix,notebook]'
+# Dask and pyarrow, 210 MB: without them, the tests of workers say so and are skipped.
+.venv/installed-fleet: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[fleet]'
+	@touch $@
+
+.venv/installed-docs: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml

@@ -77,10 +77,12 @@ def table(timing: Timing, repeats: int) -> str:
 
 
 def summarise(timing: Timing) -> str:
-    """Return one line: a family's first kernel, and the fastest of those that build on it."""
+    """Return one line: of the kernels that build on each other, the first and the fastest where that gains most."""
     times, reference = medians(timing), terminal_times.reference_time(timing)
-    chain = following(timing.family, timing.family.kernels[0])
-    before, after = chain[0], min(chain[1:], key=lambda kernel: times[kernel.name])
+    before, after = max(
+        ((first, later) for first in timing.family.kernels for later in following(timing.family, first)),
+        key=lambda pair: times[pair[0].name] / times[pair[1].name],
+    )
     relative = f"{reference[1] / times[after.name]:.2f} ({reference[0]})" if reference else ""
     degree = f"{worst(before)} → {worst(after)}"
     speed = f"{times[before.name] / times[after.name]:.2f}"

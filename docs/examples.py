@@ -2,7 +2,8 @@
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
 then its exit code if it fails. Those of docs/your-kernels.md are run one after another in a copy of
-examples/first-hour, without a GPU.
+examples/first-hour, without a GPU. A block of kind ``console gpu`` needs a GPU, or compilers of another kind, and
+shows what was recorded; tests/docs/test_commands.py reads every other command line.
 """
 
 from __future__ import annotations
@@ -19,20 +20,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"docs/model.md": "", "docs/your-kernels.md": "examples/first-hour"}  # and the folder that its commands run in
+PAGES = {  # and the folder that its commands run in
+    "docs/model.md": "",
+    "docs/your-kernels.md": "examples/first-hour",
+    "docs/learn/kernel2.md": "",
+    "docs/learn/cute.md": "",
+    "docs/learn/jonah.md": "",
+    "docs/learn/gemm.md": "",
+}
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
 
 def run(command: str, folder: Path) -> str:
-    """Return what an ``ncu-swizzle`` command prints on 80 columns, the first lines if it is piped to head."""
-    command, _, head = command.replace("\\\n", " ").partition(" | head -")
+    """Return what an ``ncu-swizzle`` command prints on 80 columns; of a pipe to head or tail, those lines."""
+    command, _, part = command.replace("\\\n", " ").partition(" | ")
     program, *arguments = shlex.split(command)
     assert program == "ncu-swizzle", command
     environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "ncu_swizzle", *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=folder)
     lines = [line.rstrip().replace(f"{folder}/", "") for line in (done.stdout + done.stderr).splitlines()]
-    shown = lines[: int(head)] if head else lines
+    which, _, number = part.partition(" -")
+    shown = lines[: int(number)] if which == "head" else lines[-int(number) :] if which == "tail" else lines
     return "\n".join([*shown, *([f"exit code {done.returncode}"] if done.returncode else [])]) + "\n"
 
 

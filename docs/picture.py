@@ -2,6 +2,7 @@
 
 docs/attention-report.html  the report of the attention family
 docs/report.png             the head of the report of kernel1 and kernel2
+docs/learn/*.svg            bank maps
 """
 
 from __future__ import annotations
@@ -15,16 +16,26 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.jobs import compare
 from ncu_swizzle.render import page as report
+from ncu_swizzle.smem import access, bankmap, mapping
 
 WIDTH, HEIGHT = 1200, 1010
 PICTURE = Path(__file__).with_name("report.png")
 EXAMPLE = Path(__file__).with_name("attention-report.html")
 FAMILY = ("kernel1", "kernel2", "kernel3", "reference-attention")
 PICTURED = ("kernel1", "kernel2", "reference-attention")
+MAPS_IN = Path(__file__).with_name("learn")
+MAPS = {  # a layout, the size of its elements, a swizzle, an access
+    "kernel2": ("(64,128):(128,1)", 2, "3,3,4", "ldmatrix"),
+    "cute": ("(8,8):(1,8)", 4, "3,2,3", "row"),
+    "jonah": ("(8,64):(64,1)", 2, "add:3,3,3", "cp.async"),
+    "gemm": ("(64,64):(64,1)", 2, "2,3,5", "ldmatrix"),
+}
 
 
 def main() -> None:
     write_atomically(EXAMPLE, page(FAMILY))
+    for name in MAPS:
+        write_atomically(MAPS_IN / f"{name}.svg", bank_map(name))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "report.html")
         file.write_bytes(page(PICTURED))
@@ -36,6 +47,14 @@ def main() -> None:
             capture_output=True,
         )  # fmt: skip
     print(EXAMPLE, PICTURE, sep="\n")
+
+
+def bank_map(name: str) -> bytes:
+    """Return the picture of a Learn page: a tile before and after its swizzle."""
+    layout, element_bytes, swizzle, wanted = MAPS[name]
+    tile = mapping.parse(layout, element_bytes, swizzle)
+    taken = access.parse(wanted, tile.layout, element_bytes)
+    return report.render_banks_svg(bankmap.before_and_after(tile.plain, tile, taken), f"{layout}, {wanted}").encode()
 
 
 def page(kernels: tuple[str, ...]) -> bytes:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.gate.calls import lint
     from ncu_swizzle.model.calls import banks, predict, suggest
     from ncu_swizzle.sweep.calls import profile_sweep
+    from ncu_swizzle.sweep.dataset import load_sweep
     from ncu_swizzle.testing import assert_degree, assert_no_excess
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "check",
     "compare",
     "lint",
+    "load_sweep",
     "predict",
     "profile",
     "profile_binary",
@@ -51,6 +53,7 @@ _HOMES = {
     "assert_degree": "testing",
     "assert_no_excess": "testing",
     "banks": "model.calls",
+    "load_sweep": "sweep.dataset",
     "lint": "gate.calls",
     "predict": "model.calls",
     "profile_sweep": "sweep.calls",

@@ -27,6 +27,8 @@ from ncu_swizzle.errors import NcuSwizzleError
 
 LIMIT_BYTES = 256 << 20
 KEPT_SHARE = 0.8  # of the limit, left after an eviction, so that the next few entries need none
+LOOK_SHARE = 0.02  # of the limit: what this process saves between two looks at all entries, which take long
+_saved_bytes: dict[Path, int] = {}  # since the last look, by the cache's folder
 DIGEST_BYTES = len(sha256(b""))
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -74,7 +76,10 @@ def save(kind: str, key: str, content: bytes) -> None:
         (top / kind).mkdir(PRIVATE_FOLDER, exist_ok=True)
         with _opened(kind):
             files.replace(top / kind / key, _digest(kind, key, content) + content, PRIVATE_FILE)
-        evict(LIMIT_BYTES)
+        _saved_bytes[top] = _saved_bytes.get(top, LIMIT_BYTES) + len(content)
+        if _saved_bytes[top] >= LIMIT_BYTES * LOOK_SHARE:
+            _saved_bytes[top] = 0
+            evict(LIMIT_BYTES)
 
 
 def drop(kind: str, key: str) -> bool:

@@ -101,14 +101,26 @@ def run(
             ) from error
         unless_started.pop_all()
         sentinel.guard(process.pid)
+        _running.add(process.pid)
         try:
             held.release()
             log = _Log(kept_bytes)
             _follow(process, argv[0], timeout_s, log, on_output, stop or threading.Event())
         finally:
             with _Held():
+                _running.discard(process.pid)
                 _end(process, sentinel)
         return Exit(process.returncode, log.text(), log.skipped)
+
+
+_running: set[int] = set()  # process groups that `run` waits for, in any thread
+
+
+def end_all() -> None:
+    """End every program that a thread of this process runs; each `run` returns as if its program had been killed."""
+    for group in tuple(_running):
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGTERM)
 
 
 class _Held:

@@ -50,6 +50,14 @@ __device__ __forceinline__ auto rows_of_32() {
     return Journey<128, false, decltype(in), decltype(out)>{in, out};
 }
 
+// A block's 128x32 tile, row-major, a float at a time. In: a warp reads a row. Out: a warp reads 32 rows of a column.
+__device__ __forceinline__ auto words_of_32() {
+    const auto in =
+        make_tiled_copy(Atom<float>(), Layout<Shape<_4, _32>, Stride<_32, _1>>(), Layout<Shape<_1, _1>>());
+    const auto out = make_tiled_copy(Atom<float>(), Layout<Shape<_32, _4>>(), Layout<Shape<_1, _1>>());
+    return Journey<128, false, decltype(in), decltype(out)>{in, out};
+}
+
 // The matrix at `data`, column-major or row-major.
 template <bool column_major, class T> __device__ __forceinline__ auto matrix(T *data, int n) {
     if constexpr (column_major) {

@@ -13,6 +13,7 @@
 #include "fragment.cuh"
 #include "layout.cuh"
 #include "ptx.cuh"
+#include "warpgroup.cuh"
 
 #include <cuda.h>
 
@@ -72,6 +73,61 @@ __device__ __forceinline__ void copy(const CUtensorMap &map, fp16_bits *out, int
         uint32_t block[4];
         ptx::ldmatrix_x4(block, fragment<Layout>(tile, first, c));
         store_block(out + c, block, n);
+    }
+}
+
+constexpr int kStages = 6; // tiles in flight per block of `stream`
+
+// Both ways by TMA, several tiles in flight: a tile is read with ldmatrix and written back with stmatrix where it is,
+// which stands for any work on its elements. in, out: (n, n), their maps with boxes of 64 x 64. Any grid: block i
+// copies tiles i, i + gridDim.x, ... 128 threads; kStages tiles of dynamic shared memory.
+template <class Layout>
+__device__ __forceinline__ void stream(const CUtensorMap &in, const CUtensorMap &out, int n) {
+    extern __shared__ __align__(1024) char smem[];
+    __shared__ uint64_t barriers[kStages];
+    const auto tiles = static_cast<uint32_t>(__cvta_generic_to_shared(smem));
+    const auto arrived = static_cast<uint32_t>(__cvta_generic_to_shared(barriers));
+    const int across = n / kTile;
+    const int count = (across * across - blockIdx.x + gridDim.x - 1) / gridDim.x; // of this block's tiles
+    const auto load = [&](int i) {
+        const int tile = blockIdx.x + i * gridDim.x;
+        load_tile<2 * kTile>(tiles + i % kStages * kTileBytes, in, tile / across * kTile, tile % across * kTile,
+                             arrived + i % kStages * sizeof(uint64_t));
+    };
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kStages; ++stage) {
+            ptx::mbarrier_init(arrived + stage * sizeof(uint64_t), 1);
+        }
+        ptx::fence_mbarrier_init();
+        for (int i = 0; i < min(kStages - 1, count); ++i) {
+            load(i);
+        }
+    }
+    __syncthreads(); // the barriers are initialised, every thread may wait on them
+    for (int i = 0; i < count; ++i) {
+        const uint32_t tile = tiles + i % kStages * kTileBytes;
+        ptx::mbarrier_wait(arrived + i % kStages * sizeof(uint64_t), i / kStages % 2);
+#pragma unroll
+        for (int c = 0; c < kTile; c += 16) {
+            uint32_t block[4];
+            const uint32_t place = fragment<Layout>(tile, threadIdx.x / 32 * 16, c);
+            ptx::ldmatrix_x4(block, place);
+            ptx::stmatrix_x4(place, block);
+        }
+        ptx::fence_async_shared();
+        __syncthreads(); // every warp has written its rows
+        if (threadIdx.x == 0) {
+            const int number = blockIdx.x + i * gridDim.x;
+            ptx::store_box(&out, number % across * kTile, number / across * kTile, tile);
+            ptx::store_commit();
+            if (i + kStages - 1 < count) {
+                ptx::store_wait<1>(); // the tile before this one has left its place, which the next one takes
+                load(i + kStages - 1);
+            }
+        }
+    }
+    if (threadIdx.x == 0) {
+        ptx::store_wait<0>();
     }
 }
 

@@ -114,6 +114,20 @@ class Tools:
         given = {"kernel": kernel, "launch": _plain(launch), "max_bytes": max_bytes, "language": language}
         return await self._answer(here, "suggest", given, page)
 
+    async def fix(
+        self,
+        here: Here,
+        file: Annotated[str, Field(description="A .cu file, or a kernel of ncu-swizzle.toml.")],
+        launch: Launch = None,
+        only: Annotated[Literal["padding", "swizzle"] | None, Field(description="Only this kind of mapping.")] = None,
+        max_shared: Annotated[int | None, Field(description="Bytes of shared memory per block, at most.", ge=0)] = None,
+        write: Annotated[bool, Field(description="Change the file, if everything is proved.")] = False,
+        page: PageNumber = 1,
+    ) -> CallToolResult:
+        """Rewrite the shared arrays that conflict; answers the patch and its proof: counts, meaning, resources."""
+        given = {"file": file, "launch": _plain(launch), "only": only, "max_shared": max_shared, "write": write}
+        return await self._answer(here, "fix", given, page)
+
     async def profile(
         self,
         here: Here,
@@ -203,6 +217,7 @@ def server(service: Service, version: str) -> MCPServer[Any]:
         tools.read_report,
     ):  # fmt: skip
         made.add_tool(tool, annotations=reading)
+    made.add_tool(tools.fix, annotations=ToolAnnotations(read_only_hint=False, open_world_hint=False))
     for name, title in PAGES.items():
         made.resource(f"{NAME}://docs/{name}", name=name, title=title, mime_type="text/markdown")(partial(_page, name))
     return made

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle import paths
 
 TIMEOUT_S = 10.0
+MOMENT_S = 1.0
+_answers: dict[tuple[Path, tuple[str, ...], bytes], tuple[float, bytes]] = {}
 # No repository that poses as a folder of files, no daemon of the checkout's, no fetch of what is missing.
 SAFELY = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 OFFLINE = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -31,7 +34,19 @@ class Blob:
 
 
 def said(folder: Path, *arguments: str, given: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return what git prints in a folder; nothing if it is missing or fails."""
+    """Return what git prints in a folder, or printed a moment ago: a sweep asks for each of its points.
+
+    Nothing if git is missing or fails.
+    """
+    key, now = (folder, arguments, given), time.monotonic()
+    asked, printed = _answers.get(key, (-MOMENT_S, b""))
+    if now - asked >= MOMENT_S:
+        printed = _printed(folder, arguments, given, timeout_s)
+        _answers[key] = (now, printed)
+    return printed
+
+
+def _printed(folder: Path, arguments: Sequence[str], given: bytes, timeout_s: float) -> bytes:
     command = ["git", *SAFELY, "-C", str(folder), *arguments]
     environment = {**paths.tool_environment(), **OFFLINE}
     try:

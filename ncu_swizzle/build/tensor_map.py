@@ -6,6 +6,7 @@ CUDA driver API, "Tensor Map Object Management".
 from __future__ import annotations
 
 import ctypes
+import math
 
 from ncu_swizzle.emulate.tensor_map import BYTES, Tiled, element_bytes
 from ncu_swizzle.errors import BadCatalog, EnvironmentLacking
@@ -27,10 +28,10 @@ CHUNK = 16  # bytes
 MOST_BOX = 256  # elements of one side
 
 
-def tiled(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...], swizzle: int) -> Tiled:
-    """Return the map of a row-major matrix in global memory.
+def tiled(address: int, dtype: str, shape: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> Tiled:
+    """Return the map of a row-major matrix in global memory, or of several, of three dimensions then.
 
-    `shape` and `box` are (rows, columns) in elements; `swizzle` is in bytes, and a box row may not be wider. Raises
+    `box` is (rows, columns) of one matrix, in elements; `swizzle` is in bytes, and a box row may not be wider. Raises
     BadCatalog if there is no such map.
     """
     if dtype not in DATA_TYPES or swizzle not in SWIZZLES or len(box) != 2:
@@ -39,15 +40,17 @@ def tiled(address: int, dtype: str, shape: tuple[int, int], box: tuple[int, ...]
             f"dtypes: {', '.join(DATA_TYPES)}; swizzle: {', '.join(map(str, SWIZZLES))}; box: [rows, columns]",
         )
     itemsize = element_bytes(DATA_TYPES[dtype])
-    row, width = shape[1] * itemsize, box[1] * itemsize
+    *outer, rows, columns = shape
+    row, width = columns * itemsize, box[1] * itemsize
+    several = bool(outer)
     if row % CHUNK or width % CHUNK or not all(1 <= side <= MOST_BOX for side in box) or 0 < swizzle < width:
-        raise _rejected(f"{shape[0]}x{shape[1]} {dtype}, box {list(box)}, swizzle {swizzle}")
+        raise _rejected(f"{rows}x{columns} {dtype}, box {list(box)}, swizzle {swizzle}")
     return Tiled(
         address,
         DATA_TYPES[dtype],
-        (shape[1], shape[0]),
-        (row,),
-        (box[1], box[0]),
+        (columns, rows, *[math.prod(outer)] * several),
+        (row, *[rows * row] * several),
+        (box[1], box[0], *[1] * several),
         swizzle=SWIZZLES[swizzle],
         promotion=L2_PROMOTION_256B,
     )

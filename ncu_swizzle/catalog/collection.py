@@ -163,7 +163,7 @@ def _family(table: dict[str, Any], folder: Path) -> Family:
         compute_capability=tuple(int(part) for part in head.get("compute_capability", "8.0").split(".")),
         headers=tuple(head.get("headers", ())),
         arguments=tuple(_argument(entry, folder) for entry in table.get("argument", ())),
-        kernels=tuple(_kernel(entry) for entry in table["variant"]),
+        kernels=tuple(_kernel({"arch": head.get("arch", ""), **entry}) for entry in table["variant"]),
         options=tuple(head.get("options", ())),
     )
 
@@ -179,4 +179,6 @@ def _argument(entry: Mapping[str, Any], folder: Path) -> Argument:
 
 def _kernel(entry: Mapping[str, Any]) -> Kernel:
     tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options")}
-    return Kernel(**{**entry, **tuples})
+    sizes = {name: tuple(str(size) for size in entry.get(name, ())) for name in ("grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
+    return Kernel(**{**entry, **tuples, **sizes, "boxes": boxes})

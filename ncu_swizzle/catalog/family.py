@@ -108,6 +108,10 @@ class Kernel:
     shared: str = ""  # bytes of dynamic shared memory, if not the family's
     box: tuple[int, ...] = ()  # of tensor maps without their own
     swizzle: int = 0  # of tensor maps without their own
+    boxes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of arguments that this kernel takes as maps
+    grid: tuple[str, ...] = ()  # if not the family's
+    block: tuple[str, ...] = ()  # if not the family's
+    arch: str = ""  # the architecture whose instructions it uses, such as sm_90a; empty: any
     file: str = ""  # in the family's folder; for the default see `Family.source`
     function: str = ""  # plain, demangled or mangled, see `symbols.find`
     options: tuple[str, ...] = ()
@@ -119,7 +123,11 @@ class Kernel:
         return self.function or self.name.replace("-", "_")
 
     def boxed(self, argument: Argument) -> Argument:
-        """Return an argument with this kernel's box and swizzle if it is a tensor map without its own."""
+        """Return an argument as this kernel takes it: as a tensor map if `boxes` names it, or if it is one; with this
+        kernel's box and swizzle unless it has its own.
+        """
+        if box := self.boxes.get(argument.name):
+            return replace(argument, tensor_map=True, box=box, swizzle=self.swizzle)
         own = not argument.tensor_map or argument.box
         return argument if own else replace(argument, box=self.box, swizzle=self.swizzle)
 
@@ -176,12 +184,16 @@ class Family:
             )
         return {p.name: p.validated(sizes.get(p.name, p.default)) for p in self.parameters}
 
-    def geometry(self, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def geometry(self, kernel: Kernel, problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the grid and the block, three numbers each."""
         return (
-            tuple(evaluate(size, problem) for size in self.grid),
-            tuple(evaluate(size, problem) for size in self.block),
+            tuple(evaluate(size, problem) for size in kernel.grid or self.grid),
+            tuple(evaluate(size, problem) for size in kernel.block or self.block),
         )
+
+    def architecture(self, kernel: Kernel, default: str) -> str:
+        """Return the architecture to compile a kernel for: the one asked for, the kernel's own, or the default."""
+        return self.arch or kernel.arch or default
 
     def shared_memory(self, kernel: Kernel, problem: Problem) -> int:
         """Return the bytes of dynamic shared memory per block."""

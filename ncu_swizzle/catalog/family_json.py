@@ -30,11 +30,14 @@ def read(file: Path) -> Family:
                 Argument(**{**entry, "shape": tuple(entry["shape"]), "box": tuple(entry["box"])})
                 for entry in content["arguments"]
             ),
-            "kernels": tuple(
-                Kernel(**{**entry, "box": tuple(entry["box"]), "options": tuple(entry["options"])})
-                for entry in content["kernels"]
-            ),
+            "kernels": tuple(_kernel(entry) for entry in content["kernels"]),
         }
         return Family(**fields)
     except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{file} does not describe a family: {error}", "profile the kernel again") from error
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    tuples = {name: tuple(entry.get(name, ())) for name in ("box", "options", "grid", "block")}
+    boxes = {name: tuple(box) for name, box in entry.get("boxes", {}).items()}
+    return Kernel(**{**entry, **tuples, "boxes": boxes})

@@ -16,7 +16,7 @@ from ncu_swizzle.catalog import python_imports
 _DIRECTIVE = r"(?:#|%:)[ \t]*(?:include|include_next|import)\b[ \t]*"
 _INCLUDE = re.compile(_DIRECTIVE + r'(?:"(?P<beside>[^"\n]+)"|<(?P<system>[^>\n]+)>)')
 _COMPUTED = re.compile(rf'^(?:.*\*/)?[ \t]*{_DIRECTIVE}(?![ \t"<])', re.MULTILINE)
-_FOLDERS = ("-I", "-isystem=")
+FOLDER_OPTIONS = ("-I", "-isystem=")
 _INHERITED = ("CPATH", "CPLUS_INCLUDE_PATH")  # where the compiler searches too
 
 
@@ -47,7 +47,7 @@ def has_computed_include(text: str) -> bool:
 
 def folders(options: Sequence[str]) -> list[Path]:
     """Return the folders named by options, ``-Ifolder`` and ``-isystem=folder``, and by the environment."""
-    named = [option.removeprefix(form) for option in options for form in _FOLDERS if option.startswith(form)]
+    named = [option.removeprefix(form) for option in options for form in FOLDER_OPTIONS if option.startswith(form)]
     inherited = [folder for name in _INHERITED for folder in os.environ.get(name, "").split(os.pathsep)]
     return [Path(folder) for folder in (*named, *inherited) if folder]
 

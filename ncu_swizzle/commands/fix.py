@@ -62,7 +62,7 @@ def fix(
     options = FixOptions(OnlyKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
         fixed = fix_all(FixQuery(what, request, own.described(request.problem), sources, options, progress))
-    files = written_files.write(fixed, out, apply=apply)
+    files = written_files.write(fixed, out, applied=apply)
     if json == "-":
         Output().file.write(shown.to_json(fixed, files.patch))
     else:

@@ -27,7 +27,7 @@ def mcp(
     ncu-swizzle mcp --root kernels --allow-run  measure on the GPU, too
     claude mcp add ncu-swizzle -- ncu-swizzle mcp
 
-    Tools: list_kernels, lint, explain, suggest, profile, compare, check, read_report. docs/agents.md describes
+    Tools: list_kernels, lint, explain, suggest, fix, profile, compare, check, read_report. docs/agents.md describes
     them, and what a client may do.
     """
     from ncu_swizzle.service.folders import Folders

@@ -12,6 +12,7 @@ from ncu_swizzle.commands.formats import Formats
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.commands.options import with_options
 from ncu_swizzle.engines.context import Request
+from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.ncu.options import Options
 from ncu_swizzle.profiles.destination import Destination
 
@@ -27,6 +28,7 @@ def sweep(
     options: Options,
     own: PairOptions,
     sources: CatalogOptions,
+    fleet: FleetOptions,
     problem: Annotated[
         list[str],
         typer.Option("--problem", metavar="NAME=SIZE,…", help="Sizes to sweep; several names: all combinations."),
@@ -58,6 +60,6 @@ def sweep(
     catalog = tuned.with_configurations(catalog, names, request.timeout_s)
     points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
     with output.progress() as progress:
-        swept = running.run(points, with_options(request, options), destination, resume, progress)
+        swept = running.run(points, with_options(request, options), destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)

@@ -83,7 +83,7 @@ def _static_shared(cubin: Cubin, attributes: Attributes) -> int:
 def launch_of(target: Target, cubin: Cubin, symbol: str, sample: int | None = None) -> Launch:
     """Return the launch of a target; random inputs are unknown, or those that this seed draws."""
     family, kernel, problem = target.family, target.kernel, target.problem
-    grid, block = family.geometry(problem)
+    grid, block = family.geometry(kernel, problem)
     too_large = _too_large(family.arguments, problem, sample)
     checked = None if family.shipped else cubin
     arguments = [kernel.boxed(argument) for argument in family.arguments]
@@ -182,8 +182,8 @@ def _buffers(cubin: Cubin, values: Sequence[ArgumentValue]) -> Iterator[Buffer]:
 def _value(argument: Argument, problem: Problem, rng: np.random.Generator | None) -> ArgumentValue:
     """Return an argument's value; a buffer's contents only if there is something to draw them with."""
     if argument.tensor_map:
-        rows, columns = fills.shape(argument, problem)
-        tile = tensor_map.tiled(MATRIX, argument.dtype, (rows, columns), argument.box, argument.swizzle)
+        shape = fills.shape(argument, problem)
+        tile = tensor_map.tiled(MATRIX, argument.dtype, shape, argument.box, argument.swizzle)
         return ArgumentValue(scalar=tile.encoded())
     if not argument.shape:
         return ArgumentValue(scalar=fills.scalar(argument, problem).tobytes())

@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
 from ncu_swizzle.engines.binary_launch import BinaryLaunch
 from ncu_swizzle.engines.context import Done, Request
+from ncu_swizzle.engines.disassemblies import disassembled
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
@@ -83,11 +84,12 @@ def _emulate_built(target: Target, settings: EmulationSettings, on_progress: OnP
     if target.python:
         made = built(target, ARCH, settings.toolchain.timeout_s)
         emulated = emulate_cubin(made.target, made.code, made.compiler, settings, on_progress)
-        return replace(emulated, profile=replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes)))
+        noted = replace(emulated.profile, notes=(*emulated.profile.notes, *made.notes))
+        return replace(emulated, profile=made.explained(noted))
     if target.compiled:
         code = code_in(target.source, settings.toolchain, settings.cached, target.family.arch)
         return emulate_cubin(target, code, "", settings, on_progress)
-    compiling = (target.family, target.kernel, target.family.arch or ARCH, settings.toolchain)
+    compiling = (target.family, target.kernel, target.family.architecture(target.kernel, ARCH), settings.toolchain)
     version = settings.toolchain.version()
     return emulate_cubin(target, compiled.cubin(*compiling, settings.cached), version, settings, on_progress)
 
@@ -96,7 +98,8 @@ def _forget(target: Target, toolchain: Toolchain) -> bool:
     """Drop the cached cubin of a source or a PTX file; return whether there was one."""
     if target.compiled:
         return assembled.forget(read_bytes(target.source), target.source.name, toolchain, target.family.arch)
-    return compiled.forget(target.family, target.kernel, target.family.arch or ARCH, toolchain)
+    arch = target.family.architecture(target.kernel, ARCH)
+    return compiled.forget(target.family, target.kernel, arch, toolchain)
 
 
 def emulate_cubin(
@@ -216,7 +219,7 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
 def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
-    text = settings.toolchain.disassemble(binary.cubin.data, binary.cubin.name)
+    text = disassembled(binary.cubin, settings.toolchain)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
 
     try:

@@ -11,21 +11,26 @@ from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import slug, write_atomically
-from ncu_swizzle.frontends.built import built
+from ncu_swizzle.frontends.built import Built, built
 from ncu_swizzle.ncu import gpu
 
 
 def launchable(target: Target, folder: Path, timeout_s: float) -> Target:
     """Return a target that can be launched; the cubin of a function in Python is left in the folder."""
+    return prepared(target, folder, timeout_s)[0]
+
+
+def prepared(target: Target, folder: Path, timeout_s: float) -> tuple[Target, Built | None]:
+    """Return a target that can be launched, and how it was built, if it is a function in Python."""
     if not target.python:
-        return target
+        return target, None
     found = gpu.devices()
     arch = "sm_{}{}".format(*found[0][1]) if found else ARCH
     made = built(target, arch, timeout_s)
     code = folder / f"{slug(target.name)}.cubin"
     write_atomically(code, made.code)
     kernel = replace(made.target.kernel, cubin=str(code.absolute()))
-    return replace(made.target, kernel=kernel, family=replace(made.target.family, kernels=(kernel,)))
+    return replace(made.target, kernel=kernel, family=replace(made.target.family, kernels=(kernel,))), made
 
 
 def launchable_together(

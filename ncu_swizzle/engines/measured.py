@@ -15,17 +15,19 @@ from ncu_swizzle.catalog import family_json
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
-from ncu_swizzle.engines.launchable import launchable, launchable_together
+from ncu_swizzle.engines.launchable import launchable_together, prepared
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import slug
 from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 
+LOG = "log"  # among the facts of a process: what it printed
+
 
 def measure(target: Target, context: Context) -> Profile:
     """Check the kernel's output and profile one launch, in one process under ncu; leave report and facts."""
-    target = launchable(target, context.folder, context.request.timeout_s)
+    target, made = prepared(target, context.folder, context.request.timeout_s)
     report = context.folder / f"{slug(target.name)}.ncu-rep"
     facts = launch_facts.facts_path(report)
     request = context.request
@@ -47,7 +49,8 @@ def measure(target: Target, context: Context) -> Profile:
     launch_facts.seal(report, notes)
     from ncu_swizzle.ncurep import reader  # loaded while ncu measures, see `jobs.warm_up`
 
-    return reader.read(report)[0]
+    profile = reader.read(report)[0]
+    return made.explained(profile) if made else profile
 
 
 def time_together(
@@ -59,11 +62,26 @@ def time_together(
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build, check and time the kernels in one process without ncu; return its facts."""
+    facts = run_together(family, kernels, problem, folder, timeout_s, "time", more)
+    return {name: fact for name, fact in facts.items() if name != LOG}
+
+
+def run_together(
+    family: Family,
+    kernels: Sequence[Kernel],
+    problem: Mapping[str, int],
+    folder: Path,
+    timeout_s: float,
+    action: str,
+    more: Sequence[str] = (),
+    under: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Launch the kernels in one process, `under` another program if one is named; return facts and log."""
     family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
-    facts = folder / "time.facts.json"
-    command = launch_command(family, kernels, problem, "time", facts.name)
+    facts = folder / f"{action}.facts.json"
+    command = launch_command(family, kernels, problem, action, facts.name)
     _describe(family, folder)
-    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
+    outcome = child.run([*under, *command, *more], timeout_s, folder, paths.child_environment())
     if error := _reported(facts):
         raise error
     if outcome.status:
@@ -72,7 +90,7 @@ def time_together(
             "run it under compute-sanitizer",
         )
     content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
-    return content
+    return {**content, LOG: outcome.log}
 
 
 def launch_command(

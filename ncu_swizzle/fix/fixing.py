@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.demangled import demangle
-from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.fix import candidates, neighbours
+from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import Only, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.proof import prove
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.seen import RootSeen, TileSeen
+from ncu_swizzle.fix.seen import RootSeen, TileSeen, excess_within
 from ncu_swizzle.fix.subject import Subject, source_of, subject_of
 from ncu_swizzle.fix.writing import Written, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
 
 ATTEMPTS = 10  # patches of one tile that are rebuilt
-FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
 
 
 @dataclass(frozen=True)
@@ -39,33 +38,6 @@ class FixOptions:
 
     only: Only | None = None
     max_shared: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Applied:
-    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
-
-    name: str
-    symbol: str
-    offset: int  # of the tile in the array
-    before: range
-    ranked: Ranked
-
-    def moved(self, after: Emulated, dynamic: int) -> Moved:
-        """Return where the elements have gone; raise ValueError if two share a place."""
-        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
-        array = next(array for array in arrays if array.symbol == self.symbol)
-        size, transform = self.ranked.shape.element_bytes, self.ranked.transform
-        places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
-        start = array.start + self.offset
-        bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
-        made = self.ranked.candidate
-        least, reason = (
-            (made.excessive, FEW_LANES)
-            if made.clean
-            else (made.excessive, "no XOR or padding that was tried leaves fewer")
-        )
-        return Moved(self.name, self.before, range(start, start + bytes_), size, places, least, reason if least else "")
 
 
 @dataclass(eq=False)
@@ -84,22 +56,34 @@ class Fixing:
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each."""
-        subject = subject_of(self.target, self.text, self.settings)
-        original = {root.array.symbol: root.array for seen in subject.tiles for root in seen.roots}
+        subject = self._subject()
+        starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
         while True:
             seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
             if seen is None:
                 return
             done.add(seen.name)
-            fixed, text = self._tile(subject, seen, {symbol: array.start for symbol, array in original.items()})
+            fixed, text = self._tile(subject, seen, starts)
             yield fixed
             if text is not None:
                 self.text = text
                 if all(other.name in done for other in subject.conflicting):
                     return
-                with rebuilt(self.target, text) as copy:
-                    subject = subject_of(copy, text, self.settings)
+                subject = self._subject()
+
+    def _subject(self) -> Subject:
+        """Return the kernel as the text has it by now."""
+        if self.text == source_of(self.target):
+            return subject_of(self.target, self.text, self.settings)
+        with rebuilt(self.target, self.text) as copy:
+            return subject_of(copy, self.text, self.settings)
+
+    def _arrays(self) -> Sequence[SharedArray]:
+        """Return the arrays of the kernel as it was."""
+        binary = emulation.emulate_target(self.target, self.settings).binary
+        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
+        return shared_arrays(binary.cubin, binary.symbol, dynamic)
 
     def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.file.line(seen.roots[0].root.place.declared)
@@ -129,8 +113,11 @@ class Fixing:
                 proof = self._proved(text, (*self.applied, *applied))
                 if proof is not None and proof.held:
                     self.applied, self.proof = (*self.applied, *applied), proof
+                    for neighbour in self.neighbours:
+                        neighbour.keep()
                     return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
                 stopped = _stopped(fixed, proof, stopped)
+                attempts += ATTEMPTS // 2 if stopped.unknown else 0
         return replace(stopped or fixed, tried=attempts), None
 
     def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
@@ -148,6 +135,9 @@ class Fixing:
             try:
                 emulated = emulation.emulate_target(after, self.settings)
                 moved = [made.moved(emulated, dynamic) for made in applied]
+                stays = next((claim for made in moved if (claim := _stays(emulated, made))), None)
+                if stays:  # which the proof would find, too
+                    return Proof((stays,))
                 proof = prove(self.target, after, moved, self.context)
                 if not proof.held:
                     return proof
@@ -175,34 +165,20 @@ class Fixing:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbour:
-    """Another kernel of the same source whose launch is described."""
-
-    target: Target
-    symbol: str
-
-    def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
-        """Return the proof for this kernel of a patch made for another one."""
-        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        same = replace(
-            self.target, family=replace(self.target.family, folder=after.family.folder, options=after.family.options)
-        )
-        was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
-        arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
-        moved = []
-        for made in applied:
-            array = arrays.get(made.name)
-            if array is not None:
-                own = replace(made, symbol=array.symbol, before=array.span)
-                moved.append(own.moved(now, dynamic))
-        return prove(self.target, same, moved, context)
-
-
 def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
     return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+
+
+def _stays(emulated: Emulated, made: Moved) -> Claim | None:
+    """Return a failed claim if a tile has more excess than its mapping promised: the compiler made other accesses."""
+    left = excess_within(emulated, made.after)
+    if left <= made.least:
+        return None
+    return Claim(
+        About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
+    )
 
 
 def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> TileFix:
@@ -242,15 +218,15 @@ def _spelled(made: Ranked) -> str:
 
 
 def fix(
-    target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Target] = ()
-) -> KernelFix:
+    target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Neighbour] = (),
+    applied: tuple[Applied, ...] = (),
+) -> KernelFix:  # fmt: skip
     """Return what fixing a kernel comes to, from its source or, after another kernel's fix, from `text`.
 
-    `beside` are the other kernels of its source. Raises whatever emulating it raises.
+    `beside` are the other kernels of its source, `applied` the mappings of this one's arrays that the text has.
+    Raises whatever emulating it raises.
     """
     before = source_of(target) if text is None else text
-    settings = EmulationSettings.of(context.request)
-    others = [Neighbour(other, emulation.emulate_target(other, settings).binary.symbol) for other in beside]
-    work = Fixing(target, options, context, before, settings, others)
+    work = Fixing(target, options, context, before, EmulationSettings.of(context.request), beside, applied)
     tiles = tuple(work.tiles())
-    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof)
+    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof, along=bool(applied))

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ncu_swizzle.build import compiled
 from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.context import Context
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.fix.applied import Applied
+from ncu_swizzle.fix.claims import Proof
+from ncu_swizzle.fix.proof import prove
 
 _HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of a source's path, in names of one file's own
 
@@ -25,3 +33,38 @@ def changed(before: Mapping[str, bytes], after: Mapping[str, bytes], own: str) -
     for symbol, code in before.items():
         if symbol != _HASH.sub(r"\1", own) and after.get(symbol) != code:
             yield symbol
+
+
+@dataclass(eq=False)
+class Neighbour:
+    """Another kernel of the same source whose launch is described, and the mappings that its arrays have by now."""
+
+    target: Target
+    symbol: str
+    applied: tuple[Applied, ...] = ()
+    _tried: tuple[Applied, ...] = ()
+
+    def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
+        """Return the proof for this kernel of a patch made for another one; raise ValueError if elements are lost."""
+        dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
+        moved_to = {"folder": after.family.folder, "options": after.family.options}
+        same = replace(self.target, family=replace(self.target.family, **moved_to))
+        was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
+        arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
+        self._tried = (
+            *self.applied,
+            *(
+                replace(made, symbol=arrays[made.name].symbol, before=arrays[made.name].span)
+                for made in applied
+                if made.name in arrays and made.name not in {own.name for own in self.applied}
+            ),
+        )
+        return prove(self.target, same, [made.moved(now, dynamic) for made in self._tried], context)
+
+    def keep(self) -> None:
+        """Keep the mappings that were tried last: the patch is in the source now."""
+        self.applied, self._tried = self._tried or self.applied, ()
+
+
+def neighbour(target: Target, settings: EmulationSettings) -> Neighbour:
+    return Neighbour(target, emulation.emulate_target(target, settings).binary.symbol)

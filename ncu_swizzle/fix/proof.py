@@ -70,7 +70,7 @@ def _meaning(
     traced = traces.compare(old, new, moved, timeout_s)
     if traced.state is not State.HELD:
         return _claim(traced.state, traced.reason, traced.line), ()
-    written = values.compare(old, new, traced.blocks, timeout_s)
+    written = values.compare(old, new, values.some(traced.blocks, old.launch(None).grid), timeout_s)
     compared = tuple(_compared(old, traced, written))
     if written.difference:
         return _claim(State.FAILED, written.difference, written.line), compared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.fix.claims import Proof, State
@@ -41,6 +41,7 @@ class KernelFix:
     proof: Proof | None = None
     suggest: str = ""
     notes: tuple[str, ...] = ()
+    along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property
     def proved(self) -> bool:
@@ -54,6 +55,3 @@ class KernelFix:
     @property
     def unknown(self) -> bool:
         return any(tile.unknown for tile in self.tiles) or bool(self.notes)
-
-    def with_notes(self, *notes: str) -> KernelFix:
-        return replace(self, notes=(*self.notes, *notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def _seen(tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], 
         (offset, part)
         for offset, every in sorted(emulated.counts.requests.items())
         for root in roots
-        if (part := _within(every, root)) is not None
+        if (part := _within(every, root.start, root.end)) is not None
     ]
     if not requests:
         return None
@@ -82,12 +82,18 @@ def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
     return RootSeen(root, array, start, start + root.size if root.size else min(later, default=end))
 
 
-def _within(made: AccessRequests, root: RootSeen) -> AccessRequests | None:
-    """Return the requests that lie within a root, at its addresses."""
+def excess_within(emulated: Emulated, bytes_: range) -> int:
+    """Return the excess of the requests that lie within these bytes."""
+    parts = (_within(made, bytes_.start, bytes_.stop) for made in emulated.counts.requests.values())
+    return sum(_excess(part) for part in parts if part is not None)
+
+
+def _within(made: AccessRequests, start: int, end: int) -> AccessRequests | None:
+    """Return the requests that lie within these bytes."""
     operation = operations.find(made.op)
     used = made.active & (np.arange(operations.WARP) < operation.addressed)
     matrix = operation.kind in (LDMATRIX, STMATRIX)
-    inside = (made.addresses >= root.start) & (made.addresses + operation.width_bytes <= root.end)
+    inside = (made.addresses >= start) & (made.addresses + operation.width_bytes <= end)
     whole = used[:, : operation.addressed].all(axis=1) if matrix else used.any(axis=1)
     rows = np.flatnonzero((inside | ~used).all(axis=1) & whole)
     return made.chosen(rows) if len(rows) else None
@@ -97,8 +103,3 @@ def _excess(made: AccessRequests) -> int:
     matrix = operations.find(made.op).kind in (LDMATRIX, STMATRIX)
     counted = wavefronts(made.op, made.addresses, None if matrix else made.active, made.source)
     return int((np.where(counted.known, counted.actual - counted.ideal, 0) * made.times).sum())
-
-
-def relative(made: AccessRequests, start: int) -> AccessRequests:
-    """Return requests with addresses from a start on."""
-    return replace(made, addresses=np.where(made.active, made.addresses - start, 0))

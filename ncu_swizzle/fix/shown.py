@@ -41,7 +41,9 @@ def show(fixed: SourceFix, console: Console) -> None:
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
     """Yield what came of a kernel's tiles."""
-    if not kernel.tiles and not kernel.notes:
+    if kernel.along:
+        yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
+    elif not kernel.tiles and not kernel.notes:
         yield "No shared array of it conflicts."
     for tile in kernel.tiles:
         yield _sentence(tile, kernel.source.name)

@@ -14,7 +14,9 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.files import read_bytes
 from ncu_swizzle.fix.fixing import FixOptions, fix
+from ncu_swizzle.fix.neighbours import neighbour
 from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
@@ -53,30 +55,32 @@ def fix_all(query: FixQuery) -> SourceFix:
 
     Raises UsageError for what has no source to patch, and whatever emulating the kernels raises.
     """
-    targets = _targets(query)
-    context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
     if missing := EmulationSettings.of(query.request).toolchain.lacking():
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
-    before = text = targets[0].source.read_bytes()
+    return fix_targets(_targets(query), query)
+
+
+def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
+    """Return the fix of kernels of one source."""
+    context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
+    settings = EmulationSettings.of(query.request)
+    before = text = read_bytes(targets[0].source)
+    several = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
     kernels: list[KernelFix] = []
-    for target in targets:
+    for number, target in enumerate(targets):
         query.progress(target.name, 0)
-        made = _fixed(target, query, context, text, [other for other in targets if other is not target])
-        kernels.append(made)
+        beside = [*several[:number], *several[number + 1 :]]
+        applied = several[number].applied if several else ()
+        try:
+            made = fix(target, query.options, context, text, beside, applied)
+        except NcuSwizzleError as error:
+            if not beside:
+                raise
+            made = KernelFix(target.name, target.source, text, text, notes=(str(error),))
+        kernels.append(replace(made, suggest=suggesting(query, target)))
         text = made.after
         query.progress(target.name, 100)
     return SourceFix(targets[0].source, before, text, tuple(kernels))
-
-
-def _fixed(target: Target, query: FixQuery, context: Context, text: bytes, beside: Sequence[Target]) -> KernelFix:
-    suggest = suggesting(query, target)
-    try:
-        made = fix(target, query.options, context, text, beside)
-    except NcuSwizzleError as error:
-        if not beside:
-            raise
-        made = KernelFix(target.name, target.source, text, text, notes=(str(error),))
-    return replace(made, suggest=suggest)
 
 
 def _targets(query: FixQuery) -> list[Target]:

@@ -111,7 +111,7 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subj
     arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
     file = cuda.parse(text, target.source.name)
     scopes = Scopes(file)
-    every = tuple(shared_declarations(file))
+    every = tuple(shared_declarations(scopes))
     declared = _declared(arrays, every, scopes)
     chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
     webs = _webs(scopes, chosen, every)

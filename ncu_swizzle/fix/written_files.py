@@ -23,8 +23,8 @@ class FixFiles:
     applied: str = ""
 
 
-def write(fixed: SourceFix, folder: Path, apply: bool = False) -> FixFiles:
-    """Write the patch and the page, and with `apply` the source.
+def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
+    """Write the patch and the page, and with `applied` the source.
 
     Raises UsageError if the source is no longer what was read, NotWritable if a file cannot be written.
     """
@@ -35,14 +35,17 @@ def write(fixed: SourceFix, folder: Path, apply: bool = False) -> FixFiles:
         return FixFiles(page=str(document))
     patch = folder / f"{name}.patch"
     write_atomically(patch, shown.patch_of(fixed).encode("utf-8", "surrogateescape"))
-    if not apply:
+    if not applied:
         return FixFiles(str(patch), str(document))
-    if read_bytes(fixed.source) != fixed.before:
-        raise UsageError(
-            f"{fixed.source} has changed since it was read", f"git apply {patch}, or run the command again"
-        )
-    write_atomically(fixed.source, fixed.after)
+    apply(fixed)
     return FixFiles(str(patch), str(document), str(fixed.source))
+
+
+def apply(fixed: SourceFix) -> None:
+    """Write the source; raise UsageError if it is no longer what was read, NotWritable if it cannot be written."""
+    if read_bytes(fixed.source) != fixed.before:
+        raise UsageError(f"{fixed.source} has changed since it was read", "fix it again")
+    write_atomically(fixed.source, fixed.after)
 
 
 def write_json(fixed: SourceFix, files: FixFiles, destination: str) -> None:

@@ -14,8 +14,9 @@ from ncu_swizzle.catalog.family import Argument, Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import Untrusted
-from ncu_swizzle.frontends import parent
+from ncu_swizzle.frontends import layouts, parent
 from ncu_swizzle.frontends.request import CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.profiles.model import Profile
 
 POINTER = "uint64"
 
@@ -28,6 +29,12 @@ class Built:
     code: bytes
     compiler: str
     notes: tuple[str, ...] = ()
+    intermediate: str = ""  # the compiler's own view of the kernel, see `layouts`
+    explicit: bool = False
+
+    def explained(self, profile: Profile) -> Profile:
+        """Return a profile of the kernel with what its compiler says of accesses with conflicts."""
+        return layouts.explained(profile, self.intermediate, self.explicit)
 
 
 def built(target: Target, arch: str, timeout_s: float) -> Built:
@@ -47,7 +54,14 @@ def built(target: Target, arch: str, timeout_s: float) -> Built:
         cluster=_cluster(kernel.cluster, code, kernel.entry),
     )
     compiled = replace(target.kernel, function=kernel.entry, options=(), shared="")
-    return Built(Target(launched, compiled, target.problem), code, kernel.compiler, kernel.notes)
+    return Built(
+        Target(launched, compiled, target.problem),
+        code,
+        kernel.compiler,
+        kernel.notes,
+        kernel.intermediate,
+        kernel.explicit,
+    )
 
 
 def request_of(target: Target, arch: str = "") -> CompileRequest:

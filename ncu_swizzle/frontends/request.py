@@ -75,6 +75,7 @@ class CompiledKernel:
     compiler: str  # with its version
     notes: tuple[str, ...] = ()
     intermediate: str = ""  # the compiler's own view of the kernel, such as TTGIR
+    explicit: bool = False  # whether the layouts in it are the author's
     cluster: tuple[int, ...] = ()  # of the launch; empty if only the cubin can have one
 
     @classmethod

@@ -231,6 +231,7 @@ def _described(
         parameters=(*passed, *own[: len(attributes.parameters) - len(passed)]),
         compiler=f"Triton {triton.__version__}",
         intermediate=kernel.asm.get("ttgir", ""),
+        explicit="gluon" in type(kernel.src).__module__,
     )
     return launched, code
 

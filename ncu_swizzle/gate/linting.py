@@ -24,6 +24,7 @@ from ncu_swizzle.profiles import tiles_seen
 from ncu_swizzle.profiles.model import Profile
 
 SUGGEST = "ncu-swizzle suggest KERNEL prints code for its tiles; it takes the same options"
+RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8 compares two ways to compile it"
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
@@ -108,6 +109,8 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     lines = line_accesses(profile)
     limits = rules.limits(names, dict.fromkeys(line.access for line in lines))
     advised = {offset: tip.text for tip in tiles_seen.advice(profile) for offset in tip.offsets}
+    for note in profile.layouts:
+        advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
     checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
@@ -142,7 +145,15 @@ def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[
         line.access,
         place,
         rule.origin,
-        PAD if any(access.by_wmma for access in line.instructions) else SUGGEST,
+        _hint(profile, line),
         actual=line.degree,
         limit=rule.limit,
     )
+
+
+def _hint(profile: Profile, line: LineAccesses) -> str:
+    """Return what to type next: for layouts that a compiler chose, another way to compile."""
+    pcs = {access.pc for access in line.instructions}
+    if any(pcs.intersection(note.offsets) for note in profile.layouts if not note.explicit):
+        return RECOMPILE
+    return PAD if any(access.by_wmma for access in line.instructions) else SUGGEST

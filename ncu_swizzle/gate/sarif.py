@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from ncu_swizzle import digest
-from ncu_swizzle.gate.verdict import CRITERIA, Check, Outcome, Place, Verdict
+from ncu_swizzle.gate.verdict import CRITERIA, Check, Correction, Outcome, Place, Replacement, Verdict
 from ncu_swizzle.ncu.system import System
 from ncu_swizzle.texts import in_json, one_line
 
@@ -27,7 +28,7 @@ def render(verdict: Verdict) -> str:
                 "toolExecutionNotifications": [_notification(check) for check in reported if not check.place],
             }
         ],
-        "results": [_result(check, check.place) for check in reported if check.place],
+        "results": [_result(check, check.place, verdict.corrections) for check in reported if check.place],
     }
     return in_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
@@ -44,8 +45,9 @@ def _driver() -> dict[str, Any]:
     }
 
 
-def _result(check: Check, place: Place) -> dict[str, Any]:
+def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> dict[str, Any]:
     failed = check.outcome is not Outcome.inconclusive
+    fixes = [_fix(correction) for correction in corrections if correction.corrects(check)]
     headers = list(enumerate(place.through, 1))
     return {
         "ruleId": check.criterion,
@@ -55,9 +57,24 @@ def _result(check: Check, place: Place) -> dict[str, Any]:
         "message": {"text": _message(check)},
         "locations": [_location(place)],
         **({"relatedLocations": [_related(number, header) for number, header in headers]} if headers else {}),
+        **({"fixes": fixes} if fixes else {}),
         # Identifies the finding in later runs, even if its line moves.
         "partialFingerprints": {"check/v1": digest.sha256_of_texts(check.title)},
     }
+
+
+def _fix(correction: Correction) -> dict[str, Any]:
+    """Return a fix: whole lines are deleted, or others inserted before one."""
+    replacements = [
+        {"deletedRegion": _lines(made), **({"insertedContent": {"text": made.text}} if made.text else {})}
+        for made in correction.replacements
+    ]
+    change = {"artifactLocation": _artifact(correction.file), "replacements": replacements}
+    return {"description": {"text": _escaped(correction.description)}, "artifactChanges": [change]}
+
+
+def _lines(made: Replacement) -> dict[str, int]:
+    return {"startLine": made.first, "startColumn": 1, "endLine": made.first + made.count, "endColumn": 1}
 
 
 def _notification(check: Check) -> dict[str, Any]:
@@ -67,7 +84,11 @@ def _notification(check: Check) -> dict[str, Any]:
 
 def _message(check: Check) -> str:
     """Return the message escaped: in SARIF text, brackets make links and braces placeholders."""
-    text = one_line(f"{check}.").replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+    return _escaped(f"{check}.")
+
+
+def _escaped(message: str) -> str:
+    text = one_line(message).replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
     return text.replace("{", "{{").replace("}", "}}")
 
 

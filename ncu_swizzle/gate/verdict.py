@@ -83,6 +83,29 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Replacement:
+    """Lines of a file, the first from 1 on, and what stands there instead; no line if `count` is 0."""
+
+    first: int
+    count: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A proved change of one file that frees kernels of their conflicts."""
+
+    file: str
+    kernels: tuple[str, ...]
+    description: str
+    replacements: tuple[Replacement, ...]
+
+    def corrects(self, check: Check) -> bool:
+        """Say whether it is the answer to a check."""
+        return check.criterion == MAX_DEGREE and check.outcome is Outcome.failed and check.kernel in self.kernels
+
+
+@dataclass(frozen=True)
 class Change:
     """A kernel's accesses of one kind, before and now; None: unknown, or not there."""
 
@@ -98,12 +121,13 @@ class Change:
 class Verdict:
     """All checks, with notes. The worst outcome wins: error, fail, inconclusive, pass.
 
-    `changes` are what was compared with another commit, if anything was.
+    `changes` are what was compared with another commit, `corrections` what was proved to free kernels, if anything was.
     """
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def outcome(self) -> Outcome:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ncu_swizzle import digest
 from ncu_swizzle.build import compiled, headers
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.catalog import collection, family_json, fills
@@ -33,6 +34,7 @@ from ncu_swizzle.launch.buffers import Buffers
 from ncu_swizzle.texts import encodable, on_terminal
 from ncu_swizzle.validate import whole
 
+DRAWS, LAUNCHES = 3, 3  # of inputs, and with each, whose outputs are compared: those of atomics may differ
 COPY = "a copy of as many bytes"  # timed next to memory-bound kernels
 
 
@@ -94,11 +96,15 @@ def prepare(
         inputs = fills.inputs(family, problem, rng)
         expected = expected_output.expected_outputs(family, problem, inputs, rng) if family.reference else {}
         buffers = Buffers.upload(family, problem, inputs)
-        arch = family.arch or "sm_{}{}".format(*gpu.compute_capability())
+        arch = "sm_{}{}".format(*gpu.compute_capability())
         nvcc = compiler.PyCudaCompiler()
     for kernel in own:
         code = Path(kernel.cubin)  # of a front end
-        cubin = read_bytes(code) if kernel.cubin else compiled.cubin(family, kernel, arch, nvcc, cached)
+        cubin = (
+            read_bytes(code)
+            if kernel.cubin
+            else compiled.cubin(family, kernel, family.architecture(kernel, arch), nvcc, cached)
+        )
         launches[kernel.name] = ready_kernel.launcher(family, kernel, problem, cubin, buffers)
         facts["errors"][kernel.name] = output_errors(family, kernel, problem, launches[kernel.name], buffers, expected)
     return {kernel.name: launches[kernel.name] for kernel in kernels}
@@ -120,15 +126,39 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         "errors": {},
     }
     device.refuse_older(gpu, family)
-    device.refuse_other_architecture(gpu, family)
+    for kernel in kernels:
+        device.refuse_other_architecture(gpu, family, kernel)
     launches = prepare(family, kernels, problem, gpu, facts, not arguments.no_cache)
     if arguments.action == "time":
         bytes_ = evaluate(family.bytes, problem)
         copying = {COPY: timing.copier(bytes_)} if bytes_ else {}
         facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
+    elif arguments.action == "outputs":
+        facts["outputs"] = [
+            outputs(family, prepare(family, kernels, problem, gpu, {**facts, "seed": seed}), problem)
+            for seed in range(arguments.seed, arguments.seed + DRAWS)
+        ]
     elif arguments.action == "profile":
         ready_kernel.profile_once(launches[kernels[0].name], family, problem)
+
+
+def outputs(family: Family, launches: Mapping[str, Callable[[], Any]], problem: Problem) -> dict[str, Any]:
+    """Return, by kernel and output, a digest after each of several launches with the same inputs."""
+    arguments = [argument for argument in family.arguments if argument.output]
+    digests: dict[str, dict[str, list[str]]] = {}
+    for name, launch in launches.items():
+        if not isinstance(launch, ready_kernel.ReadyKernel):
+            continue  # a library's
+        mine = digests[name] = {argument.name: [] for argument in arguments}
+        for _ in range(LAUNCHES):
+            launch.buffers.reset(family, problem)
+            launch()
+            device.synchronize()
+            for argument in arguments:
+                content = launch.buffers.output(argument, family, problem).tobytes()
+                mine[argument.name].append(digest.sha256(content))
+    return digests
 
 
 def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any]:
@@ -147,7 +177,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.launch", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
-    parser.add_argument("--action", choices=("check", "profile", "time"), default="check")
+    parser.add_argument("--action", choices=("check", "outputs", "profile", "time"), default="check")
     parser.add_argument("--facts", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="a folder of families")
     parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")

@@ -65,11 +65,9 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _parameter(argument: Argument, value: Any, kernel: Kernel, problem: Problem) -> bytes:
-    if argument.tensor_map:
-        rows, columns = fills.shape(argument, problem)
-        boxed = kernel.boxed(argument)
-        return tensor_map.encode(
-            tensor_map.tiled(int(value), argument.dtype, (rows, columns), boxed.box, boxed.swizzle)
-        )
+    boxed = kernel.boxed(argument)
+    if boxed.tensor_map:
+        shape = fills.shape(argument, problem)
+        return tensor_map.encode(tensor_map.tiled(int(value), argument.dtype, shape, boxed.box, boxed.swizzle))
     number = np.uint64(int(value)) if argument.shape else value
     return bytes(number.tobytes())

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 
 try:
@@ -65,14 +65,15 @@ def refuse_older(device: Any, family: Family) -> None:
         )
 
 
-def refuse_other_architecture(device: Any, family: Family) -> None:
-    """Raise UsageError if the GPU cannot run the architecture that the family is compiled for."""
+def refuse_other_architecture(device: Any, family: Family, kernel: Kernel) -> None:
+    """Raise UsageError if the GPU cannot run the architecture that the kernel is compiled for."""
     major, minor = device.compute_capability()
-    number = int(family.arch.strip("sm_af") or 0)
+    arch = family.architecture(kernel, "")
+    number = int(arch.strip("sm_af") or 0)
     runs = number // 10 == major and number % 10 <= minor
-    if number and not (runs and (family.arch[-1].isdigit() or number % 10 == minor)):
+    if number and not (runs and (arch[-1].isdigit() or number % 10 == minor)):
         raise UsageError(
-            f"{device.name()} is sm_{major}{minor}: it does not run code for {family.arch}",
+            f"{device.name()} is sm_{major}{minor}: it does not run code for {arch}",
             "--engine emulated computes its wavefronts without one",
         )
 

@@ -52,7 +52,7 @@ def launcher(family: Family, kernel: Kernel, problem: Problem, code: bytes, buff
         passed = [argument for argument in family.arguments if argument.passed]
         argument_check.refuse_mismatch(cubin, name, passed, sizes, source)
     function = cuda.module_from_buffer(code).get_function(name)
-    grid, block = family.geometry(problem)
+    grid, block = family.geometry(kernel, problem)
     shared = family.shared_memory(kernel, problem)
     launch_limits.refuse_oversized(kernel.name, block, shared, _limits(function))
     function.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)

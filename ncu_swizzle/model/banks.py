@@ -75,17 +75,24 @@ def subject_of(query: BanksQuery) -> Subject:
 
 
 def _declared(target: Target, access: str | None) -> Subject:
-    """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it."""
+    """Return the tile of a catalogue kernel, with its baseline's mapping as before, and the worst access to it.
+
+    The first tile without an access if only TMA and wgmma access them; a tile that the baseline lacks is drawn alone.
+    """
     name, baseline = target.name, target.kernel.baseline
     mine = lookup.tiles_of(target)
-    before = lookup.tiles_of(collection.shipped().target(baseline)) if baseline else mine
-    pairs = [(old, new, candidate) for old, new in zip(before, mine, strict=True) for candidate in new.accesses]
+    others = lookup.tiles_of(collection.shipped().target(baseline)) if baseline else ()
+    before = {tile.name: tile for tile in others}
+    pairs = [(before.get(new.name, new), new, candidate) for new in mine for candidate in new.accesses]
     named = [pair for pair in pairs if access in (None, pair[2].name, pair[2].op)]
-    if not named:
+    if not named and (pairs or access not in (None, NONE)):
         names = ", ".join(repr(pair[2].name) for pair in pairs)
-        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names}")
-    old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
+        raise UsageError(f"{name} has no access {access!r}", f"--access one of {names or NONE}")
     title = f"{baseline} → {name}" if baseline else name
+    if not named:
+        (old, new) = (before.get(mine[0].name, mine[0]), mine[0])
+        return Subject(old.mapping, new.mapping, None, f"{title}, {new.name}: by TMA and wgmma alone")
+    old, new, candidate = max(named, key=lambda pair: _excess(pair[0].mapping, pair[2]))
     return Subject(old.mapping, new.mapping, replace(candidate, times=1), f"{title}, {new.name}: {candidate.name}")
 
 

@@ -12,6 +12,7 @@ from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.operations import ATOMIC, COPY, LDMATRIX, LOAD, STMATRIX, STORE
 from ncu_swizzle.tiles import lookup
+from ncu_swizzle.tiles.declaration import Product
 
 SASS = {LOAD: "LDS", STORE: "STS", LDMATRIX: "LDSM", STMATRIX: "STSM", ATOMIC: "ATOMS", COPY: "LDGSTS"}
 
@@ -44,9 +45,17 @@ class CheckedPrediction:
 
 def target_predictions(target: Target) -> tuple[Prediction, ...]:
     """Return a prediction for each declared access of a launch. Raises UsageError if none are declared."""
-    return tuple(
-        prediction_of(access, tile.mapping, access.name) for tile in lookup.tiles_of(target) for access in tile.accesses
+    tiles = lookup.tiles_of(target)
+    return (
+        *(prediction_of(access, tile.mapping, access.name) for tile in tiles for access in tile.accesses),
+        *(_product(product) for tile in tiles for product in tile.products),
     )
+
+
+def _product(product: Product) -> Prediction:
+    """Return the totals of all wgmma of one shape: their wavefronts are ideal, whatever the tile's swizzle."""
+    op, wavefronts = f"wgmma.m64n{product.columns}k16", product.wavefronts
+    return Prediction("HGMMA", product.name, op, product.executed, wavefronts, wavefronts)
 
 
 def prediction_of(access: Access, mapping: Mapping, name: str = "") -> Prediction:

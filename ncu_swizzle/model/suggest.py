@@ -123,7 +123,13 @@ def _gist(answer: SuggestAnswer) -> tuple[object, ...]:
 
 
 def _of_declared(query: SuggestQuery, target: Target) -> Iterator[SuggestAnswer]:
-    for tile in lookup.tiles_of(target):
+    tiles = [tile for tile in lookup.tiles_of(target) if tile.accesses]
+    if not tiles:
+        raise UsageError(
+            f"only TMA and wgmma access the tiles of {target.name}: no lane's access needs a swizzle",
+            f"ncu-swizzle banks {target.name} draws their layout",
+        )
+    for tile in tiles:
         plain = tile.mapping.plain
         limits = replace(query.constraints, copies=tile.copies)
         title = f"{target.name}, {tile.name}: {code.titled(plain)}"

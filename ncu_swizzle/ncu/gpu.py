@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import uuid
 from functools import cache
 
 SHARED_PER_BLOCK = 97  # CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
@@ -52,6 +53,22 @@ def _capability(driver: ctypes.CDLL, device: int) -> tuple[int, int]:
     driver.cuDeviceGetAttribute(ctypes.byref(major), _MAJOR, device)
     driver.cuDeviceGetAttribute(ctypes.byref(minor), _MINOR, device)
     return major.value, minor.value
+
+
+def identities() -> list[tuple[str, str]]:
+    """Return the UUID, as nvidia-smi spells it, and the name of each GPU that this process may use, in its order."""
+    if absent():
+        return []
+    driver = ctypes.CDLL("libcuda.so.1")
+    count = ctypes.c_int()
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    return [(_uuid(driver, device), _name(driver, device)) for device in range(count.value)]
+
+
+def _uuid(driver: ctypes.CDLL, device: int) -> str:
+    raw = (ctypes.c_ubyte * 16)()
+    get = getattr(driver, "cuDeviceGetUuid_v2", driver.cuDeviceGetUuid)  # _v2 tells instances of a shared GPU apart
+    return "" if get(raw, device) else f"GPU-{uuid.UUID(bytes=bytes(raw))}"
 
 
 def shared_memory_per_block() -> int:

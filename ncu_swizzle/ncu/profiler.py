@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,9 @@ def collect(
     raise AssertionError("the last attempt returns or raises")
 
 
+_turn = threading.Lock()  # a worker reads one report while ncu measures the next, but measures one at a time
+
+
 def _both(first: Callable[[str], None], second: Callable[[str], None]) -> Callable[[str], None]:
     def follow(text: str) -> None:
         first(text)
@@ -103,7 +107,8 @@ def _attempt(
         export = Path(unfinished, report.name).absolute()
         words = argv(command.ncu, os.path.relpath(export, command.folder), command.program, command.options)
         try:
-            ended = child.run(words, timeout_s, command.folder, command.environment, on_output)
+            with _turn:
+                ended = child.run(words, timeout_s, command.folder, command.environment, on_output)
         except TimeLimit as error:
             raise diagnosis.hung(error) from error
         failure = _judge(export, ended)

@@ -54,6 +54,7 @@ def facts(profile: Profile) -> Facts:
             for line in [ownership.named(instruction)]
         ),
         _tried(profile),
+        tuple(note.text for note in profile.layouts),
     )
     return result
 

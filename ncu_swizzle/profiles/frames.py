@@ -20,7 +20,8 @@ from ncu_swizzle.validate import LIMIT
 Kind = Literal["instructions", "lines", "accesses", "stalls", "metrics"]
 Row = TypeVar("Row")
 
-COUNT, RATIO, TEXT = "Int64", "Float64", "string"
+COUNT, RATIO = "Int64", "Float64"
+TEXT = "string[python]"  # where pyarrow is installed, plain "string" is its kind, which holds valid UTF-8 only
 STALL = "stall_"  # + the reason: one column of warp samples per reason that occurs
 
 
@@ -213,7 +214,10 @@ def _rows(profile: Profile, kind: Kind) -> Iterable[Any]:
 
 def frame(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> pd.DataFrame:
     """Return these rows as a table."""
-    return pd.DataFrame({column.name: _series([column.get(row) for row in rows], column.dtype) for column in columns})
+    series = [_series([column.get(row) for row in rows], column.dtype) for column in columns]
+    table = pd.DataFrame(dict(enumerate(series)))
+    table.columns = pd.Index([column.name for column in columns], dtype="object")  # as in TEXT
+    return table
 
 
 def _series(values: Iterable[Any], dtype: Any) -> pd.Series[Any]:

@@ -20,14 +20,15 @@ from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import write_atomically
 from ncu_swizzle.profiles.counts import Instruction, Total, added, grouped
 from ncu_swizzle.profiles.engine import EMULATED
+from ncu_swizzle.profiles.layout_note import LayoutNote
 from ncu_swizzle.profiles.saved_requests import SavedRequests
 from ncu_swizzle.texts import in_json
 from ncu_swizzle.validate import Amount, Count, Whole
 
-SCHEMA = 4
+SCHEMA = 5
 # More than any compiler's kernel has: the time to show a profile grows with them.
 MOST_INSTRUCTIONS, MOST_FRAMES, MOST_PLACES = 100_000, 500, 1_000_000
-READABLE = (1, 2, 3, SCHEMA)  # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`
+READABLE = (1, 2, 3, 4, SCHEMA)  # 1 lacks `launch` and `kernel.mangled`, 2 `requests`, 3 `sample`, 4 `layouts`
 
 DURATION = "gpu__time_duration.sum"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
@@ -126,6 +127,7 @@ class Profile:
     notes: tuple[str, ...] = ()  # caveats about the values, such as why some are unknown
     beside: str = ""  # for an emulated profile: the recording that its times, stalls and other metrics come from
     requests: tuple[SavedRequests, ...] = ()  # of an emulated profile's accesses, over the blocks that ran
+    layouts: tuple[LayoutNote, ...] = ()  # what the compiler of a kernel in Python says of accesses with conflicts
     sample: int | None = None  # the seed of random inputs that counts of an emulated profile depend on; None: of none
 
     @property
@@ -248,6 +250,9 @@ class Profile:
                 "findings": tuple(Finding(**finding) for finding in content["findings"]),
                 "notes": tuple(content.get("notes", ())),
                 "requests": tuple(SavedRequests(**made) for made in content.get("requests", ())),
+                "layouts": tuple(
+                    LayoutNote(**{**note, "offsets": tuple(note["offsets"])}) for note in content.get("layouts", ())
+                ),
             }
         )
 

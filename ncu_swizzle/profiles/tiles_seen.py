@@ -29,7 +29,9 @@ def tiles(profile: Profile) -> tuple[ObservedTile, ...]:
 
 
 def advice(profile: Profile) -> tuple[Advice, ...]:
-    """Return a mapping for each tile with conflicts, tried on its requests."""
+    """Return a mapping for each tile with conflicts, tried on its requests; none where a compiler chose the layout."""
+    if any(not note.explicit for note in profile.layouts):
+        return ()
     unknown = len(untried(profile))
     return _advice(profile.requests, _labels(profile), _leading(profile), constraints(profile), unknown)
 

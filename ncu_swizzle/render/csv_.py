@@ -20,7 +20,7 @@ def to_csv(*comparisons: Comparison) -> str:
 
 def written(table: pd.DataFrame) -> str:
     """Return a table as CSV that opens in a spreadsheet without running anything: see `texts.in_csv`."""
-    cells = [_harmless(column) for _, column in table.items()]
+    cells = [_harmless(column).rename(number) for number, (_, column) in enumerate(table.items())]
     safe = pd.concat(cells, axis=1) if cells else table
     return str(safe.to_csv(index=False, header=[in_csv(str(name)) for name in table.columns], lineterminator="\n"))
 

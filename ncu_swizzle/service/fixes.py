@@ -4,56 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.result import KernelFix
+from ncu_swizzle.fix.candidates import Only
+from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.fix.written_files import apply
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
 from ncu_swizzle.service.answer import Answer, Row
-from ncu_swizzle.service.caller import Caller
+from ncu_swizzle.service.caller import Caller, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
 
 
-def fix(caller: Caller, file: str, launch: LaunchGiven = LaunchGiven()) -> Answer:
-    """Answer the patch that frees a source's kernels of conflicts, and what of it is proved; nothing is written.
-
-    Raises what `fix.sources.fix_all` raises, and Untrusted.
-    """
-    fixed = _fixed(caller, file, launch)
-    patch = ({"patch": shown.patch_of(fixed)},) if fixed.changed else ()
-    rows = [row for kernel in fixed.kernels for row in _rows(kernel)]
-    following = f"apply the patch, then lint with files=[{file!r}]" if fixed.changed else ""
-    return Answer(_summary(fixed), (*rows, *patch), following, {"outcome": shown.outcome(fixed.kernels)})
+def fix(
+    caller: Caller,
+    file: str,
+    launch: LaunchGiven = LaunchGiven(),
+    only: str = "",
+    max_shared: int | None = None,
+    write: bool = False,
+) -> Answer:
+    """Answer the patch for a source, and each claim of its proof; with `write`, change the source if all is proved."""
+    if only not in ("", *Only):
+        raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(Only)}")
+    fixed = _fixed(caller, file, launch, FixOptions(Only(only) if only else None, max_shared))
+    outcome = shown.outcome(fixed.kernels)
+    written = write and fixed.changed
+    if written:
+        apply(fixed)
+    rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
+    return Answer(
+        _summary(fixed, outcome), tuple(rows), _next(file, fixed, written), {"outcome": outcome, "written": written}
+    )
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
     """Answer the whole text of a source as `fix` would leave it: in the row `text`, which is missing without a fix."""
-    fixed = _fixed(caller, file, LaunchGiven())
+    fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
     text = ({"text": fixed.after.decode("utf-8", "replace")},) if fixed.changed else ()
-    return Answer(_summary(fixed), text)
+    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), text)
 
 
-def _fixed(caller: Caller, file: str, launch: LaunchGiven) -> SourceFix:
+def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions) -> SourceFix:
     sources = caller.sources(file, launch)
     for variant in lint_inputs.variants(LintOptions((file,), (), launch.described(), config=sources.config)):
         if not isinstance(variant, Skipped):
             caller.folders.variant(*variant)
     request = caller.request(launch, "emulated")
-    return fix_all(FixQuery(file, request, launch.described(), sources, progress=caller.progress))
+    return fix_all(FixQuery(file, request, launch.described(), sources, options, caller.progress))
 
 
-def _summary(fixed: SourceFix) -> str:
-    return " ".join(f"{kernel.kernel}: {' '.join(shown.sentences(kernel))}" for kernel in fixed.kernels)
+def _summary(fixed: SourceFix, outcome: str) -> str:
+    proved = sum(tile.proved for kernel in fixed.kernels for tile in kernel.tiles)
+    tiles = sum(len(kernel.tiles) for kernel in fixed.kernels)
+    if outcome == "clean":
+        return f"{fixed.source.name}: no shared array conflicts."
+    return f"{fixed.source.name}: {proved} of {tiles} shared arrays that conflict are fixed, with proof."
 
 
-def _rows(kernel: KernelFix) -> Iterator[Row]:
-    """Yield what is proved of a kernel's patch, claim by claim."""
+def _kernel(kernel: KernelFix) -> Iterator[Row]:
+    yield from (_tile(kernel, tile) for tile in kernel.tiles)
     for claim in kernel.proof.claims if kernel.proof else ():
-        line = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
-        yield {
+        place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
+        row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
+        yield without_empty({"kernel": kernel.kernel, **row})
+    yield from ({"kernel": kernel.kernel, "note": note} for note in kernel.notes)
+
+
+def _tile(kernel: KernelFix, tile: TileFix) -> Row:
+    return without_empty(
+        {
             "kernel": kernel.kernel,
-            "claim": claim.about,
-            "state": claim.state,
-            "reason": claim.reason,
-            "line": line,
+            "array": tile.name,
+            "line": tile.line,
+            "proved": tile.proved,
+            "mapping": tile.mapping,
+            "excessive": tile.excess_before,
+            "excessive after": tile.excess_after,
+            "extra_bytes": tile.extra_bytes,
+            "in the way": f"{tile.reason} (line {tile.reason_line})" if tile.reason else "",
         }
+    )
+
+
+def _patch(fixed: SourceFix) -> Iterator[Row]:
+    if fixed.changed:
+        yield {"patch": shown.patch_of(fixed)}
+
+
+def _next(file: str, fixed: SourceFix, written: bool) -> str:
+    if written:
+        return f"lint with files=[{file!r}]"
+    if fixed.changed:
+        return "the same call with write=true changes the file"
+    refused = any(not kernel.clean for kernel in fixed.kernels)
+    return f"suggest with kernel={file!r} gives code to apply by hand" if refused else ""

@@ -111,7 +111,8 @@ def build(mapping: Mapping, access: Access | None = None, banks: int = BANKS, ce
     cell = (row // length, column) if surface.column_major else (row, column // length)
     np.maximum.at(ways, cell, contended[active])
     counts, per_request = _count(access, mapping, contended, active, banks)
-    return BankMap(mapping, access, first_banks, ways, width, banks, counts, _by_row(access, per_request, down))
+    lines = _by_row(access, per_request, down, length if surface.column_major else 1)
+    return BankMap(mapping, access, first_banks, ways, width, banks, counts, lines)
 
 
 def before_and_after(
@@ -175,13 +176,12 @@ def _collisions(units: Ints, active: Bools, wide: int) -> int:
     return total
 
 
-def _by_row(access: Access, per_request: Ints, rows: int) -> tuple[tuple[int, int], ...]:
-    """Return actual and ideal wavefronts of each row if every request stays within one row."""
+def _by_row(access: Access, per_request: Ints, rows: int, tall: int) -> tuple[tuple[int, int], ...]:
+    """Return actual and ideal wavefronts of each row of cells, `tall` elements high, if each request is in one row."""
     if access.name.partition(":")[0] != "row":
         return ()
     sums = np.zeros((rows, 2), dtype=np.int64)
-    length = max(1, int(access.rows.max() + 1) // rows)
-    np.add.at(sums, access.rows[:, 0] // length, per_request)
+    np.add.at(sums, access.rows[:, 0] // tall, per_request)
     return tuple((int(actual), int(ideal)) for actual, ideal in sums)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
-from ncu_swizzle.source.scopes import declared_name
+from ncu_swizzle.source.scopes import Scopes, declared_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-SHARED = ("__shared__",)
+SHARED = "__shared__"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +33,29 @@ class SharedDeclaration:
         return len(self.sizes) + (1 if self.dynamic else 0)
 
 
-def shared_declarations(file: CudaFile) -> Iterator[SharedDeclaration]:
-    """Yield the shared variables in the order of the file."""
+def shared_declarations(scopes: Scopes) -> Iterator[SharedDeclaration]:
+    """Yield the shared variables in the order of the file, then those that macros declare."""
+    file = scopes.file
     for node in file.nodes("declaration"):
-        words = [
-            file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")
-        ]
-        type_ = cuda.field(node, "type")
-        if not any(word in SHARED for word in words) or type_ is None:
-            continue
-        for declarator in node.children_by_field_name("declarator"):
-            name = declared_name(declarator)
-            if name is not None:
-                sizes, open_ = _sizes(declarator)
-                yield SharedDeclaration(file.of(name), name, node, file.of(type_), sizes, open_)
+        yield from _declared(file, node)
+    for call, argument, macro in scopes.declaring:
+        parameter = macro.parameters[0]
+        for node in cuda.walk(macro.body):
+            for made in _declared(file, node) if node.type == "declaration" else ():
+                if parameter is not None and made.name == file.of(parameter):
+                    yield replace(made, name=file.of(argument), declared=argument, statement=call)
+
+
+def _declared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
+    words = [file.of(child) for child in node.children if child.type in ("type_qualifier", "storage_class_specifier")]
+    type_ = cuda.field(node, "type")
+    if SHARED not in words or type_ is None:
+        return
+    for declarator in node.children_by_field_name("declarator"):
+        name = declared_name(declarator)
+        if name is not None:
+            sizes, open_ = _sizes(declarator)
+            yield SharedDeclaration(file.of(name), name, node, file.of(type_), sizes, open_)
 
 
 def sizes_of(declared: Node) -> tuple[Node, ...]:

@@ -48,6 +48,26 @@ class Scopes:
         for node in cuda.walk(self.file.root):
             for name in _declares(node):
                 self._declare(name, node)
+        for call, argument, _ in self.declaring:
+            self._declare(argument, call)
+
+    @cached_property
+    def declaring(self) -> tuple[tuple[Node, Node, Definition], ...]:
+        """The statements that are a macro which declares a shared array by the name that it is given."""
+        found: list[tuple[Node, Node, Definition]] = []
+        for node in self.file.nodes("call_expression"):
+            function, listed = cuda.field(node, "function"), cuda.field(node, "arguments")
+            statement = node.parent
+            if function is None or listed is None or not listed.named_child_count or statement is None:
+                continue
+            for made in self.callables.get(self.file.of(function), []):
+                if (
+                    made.macro
+                    and statement.type == "expression_statement"
+                    and b"__shared__" in self.file.text[made.body.start_byte : made.body.end_byte]
+                ):
+                    found.append((statement, listed.named_children[0], made))
+        return tuple(found)
 
     def _declare(self, name: Node, node: Node) -> None:
         scope = _scope_of(node)

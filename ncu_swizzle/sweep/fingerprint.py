@@ -25,11 +25,8 @@ Fingerprint = dict[str, str]
 
 
 def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerprint:
-    """Return what all points of a sweep depend on: engine, options, sources, and the versions of the tools.
-
-    Raises EnvironmentLacking if ncu is to measure and is not found.
-    """
-    fingerprint = {
+    """Return what all points of a sweep depend on, wherever they run: engine, options, and sources."""
+    return {
         "engine": engine,
         "options": json.dumps(asdict(request.options), sort_keys=True),
         "sources": digest.sha256_of_texts(*(part for item in sorted(family.source_texts().items()) for part in item)),
@@ -41,6 +38,14 @@ def shared_fingerprint(family: Family, engine: str, request: Request) -> Fingerp
         ),
         "ncu-swizzle": System().package_version("ncu-swizzle"),
     }
+
+
+def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
+    """Return what points depend on that differs from machine to machine: the versions of its tools, and its GPUs.
+
+    Raises EnvironmentLacking if ncu is to measure and is not found.
+    """
+    fingerprint = {}
     if engine == "ncu":
         fingerprint["ncu"] = _last_line(_output([str(installed.find(request.ncu)), "--version"]))
         fingerprint["GPU and driver"] = _gpus()
@@ -62,13 +67,19 @@ def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _gpus() -> str:
-    """Return the GPUs with the driver version, or the driver version alone without nvidia-smi."""
+    """Return the GPUs with the driver version, or the driver version alone without nvidia-smi.
+
+    A GPU that is named by its UUID counts by its name: which one of several like it does not matter.
+    """
     try:
         driver = DRIVER.read_text(encoding="utf-8").partition("\n")[0]
     except OSError:
         driver = ""
+    visible = os.environ.get(VISIBLE, "")
+    if visible.startswith("GPU-") and (name := _output([*GPUS, f"--id={visible}"])):
+        return name
     names = "; ".join(_output(GPUS).splitlines()) or driver
-    return f"{names} {VISIBLE}={os.environ[VISIBLE]}" if VISIBLE in os.environ else names
+    return f"{names} {VISIBLE}={visible}" if VISIBLE in os.environ else names
 
 
 def _output(command: Sequence[str]) -> str:

@@ -11,17 +11,19 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable
-from ncu_swizzle.files import brief, not_writable, read_bytes, slug, write_json
+from ncu_swizzle.files import brief, not_writable, read_bytes, replace, slug, write_json
+from ncu_swizzle.fleet.tasks import Whereabouts
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.sweep.fingerprint import Fingerprint
-from ncu_swizzle.sweep.outcome import Sweep
+from ncu_swizzle.sweep.outcome import PointValues, Sweep
 from ncu_swizzle.sweep.plan import Point
+from ncu_swizzle.texts import in_json
 
 MANIFEST, POINT, POINTS, PROFILE = "sweep.json", "point.json", "points", "profile.json"
 SCHEMA = 1
@@ -74,10 +76,13 @@ def clear(folder: Path) -> None:
         shutil.rmtree(folder / POINTS, ignore_errors=True)
 
 
-def save_point(staged: Path, folder: Path, point: Point, profile: Profile, fingerprint: Fingerprint) -> None:
-    """Write a finished point into its staging folder and rename that to its final path; raise NotWritable."""
-    profile.save(staged / PROFILE)
-    write_json(staged / POINT, {"schema": SCHEMA, "fingerprint": fingerprint, "profile": PROFILE})
+def save_point(staged: Path, folder: Path, point: Point, fingerprint: Fingerprint, where: Whereabouts) -> None:
+    """Complete the staging folder of a finished point, whose profile it holds, and rename it to its final path.
+
+    Raises NotWritable.
+    """
+    content = {"schema": SCHEMA, "fingerprint": fingerprint, "profile": PROFILE, "where": asdict(where)}
+    replace(staged / POINT, in_json(content).encode())
     path = folder / POINTS / point.folder
     try:
         staged.chmod(0o755)
@@ -88,14 +93,15 @@ def save_point(staged: Path, folder: Path, point: Point, profile: Profile, finge
         raise not_writable(path, error) from error
 
 
-def load_point(folder: Path, point: Point) -> tuple[Profile, Mapping[str, str]] | None:
+def load_point(folder: Path, point: Point) -> tuple[PointValues, Mapping[str, str]] | None:
     """Return a saved point and its fingerprint, or None. Raises BadFile or DamagedFile."""
     path = folder / POINTS / point.folder
     if not (path / POINT).exists():
         return None
     content = _read(path / POINT)
     try:
-        return run_folder.load_profile(path / PROFILE), dict(content["fingerprint"])
+        where = Whereabouts(**content.get("where", {}))
+        return PointValues.of(run_folder.load_profile(path / PROFILE), where), dict(content["fingerprint"])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedFile(f"{path / POINT} is damaged: {error!r}", "it is measured again") from error
 
@@ -113,7 +119,8 @@ def save(sweep: Sweep, fingerprint: Fingerprint) -> None:
                 "kernel": outcome.point.kernel,
                 "problem": outcome.point.sizes,
                 "state": outcome.state,
-                **({"profile": f"{POINTS}/{outcome.point.folder}/{PROFILE}"} if outcome.profile else {}),
+                **({"profile": f"{POINTS}/{outcome.point.folder}/{PROFILE}"} if outcome.values else {}),
+                **({"worker": outcome.where.worker, "host": outcome.where.host} if outcome.where.worker else {}),
                 **(_error(outcome.error) if outcome.error else {}),
             }
             for outcome in sweep.outcomes

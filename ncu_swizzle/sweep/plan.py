@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from ncu_swizzle.catalog.collection import Catalog
@@ -15,7 +15,7 @@ from ncu_swizzle.texts import in_words
 from ncu_swizzle.validate import whole
 
 ALL = "all"
-MOST_POINTS = 1000
+MOST_POINTS = 20_000
 FORM = "write NAME=SIZE,SIZE,…, for example --problem n=1024,2048,4096"
 
 
@@ -50,6 +50,10 @@ class Plan:
     @property
     def points(self) -> tuple[Point, ...]:
         return tuple(Point(kernel.name, tuple(problem.items())) for problem in self.problems for kernel in self.kernels)
+
+    def alone(self) -> Plan:
+        """Return the plan without its points, of which a worker gets one after the other."""
+        return replace(self, problems=self.problems[:1])
 
     def target(self, point: Point) -> Target:
         """Return the target that a point profiles."""

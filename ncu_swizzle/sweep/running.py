@@ -1,25 +1,32 @@
-"""Run a sweep point by point: each is saved as soon as it is done, and a failing one does not stop the others."""
+"""Run a sweep: each point is saved as soon as it is done, and a failing one does not stop the others."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ncu_swizzle.engines.choice import engine_for
-from ncu_swizzle.engines.context import Context, Progress, Request, silent
-from ncu_swizzle.engines.obtain import obtain
-from ncu_swizzle.errors import NcuSwizzleError, NotWritable, ProgramFailed, interruption
+from ncu_swizzle.engines.context import Progress, Request, silent
+from ncu_swizzle.errors import Interrupted, ProgramFailed, interruption
 from ncu_swizzle.files import note_finished, write_atomically
+from ncu_swizzle.fleet.crew import Crew, crew
+from ncu_swizzle.fleet.options import ALONE, FleetOptions
+from ncu_swizzle.fleet.tasks import FleetResult, FleetTask, Whereabouts
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
+from ncu_swizzle.profiles.engine import NCU
 from ncu_swizzle.profiles.run_folder import REPORT
-from ncu_swizzle.sweep import fingerprint, folder, page
+from ncu_swizzle.sweep import dataset, fingerprint, folder, page, points, resumed
+from ncu_swizzle.sweep.fingerprint import Fingerprint
 from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
-from ncu_swizzle.sweep.plan import Plan, Point
+from ncu_swizzle.sweep.plan import Plan
 
 OnPoint = Callable[[PointOutcome], None]
+SAVED_EVERY_S = 2.0  # sweep.json, which lists all points; the points themselves are saved one by one
 
 
 def run(
@@ -29,91 +36,112 @@ def run(
     resume: bool = False,
     progress: Progress = silent,
     on_point: OnPoint = lambda outcome: None,
+    fleet: FleetOptions = ALONE,
 ) -> Sweep:
     """Profile every point into the sweep's folder and write the page; a failed point becomes a row with its error.
 
     With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
     finished points are kept.
     """
-    engine = engine_for(plan.target(plan.points[0]), request)
+    fleet.refuse_nonsense()
+    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
+    engine = engine_for(plan.target(plan.points[0]), here)
     common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
+    job = points.job_of(plan, request, engine)
     path = folder.choose(plan.family.name, destination, resume)
     if resume:
         folder.refuse_another(path, plan.family.name)
-    with folder.opened(path):
+    with crew(job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
-        started = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
-        sweep = _resumed(started, common) if resume else started
+        sweep = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
+        if resume:
+            sweep = resumed.with_saved(sweep, common, [member.facts for member in workers.members])
+            sweep = resumed.on_one_gpu(sweep, {member.uuid for member in workers.members})
+        return _Run(sweep, common, workers, on_point).finished()
+
+
+def _engine_of(fleet: FleetOptions) -> str:
+    """Return the engine for workers if none was asked for: GPUs measure; a cluster may have what this machine lacks."""
+    return NCU if fleet.workers == "gpus" or fleet.gpu else "auto"
+
+
+class _Run:
+    """A sweep while it runs: its outcomes so far, saved as they come."""
+
+    def __init__(self, sweep: Sweep, common: Fingerprint, workers: Crew, on_point: OnPoint) -> None:
+        assert sweep.folder is not None
+        self._sweep, self._common, self._workers, self._on_point = sweep, common, workers, on_point
+        self._folder = sweep.folder
+        self._outcomes = list(sweep.outcomes)
+        self._numbers = {str(outcome.point): number for number, outcome in enumerate(self._outcomes)}
+        self._facts = {member.name: member.facts for member in workers.members}
+        self._saved = -SAVED_EVERY_S
+
+    def finished(self) -> Sweep:
+        """Run what is open, and return the whole sweep."""
+        for outcome in self._outcomes:
+            if outcome.kept:
+                self._on_point(outcome)
+        tasks = points.tasks_of(self._sweep.plan, self._outcomes, self._sweep.engine)
         try:
-            for index, before in enumerate(sweep.outcomes):
-                if not before.profile:
-                    outcome = _measure(sweep, before.point, Context(request, engine, path, progress), common)
-                    sweep = _with(sweep, index, outcome)
-                    folder.save(sweep, common)
-                on_point(sweep.outcomes[index])
-            _finish(sweep, common)
+            self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
+            return self._finish()
         except (KeyboardInterrupt, SystemExit) as stop:
             error = interruption(stop)
             if error is None:
                 raise
-            _finish(sweep, common)
-            raise error(
-                f"the sweep was {error.word}: {len(sweep.done)} of {len(sweep.outcomes)} points are saved in {path}",
-                f"to continue, add -o {shlex.quote(str(path))} --resume to the same command",
-            ) from stop
-    return sweep
+            raise self._stopped(error, self._finish()) from stop
 
+    def _stopped(self, error: type[Interrupted], sweep: Sweep) -> Interrupted:
+        done = f"{len(sweep.done)} of {len(sweep.outcomes)} points"
+        return error(
+            f"the sweep was {error.word}: {done} are saved in {self._folder}",
+            f"to continue, add -o {shlex.quote(str(self._folder))} --resume to the same command",
+        )
 
-def _resumed(sweep: Sweep, common: fingerprint.Fingerprint) -> Sweep:
-    """Return the sweep with the points that can be reused, and notes on these and on those that cannot."""
-    outcomes, stale = [], {}
-    assert sweep.folder is not None
-    for outcome in sweep.outcomes:
-        now = fingerprint.point_fingerprint(common, sweep.plan.family, outcome.point)
-        try:
-            kept = folder.load_point(sweep.folder, outcome.point)
-        except NcuSwizzleError as error:
-            kept, stale[str(outcome.point)] = None, str(error)
-        if kept and (changed := fingerprint.differences(kept[1], now)):
-            kept, stale[str(outcome.point)] = None, f"of changes to {', '.join(changed)}"
-        outcomes.append(replace(outcome, profile=kept[0], kept=True) if kept else outcome)
-    reused = sum(1 for outcome in outcomes if outcome.kept)
-    notes = [f"{reused} of {len(outcomes)} points were reused from {sweep.folder}."]
-    notes += [f"{name} is profiled again because {why}." for name, why in stale.items()]
-    return replace(sweep, outcomes=tuple(outcomes), notes=tuple(notes))
+    @contextmanager
+    def _place(self, task: FleetTask) -> Iterator[Path]:
+        with run_folder.staging(self._folder / folder.POINTS / task.given.folder) as staged:
+            yield staged
 
+    def _take(self, task: FleetTask, result: FleetResult, staged: Path) -> None:
+        """Keep the outcome of a point; a second one, after its worker was lost, takes the place of the first."""
+        if result.error:
+            outcome = PointOutcome(task.given, error=result.error, where=result.where)
+        else:
+            tools = self._tools(result.where)
+            depends_on = fingerprint.point_fingerprint({**self._common, **tools}, self._sweep.plan.family, task.given)
+            folder.save_point(staged, self._folder, task.given, depends_on, result.where)
+            values = replace(result.value, where=result.where)
+            outcome = PointOutcome(task.given, values, where=result.where)
+        self._outcomes[self._numbers[str(task.given)]] = outcome
+        if time.monotonic() - self._saved >= SAVED_EVERY_S:
+            folder.save(self._current(), self._manifest())
+            self._saved = time.monotonic()
+        self._on_point(outcome)
 
-def _measure(sweep: Sweep, point: Point, context: Context, common: fingerprint.Fingerprint) -> PointOutcome:
-    """Return how one point ended. What would stop every point, such as a full disk, is raised."""
-    assert sweep.folder is not None
-    try:
-        with run_folder.staging(sweep.folder / folder.POINTS / point.folder) as staged:
-            profile = obtain(sweep.plan.target(point), _point_context(context, point, staged))
-            depends_on = fingerprint.point_fingerprint(common, sweep.plan.family, point)
-            folder.save_point(staged, sweep.folder, point, profile, depends_on)
-    except NotWritable:
-        raise
-    except NcuSwizzleError as error:
-        return PointOutcome(point, error=error)
-    return PointOutcome(point, profile)
+    def _tools(self, where: Whereabouts) -> Fingerprint:
+        if where.worker not in self._facts:  # it came later
+            self._facts = {member.name: member.facts for member in self._workers.members} | self._facts
+        tools: Fingerprint = self._facts[where.worker]
+        return tools
 
+    def _manifest(self) -> Fingerprint:
+        """Return what the sweep depends on: of machines what the first one has."""
+        return {**self._common, **next(iter(self._facts.values()), {})}
 
-def _point_context(context: Context, point: Point, folder: Path) -> Context:
-    """Return the context for one point: its own folder, and progress under the point's name."""
-    return replace(context, folder=folder, progress=lambda _, percent: context.progress(str(point), percent))
+    def _current(self) -> Sweep:
+        return replace(self._sweep, outcomes=tuple(self._outcomes))
 
-
-def _with(sweep: Sweep, index: int, outcome: PointOutcome) -> Sweep:
-    return replace(sweep, outcomes=(*sweep.outcomes[:index], outcome, *sweep.outcomes[index + 1 :]))
-
-
-def _finish(sweep: Sweep, common: fingerprint.Fingerprint) -> None:
-    """Write the manifest and the page of all points so far."""
-    assert sweep.folder is not None
-    note_finished(sweep.folder)
-    folder.save(sweep, common)
-    write_atomically(sweep.folder / REPORT, page.render(sweep).encode())
+    def _finish(self) -> Sweep:
+        """Write the manifest, the dataset and the page of all points so far."""
+        sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
+        note_finished(self._folder)
+        folder.save(sweep, self._manifest())
+        dataset.write(sweep, self._folder)
+        write_atomically(self._folder / REPORT, page.render(sweep).encode())
+        return sweep
 
 
 def conclude(sweep: Sweep) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ncu_swizzle.profiles.frames import COUNT, RATIO, TEXT, Column, frame
-from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render import csv_
 from ncu_swizzle.render.view import text
-from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
 from ncu_swizzle.texts import in_json, in_markdown, in_words
 
 SCHEMA = 1
@@ -31,8 +30,8 @@ class PointRow:
         return self.outcome.point.kernel
 
     @property
-    def profile(self) -> Profile | None:
-        return self.outcome.profile
+    def values(self) -> PointValues | None:
+        return self.outcome.values
 
     @property
     def error(self) -> str:
@@ -41,27 +40,32 @@ class PointRow:
     @property
     def ms(self) -> float | None:
         """The duration in milliseconds; None if unknown."""
-        ns = self.profile.duration_ns if self.profile else None
+        ns = self.values.duration_ns if self.values else None
         return ns * MILLISECOND if ns else None
 
     @property
     def speedup(self) -> float | None:
-        """The speedup over the baseline variant at the same problem; None if either duration is unknown."""
-        before = self.baseline.profile.duration_ns if self.baseline.profile else None
-        return before * MILLISECOND / self.ms if before and self.ms else None
+        """The speedup over the baseline variant at the same problem; None if either duration is unknown.
+
+        It is unknown as well if the two are of different GPUs, drivers, ncu or clock modes.
+        """
+        before, now = self.baseline.values, self.values
+        if before is None or now is None or before.conditions != now.conditions:
+            return None
+        return before.duration_ns * MILLISECOND / self.ms if before.duration_ns and self.ms else None
 
     def count(self, name: str) -> Any:
         """Return a count or ratio over all shared accesses; without wavefronts nothing conflicts: degree 1."""
-        if self.profile is None:
+        if self.values is None:
             return None
-        total = self.profile.total
+        total = self.values.total
         nothing = total.wavefronts == total.ideal == 0
         return 1.0 if name == "degree" and nothing else getattr(total, name)
 
 
 COLUMNS: tuple[Column[PointRow], ...] = (
     Column("state", TEXT, "", "done, failed, or open", lambda r: r.outcome.state),
-    Column("engine", TEXT, "", "where the values come from", lambda r: r.profile.engine if r.profile else ""),
+    Column("engine", TEXT, "", "where the values come from", lambda r: r.values.engine if r.values else ""),
     Column("duration", RATIO, "ms", "of one launch", lambda r: r.ms),
     Column("speedup", RATIO, "ratio", "the baseline's duration over this one's", lambda r: r.speedup),
     Column("baseline", TEXT, "", "the variant it is compared with", lambda r: r.baseline.point.kernel),
@@ -71,6 +75,7 @@ COLUMNS: tuple[Column[PointRow], ...] = (
     Column("excessive", COUNT, "wavefronts", "actual minus ideal", lambda r: r.count("excessive")),
     Column("degree", RATIO, "ratio", "actual over ideal", lambda r: r.count("degree")),
     Column("error", TEXT, "", "why there are no values", lambda r: r.error),
+    Column("gpu", TEXT, "", "the GPU that it was measured on", lambda r: r.values.machine.gpu if r.values else ""),
 )
 
 
@@ -84,12 +89,12 @@ def rows(sweep: Sweep) -> tuple[PointRow, ...]:
     )
 
 
-def to_frame(sweep: Sweep) -> pd.DataFrame:
-    """Return the table: kernel, one column per parameter of the family, and `COLUMNS`. Unknown values are NA."""
+def to_frame(sweep: Sweep, more: tuple[Column[PointRow], ...] = ()) -> pd.DataFrame:
+    """Return the table: kernel, a column per parameter of the family, `COLUMNS` and `more`. Unknown values are NA."""
     parameters = [parameter.name for parameter in sweep.plan.family.parameters]
     lead: tuple[Column[PointRow], ...] = (Column("kernel", TEXT, "", "the variant", lambda r: r.kernel),)
     sizes = tuple(_size(name) for name in parameters)
-    return frame((*lead, *sizes, *COLUMNS), rows(sweep))
+    return frame((*lead, *sizes, *COLUMNS, *more), rows(sweep))
 
 
 def _size(name: str) -> Column[PointRow]:
@@ -134,15 +139,15 @@ def to_markdown(sweep: Sweep) -> str:
 
 def time_unit(shown: Iterable[PointRow]) -> text.TimeUnit:
     """Return the unit for the durations of a table."""
-    return text.time_unit(row.profile.duration_ns for row in shown if row.profile)
+    return text.time_unit(row.values.duration_ns for row in shown if row.values)
 
 
 def cells(row: PointRow, varied: Sequence[str], unit: text.TimeUnit) -> list[str]:
     """Return a row as texts: kernel, sizes, duration, speedup, excess, degree; dashes if there are no values."""
     sizes = [f"{row.outcome.point.sizes[name]:,}" for name in varied]
-    if not row.profile:
+    if not row.values:
         return [row.kernel, *sizes, row.outcome.state, "-", "-", "-"]
-    duration = text.duration(row.profile.duration_ns or None, unit)
+    duration = text.duration(row.values.duration_ns or None, unit)
     speed = text.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}×"
     return [row.kernel, *sizes, duration, speed, text.count(row.count("excessive")), text.degree(row.count("degree"))]
 
@@ -155,7 +160,7 @@ def title(sweep: Sweep) -> str:
 
 def where(sweep: Sweep) -> str:
     """Return where the values come from, in a sentence."""
-    profiles = [outcome.profile for outcome in sweep.done if outcome.profile]
+    profiles = [outcome.values for outcome in sweep.done if outcome.values]
     origins = {"ncu": "Measured", "recorded": "Recorded, not measured now", "emulated": _computed(profiles)}
     machines = sorted({", ".join(filter(None, (p.machine.gpu, _ncu(p), _clocks(p)))) for p in profiles} - {""})
     days = sorted({p.when[:10] for p in profiles if p.when})
@@ -167,7 +172,7 @@ def where(sweep: Sweep) -> str:
     return f"{origin}.{f' At all points: {in_words(fixed)}.' if fixed else ''}"
 
 
-def _computed(profiles: Sequence[Profile]) -> str:
+def _computed(profiles: Sequence[PointValues]) -> str:
     """Say what was computed; where there is a recording, the times were not."""
     timed = [profile.beside for profile in profiles if profile.beside]
     if not timed:
@@ -176,9 +181,9 @@ def _computed(profiles: Sequence[Profile]) -> str:
     return f"Wavefronts computed, not measured, and outputs not checked; times{points} {'; '.join(sorted(set(timed)))}"
 
 
-def _ncu(profile: Profile) -> str:
+def _ncu(profile: PointValues) -> str:
     return f"ncu {profile.machine.ncu}" if profile.machine.ncu else ""
 
 
-def _clocks(profile: Profile) -> str:
+def _clocks(profile: PointValues) -> str:
     return f"clock control {profile.machine.clock_control}" if profile.machine.clock_control else ""

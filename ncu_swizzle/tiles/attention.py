@@ -1,4 +1,4 @@
-"""The accesses of ``kernels/attention/attention.cuh``, function by function."""
+"""The accesses of ``kernels/attention/attention.cuh``, function by function, and of ``warpgroups.cuh``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping as Names
 import numpy as np
 
 from ncu_swizzle.smem.access import Access
-from ncu_swizzle.tiles.declaration import KernelSource, Tile
+from ncu_swizzle.tiles import policies
+from ncu_swizzle.tiles.declaration import KernelSource, Product, Tile
 
 ROWS, HEAD = 64, 128  # rows of a tile, elements of a row
+KEYS = 128  # rows of a tile of K or V that warpgroups read
 WARPS, WARP_ROWS = 4, 16
 ELEMENT, CHUNK = 2, 16  # bytes
 IN_CHUNK = CHUNK // ELEMENT
@@ -20,6 +22,8 @@ LANE = np.arange(32)[None, :]
 
 def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
     """Return the one kind of tile: Q (later overwritten by O), K and V, 64x128 bf16 each."""
+    if "warpgroups::" in source.text:
+        return _of_warpgroups(problem)
     steps = problem["seq"] // ROWS
     blocks = steps * problem["heads"] * problem["batch"]
     accesses = (
@@ -31,6 +35,23 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         _store_output(blocks),
     )
     return (Tile("Q, K, V and O", source.mapping(ROWS, HEAD, ELEMENT, CHUNK), accesses, copies=3, unit=IN_CHUNK),)
+
+
+def _of_warpgroups(problem: Names[str, int]) -> tuple[Tile, ...]:
+    """Return Q's tile (later O's), and those of K and V: TMA fills them, wgmma reads them."""
+    heads = problem["heads"] * problem["batch"]
+    queries, keys = -(-problem["seq"] // (2 * ROWS)), -(-problem["seq"] // KEYS)
+    times = 2 * heads * queries * keys  # warpgroups, times their tiles of keys
+    scores = Product("QK^T", KEYS, times * HEAD // 16)
+    values = Product("PV", HEAD, times * KEYS // 16, a_in_shared=False)
+    warp, step = np.divmod(np.arange(WARPS * CHUNKS // 2)[:, None], CHUNKS // 2)
+    rows, columns = WARP_ROWS * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16)
+    staged = Access("O staged", "stmatrix.x4", rows, columns, times=2 * heads * queries)
+    own, shared = (policies.boxed(128, rows, HEAD, ELEMENT) for rows in (ROWS, KEYS))
+    return (
+        Tile("Q and O", own, (staged,), copies=2, unit=IN_CHUNK, products=(scores,)),
+        Tile("K and V", shared, (), copies=4, unit=IN_CHUNK, products=(values,)),
+    )
 
 
 def _copy(times: int) -> Access:

@@ -69,4 +69,14 @@ def _rows_of_32(times: int) -> tuple[Access, ...]:
     )
 
 
-_JOURNEYS = {"columns_of_8": _columns_of_8, "columns_of_128": _columns_of_128, "rows_of_32": _rows_of_32}
+def _words_of_32(times: int) -> tuple[Access, ...]:
+    request, lane = np.indices((128, 32))
+    group, column = np.divmod(request, 32)
+    return (
+        Access("rows in", "st.shared.b32", request, lane, times=times),
+        Access("columns out", "ld.shared.b32", 32 * group + lane, column, times=times),
+    )
+
+
+_JOURNEYS = {"columns_of_8": _columns_of_8, "columns_of_128": _columns_of_128, "rows_of_32": _rows_of_32,
+             "words_of_32": _words_of_32}  # fmt: skip

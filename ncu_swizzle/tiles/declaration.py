@@ -12,14 +12,36 @@ from dataclasses import dataclass
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.mapping import Mapping
+from ncu_swizzle.smem.wgmma import WARPS, warpgroup_wavefronts
 from ncu_swizzle.tiles import policies
+
+
+@dataclass(frozen=True)
+class Product:
+    """All wgmma of one shape in a launch: `columns` of B, A from shared memory or from registers."""
+
+    name: str
+    columns: int
+    times: int
+    a_in_shared: bool = True
+
+    @property
+    def executed(self) -> int:
+        """How many warps execute one, together."""
+        return WARPS * self.times
+
+    @property
+    def wavefronts(self) -> int:
+        """The wavefronts of all, which are ideal whatever the tiles' swizzle."""
+        return self.times * warpgroup_wavefronts(self.columns, self.a_in_shared)
 
 
 @dataclass(frozen=True)
 class Tile:
     """Tiles of one shape that share a mapping, and all accesses of one launch to them.
 
-    A block has `copies` of them. A policy's ``at(row, unit)`` counts units of `unit` elements.
+    A block has `copies` of them. A policy's ``at(row, unit)`` counts units of `unit` elements. The `products` read it
+    without lanes' addresses.
     """
 
     name: str
@@ -27,6 +49,7 @@ class Tile:
     accesses: tuple[Access, ...]
     copies: int = 1
     unit: int = 1
+    products: tuple[Product, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from ncu_swizzle.smem.layout import Layout
 from ncu_swizzle.smem.mapping import Mapping
 from ncu_swizzle.smem.swizzle import TMA_MODES, Identity, Padding, Swizzle, Table, Transform, on_elements, square_32
 
-BANK_ROW = 128  # bytes
+BANK_ROW, CHUNK = 128, 16  # bytes
 NAMES = ("RowMajor", "Padded", "XorSwizzle", "HalfSwizzle", "AddSwizzle", "Sudoku")
 
 
@@ -35,10 +35,14 @@ def mapping(policy: str, rows: int, columns: int, element_bytes: int, unit_bytes
 
 
 def boxed(span: int, rows: int, columns: int, element_bytes: int) -> Mapping:
-    """Return the mapping that TMA writes in the mode of that span: consecutive boxes with rows of `span` bytes."""
+    """Return the mapping that TMA writes in the mode of that span: consecutive boxes with rows of `span` bytes.
+
+    Boxes of 16 bytes are not swizzled.
+    """
     inner = span // element_bytes
     layout = Layout((rows, (inner, columns // inner)), (inner, (1, rows * inner)))
-    return Mapping(layout, on_elements(TMA_MODES[f"{span}B"], element_bytes), element_bytes)
+    swizzle = Identity() if span == CHUNK else on_elements(TMA_MODES[f"{span}B"], element_bytes)
+    return Mapping(layout, swizzle, element_bytes)
 
 
 def _log2(number: int) -> int:

@@ -26,5 +26,8 @@ def tiles(source: KernelSource, problem: Names[str, int]) -> tuple[Tile, ...]:
         mapping = source.mapping(TILE, TILE, ELEMENT, 16)
     warp, step = np.divmod(np.arange(16)[:, None], 4)
     rows, columns = 16 * warp + LANE % 16, 16 * step + IN_CHUNK * (LANE // 16)
-    access = Access("blocks out", "ldmatrix.x4", rows, columns, times=(problem["n"] // TILE) ** 2)
-    return (Tile("64x64 tile", mapping, (access,), unit=IN_CHUNK),)
+    times = (problem["n"] // TILE) ** 2
+    accesses = [Access("blocks out", "ldmatrix.x4", rows, columns, times=times)]
+    if "tma::stream<" in source.text:
+        accesses.append(Access("blocks back", "stmatrix.x4", rows, columns, times=times))
+    return (Tile("64x64 tile", mapping, tuple(accesses), unit=IN_CHUNK),)

@@ -29,12 +29,16 @@ def decide(facts: Facts) -> list[Finding]:
         key=lambda form: form.width,
         default=Shape(4),
     )
+    if facts.layouts and not facts.tried:  # the compiler's own: no swizzle that is written by hand applies
+        said = " ".join(f"{sentence}." for sentence in facts.layouts)
+        return [Finding(RULE, OPTIMIZATION, "Layout Advice", said)]
     groups = grouped(worst, lambda i: (i.access, shape(i.opcode), i.wmma))
     parts = [
         _leading_dimension(kind, form, counts) if wmma else _advice(kind, form, counts, widest)
         for (kind, form, wmma), counts in groups.items()
         if kind in (FIXABLE - TILED if facts.tried else FIXABLE) and counts.excessive >= SMALL * excess
     ]
+    parts = [*(f"{sentence}." for sentence in facts.layouts), *parts]
     parts += [f"Tried on the kernel's own addresses: {sentence}." for sentence in facts.tried]
     if _hardware_tiles(facts):
         parts.append(_modes(facts))

@@ -76,11 +76,13 @@ class Facts:
     """One launch: numeric metrics by ncu's names, and instructions in address order.
 
     `tried` has one sentence per conflicting tile on the mapping that was tried on its addresses; ncu records none.
+    `layouts` has one per conflicting line of a kernel whose layouts its compiler chose, such as Triton.
     """
 
     metrics: Mapping[str, float]
     instructions: tuple[Instruction, ...] = ()
     tried: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
     def number(self, name: str) -> float | None:
         """Return a metric; None if the report lacks it or its value is implausible, such as a negative one."""

@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
-from collections.abc import Awaitable, Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.agents import NEEDS_MCP, text, with_client
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import RECORDINGS, ROOT
+from tests.support.places import RECORDINGS
 from tests.support.planted import LAUNCH, TRANSPOSE
 
 pytestmark = [
-    pytest.mark.skipif(not find_spec("mcp"), reason="mcp is not installed: pip install 'ncu-swizzle[mcp]'"),
+    NEEDS_MCP,
     NEEDS_ALL,
 ]
-TOOLS = {"list_kernels", "lint", "explain", "suggest", "profile", "compare", "check", "read_report"}
+TOOLS = {"list_kernels", "lint", "explain", "suggest", "fix", "profile", "compare", "check", "read_report"}
 GEMM = sorted((RECORDINGS / "gemm").glob("*.ncu-rep"))
 ALL = {"entries": [report.name for report in GEMM]}
 MOST = 8000  # characters: 2,000 tokens of four
-
-
-def with_client(folder: Path, use: Callable[[Any], Awaitable[None]], *options: str) -> None:
-    """Start the server in a folder, as an agent does, and use a client that is connected to it."""
-    from mcp import Client
-    from mcp.client.stdio import StdioServerParameters
-
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = ["-m", "ncu_swizzle", "mcp", *options]
-
-    async def connected() -> None:
-        server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=str(folder))
-        async with Client(server) as client:
-            await use(client)
-
-    asyncio.run(asyncio.wait_for(connected(), 110))
-
-
-def text(result: Any) -> str:
-    return str(result.content[0].text)
 
 
 def written(folder: Path) -> Path:
@@ -56,7 +33,7 @@ def test_tools_and_pages_are_listed_and_pages_can_be_read(tmp_path: Path) -> Non
     async def use(client: Any) -> None:
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == TOOLS
-        assert all(tool.annotations.read_only_hint for tool in tools)
+        assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == ["fix"]
         resources = (await client.list_resources()).resources
         for resource in resources:
             page = await client.read_resource(resource.uri)

@@ -64,7 +64,8 @@ def test_a_guessed_launch_is_one_that_is_accepted(
     text = ProjectEntry(name, "source.cu", spec, guess).text()
     entry = tomllib.loads(text)["kernel"][name]
     written = KernelSpec(name, spec.source, entry["entry"], grid=entry["grid"], block=entry["block"])
-    grid, block = kernel_spec.family(written_with(written, guess)).geometry(guess.problem)
+    family = kernel_spec.family(written_with(written, guess))
+    grid, block = family.geometry(family.kernels[0], guess.problem)
     assert block[0] * block[1] * block[2] <= kernel.max_threads
     assert min(grid) >= 1
 

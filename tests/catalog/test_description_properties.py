@@ -120,8 +120,8 @@ def _family(file: Path) -> None:
         for family in collection.load(file.parent.parent).families:
             with contextlib.suppress(NcuSwizzleError):
                 problem = family.problem()
-                family.geometry(problem)
                 for kernel in family.kernels:
+                    family.geometry(kernel, problem)
                     family.shared_memory(kernel, problem)
                     family.source(kernel)
 

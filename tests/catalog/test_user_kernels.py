@@ -22,7 +22,7 @@ def test_a_file_becomes_a_family(tmp_path: Path) -> None:
     assert (family.name, kernel.name, kernel.entry) == ("transpose",) * 3
     assert family.source(kernel) == tmp_path / "my.cu"
     assert family.problem() == {"n": 64}
-    assert family.geometry({"n": 64}) == ((2, 2, 1), (32, 8, 1))
+    assert family.geometry(kernel, {"n": 64}) == ((2, 2, 1), (32, 8, 1))
     assert [argument.output for argument in family.arguments] == [False, True, False]
     assert not family.shipped
     assert not family.reference

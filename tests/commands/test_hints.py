@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(r"\b(PATH|SECONDS|NAME|SIZE|OPTIONS|FILE|KERNEL|PART|FA
 ELSEWHERE = re.compile(
     r"\b(pip install|apt-get|nvprune|ls|nvidia-smi|ulimit|on a GPU|compute-sanitizer|python3|ncu -o) ?"
 )
-MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep")  # rooms that speak of GPUs, ncu and long runs
+MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep", "fleet")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
     "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
     "--arg {name}=float32[1024]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,14 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.profiles.model import Profile
 from tests.support.emulation import recorded_launch
 
-OWN = [kernel.name for _, kernel in collection.shipped() if not kernel.library]
+# At n = 8192 their blocks take minutes to emulate, each for itself; the tests of predictions take a smaller n.
+PERSISTENT = re.compile(r"wgmma-(persistent|staged|stmatrix|tma-store)")
+
+OWN = [
+    pytest.param(kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch))  # each block loads its tiles by itself
+    for _, kernel in collection.shipped()
+    if not kernel.library and not PERSISTENT.search(kernel.name)
+]
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.profiles.model import Profile
 from tests.support.cute_texts import SEVERAL
 from tests.support.python_kernels import FACTORS, SCALE
-from tests.support.python_recordings import EXAMPLES
+from tests.support.python_recordings import EXAMPLES, launched, recorded
 
 
 @pytest.fixture
@@ -36,3 +38,11 @@ def cute(work: Path) -> Path:
     shutil.copy(EXAMPLES / "cute_kernels.py", work)
     (work / "several.py").write_text(SEVERAL, encoding="utf-8")
     return work
+
+
+@pytest.fixture(scope="module")
+def profiles() -> dict[str, Profile]:
+    """Return the profiles of two kernels, computed from the cubins that Triton 3.6 compiled on the H100."""
+    cubins = recorded()[1]
+    names = {"matmul-tf32-triton3.6": "matmul-tf32-128x128x32", "column-sums-triton3.6": "column-sums"}
+    return {key: emulation.emulate_cubin(launched(name), cubins[name]).profile for key, name in names.items()}

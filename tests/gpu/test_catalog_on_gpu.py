@@ -33,6 +33,7 @@ SMALLEST = {
     "tma": "n=128",
     "transpose": "n=100",
     "vectors": "tiles=8",
+    "wgmma": "n=512",
 }
 ATTENTION = ((1, 1, 64), (1, 1, 128), (2, 3, 256), (3, 5, 192), (1, 40, 64), (2, 1, 4096), (1, 2, 8192))
 SMALL = ("--problem", "batch=1", "--problem", "heads=2", "--problem", "seq=192")
@@ -69,6 +70,7 @@ def own_kernels(family: str) -> list[str]:
         *(("tma", f"n={n}") for n in (64, 192, 1024)),
         *(("transpose", f"n={n}") for n in (1, 31, 32, 33, 100, 257, 1024)),
         *(("vectors", f"tiles={tiles}") for tiles in (4, 64, 1024)),
+        *(("wgmma", f"n={n}") for n in (256, 768, 2816)),
     ],
 )
 def test_outputs_match_the_reference(family: str, problem: str, tmp_path: Path) -> None:

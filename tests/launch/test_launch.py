@@ -64,3 +64,10 @@ def test_a_tensor_map_that_the_driver_rejects_is_refused_without_one(
 ) -> None:
     with pytest.raises(BadCatalog, match="the driver rejects a tensor map of"):
         tensor_map.tiled(0, "float16", shape, box, swizzle)
+
+
+def test_a_map_of_several_matrices_has_three_dimensions() -> None:
+    tile = tensor_map.tiled(0, "bfloat16", (2, 3, 192, 128), (64, 64), 128)
+    assert (tile.sizes, tile.strides, tile.box) == ((128, 192, 6), (256, 192 * 256), (64, 64, 1))
+    one = tensor_map.tiled(0, "bfloat16", (192, 128), (64, 64), 128)
+    assert (one.sizes, one.strides, one.box) == ((128, 192), (256,), (64, 64))

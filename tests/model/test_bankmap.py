@@ -42,6 +42,14 @@ def is_latin(square: Ints) -> bool:
     return bool((np.sort(square, axis=1) == full).all() and (np.sort(square, axis=0) == full[:, None]).all())
 
 
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_rows_of_cells_that_are_several_elements_high_are_summed(width: int) -> None:
+    (plain,) = maps("(24,3):(1,24)", 1, None, f"row:{width}")
+    assert plain.counts is not None
+    assert len(plain.lines) == 24 // width
+    assert sum(actual for actual, _ in plain.lines) == plain.counts.actual
+
+
 def test_article_001_cell_by_cell() -> None:
     before, after = maps("(8,8):(1,8)", 4, "3,2,3", "row")
     assert before.banks.tolist() == banks_of(PLAIN_001)

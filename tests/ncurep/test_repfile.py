@@ -116,7 +116,7 @@ def test_recordings_name_no_folder_but_the_neutral_one(name: str, recorded: Reco
 def test_recordings_are_small() -> None:
     sizes = {report.stem: report.stat().st_size for report in paths.recordings().glob("*/*/*.ncu-rep")}
     assert set(sizes) == set(ALL)
-    assert sum(sizes.values()) < 12e6
+    assert sum(sizes.values()) < 16e6
     # A library's report holds all kernels of the module that it was loaded from.
     assert {name for name, size in sizes.items() if size > 1e6} <= set(ALL) - set(OWN)
 

@@ -27,7 +27,7 @@ FLOORS = (
     ("capture", "ncurep"),
     ("ncu",),
     ("engines", "launch"),
-    ("render",),
+    ("fleet", "render"),
     ("jobs",),
     ("doctor", "gate", "model", "sweep"),
     ("fix",),

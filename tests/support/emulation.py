@@ -103,7 +103,8 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
     cubin = Cubin(result.cubin, report.name)
     slots = cubin.attributes(result.function).parameters
     values = bytearray()
-    for number, (slot, argument) in enumerate(zip(slots, family.arguments, strict=True)):
+    arguments = [variant.boxed(argument) for argument in family.arguments]
+    for number, (slot, argument) in enumerate(zip(slots, arguments, strict=True)):
         end = slot.offset + slot.size
         values.extend(bytes(end - len(values)))
         if argument.shape and not argument.tensor_map:
@@ -111,7 +112,7 @@ def recorded_launch(name: str, report: Path, profile: Profile) -> tuple[Code, La
         elif not argument.shape:
             value = evaluate(argument.value, profile.problem)
             values[slot.offset : end] = np.dtype(argument.dtype).type(value).tobytes()
-    grid, block = family.geometry(profile.problem)
+    grid, block = family.geometry(variant, profile.problem)
     source = from_report(
         result.function,
         [(instruction.pc, instruction.sass) for instruction in profile.instructions],

@@ -33,7 +33,7 @@ def mutants(before: str, after: str) -> Iterator[Mutant]:
     """Yield each mutant of a fix once."""
     seen = {after}
     for mutant in _all(before, after):
-        if mutant.text not in seen:
+        if mutant.text not in seen and _balanced(mutant.text):
             seen.add(mutant.text)
             yield mutant
 
@@ -70,6 +70,10 @@ def _whole_lines(before: str, after: str) -> Iterator[Mutant]:
             yield Mutant(f"line {start + k + 1}: subscripts swapped", text)
 
 
+def _balanced(text: str) -> bool:
+    return all(text.count(opening) == text.count(closing) for opening, closing in ("()", "[]", "{}"))
+
+
 def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
@@ -82,7 +86,7 @@ def _instead(tokens: Sequence[str], at: int) -> Iterator[str]:
         yield from (str(other) for other in (number + 1, number - 1, 2 * number, number // 2) if other >= 0)
     elif token in _OTHER:
         yield from _OTHER[token]
-    elif _WORD.fullmatch(token) and token not in _KEYWORDS:
+    elif _WORD.fullmatch(token) and token not in _KEYWORDS and tokens[at + 1 : at + 2] != ["."]:
         near = [word for word in tokens[max(0, at - 12) : at + 12] if _WORD.fullmatch(word) and word not in _KEYWORDS]
         after_dot = at > 0 and tokens[at - 1] == "."
         yield from (("y", "x") if after_dot else [word for word in dict.fromkeys(near) if word != token][:2])

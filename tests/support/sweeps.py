@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, WrongOutput
+from ncu_swizzle.fleet.tasks import Whereabouts
 from ncu_swizzle.profiles.counts import Instruction
-from ncu_swizzle.profiles.model import DURATION, KernelId, Metric, Profile
+from ncu_swizzle.profiles.model import DURATION, Metric, Profile
 from ncu_swizzle.sweep import plan
-from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
 from tests.support.recordings import Recorded
 
 
@@ -43,8 +44,8 @@ def transposes(
     outcomes = []
     for point in planned.points:
         error = failing.get((point.kernel, point.sizes["n"]))
-        profile = None if error else scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2)
-        outcomes.append(PointOutcome(point, profile, error))
+        values = None if error else PointValues.of(scaled(recorded(point.kernel), (point.sizes["n"] / 4096) ** 2))
+        outcomes.append(PointOutcome(point, values, error))
     return Sweep(planned, "recorded", tuple(outcomes))
 
 
@@ -61,10 +62,13 @@ def hostile(recorded: Recorded) -> Sweep:
         replace(
             one,
             point=replace(one.point, kernel=names[one.point.kernel]),
-            profile=one.profile
+            values=one.values
             and replace(
-                one.profile, kernel=KernelId(HOSTILE, HOSTILE), machine=replace(one.profile.machine, gpu=HOSTILE)
+                one.values,
+                machine=replace(one.values.machine, gpu=HOSTILE),
+                where=Whereabouts(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
             ),
+            where=Whereabouts(HOSTILE, HOSTILE, HOSTILE, HOSTILE),
         )
         for one in sweep.outcomes
     )

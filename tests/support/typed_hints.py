@@ -305,6 +305,9 @@ DESCRIBED = (
     TypedHint("--banks 32, or 4 for a toy", ("banks", TILE, "--banks", "99999"), ("--banks 32",)),
     TypedHint("--elem 1, 2, 4, 8 or 16", ("banks", TILE, "--elem", "3"), ("--elem 1",)),
     TypedHint("--access one of {names}", ("banks", "kernel1", "--access", "nope"), ()),
+    TypedHint(
+        "ncu-swizzle banks {target.name} draws their layout", ("suggest", "wgmma-128"), ("ncu-swizzle banks wgmma-128",)
+    ),
     TypedHint("omit --html, --svg and --json", ("banks", "xor", "--html", "x.html"), ("leave out --html",)),
     TypedHint("name accesses: --write rows:16 --read column", ("predict", TILE), ("--write rows:16 --read column",)),
     TypedHint(

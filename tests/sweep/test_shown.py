@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from ncu_swizzle.catalog import collection
-from ncu_swizzle.profiles.model import DURATION
 from ncu_swizzle.sweep import page, plan, table, view
-from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
+from ncu_swizzle.sweep.outcome import PointOutcome, PointValues, Sweep
 from tests.support.recordings import Recorded
 from tests.support.sweeps import hostile, transposes
 
@@ -71,13 +70,7 @@ def test_a_line_is_not_drawn_over_a_gap(recorded: Recorded) -> None:
 
 def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
     sweep = transposes(recorded, failing={})
-    timeless = tuple(
-        replace(
-            one, profile=replace(one.profile, metrics={k: v for k, v in one.profile.metrics.items() if k != DURATION})
-        )
-        for one in sweep.outcomes
-        if one.profile
-    )
+    timeless = tuple(replace(one, values=replace(one.values, duration_ns=None)) for one in sweep.outcomes if one.values)
     built = view.build(replace(sweep, engine="emulated", outcomes=timeless))
     assert [chart.title for chart in built.groups[0].charts] == [figure.title for figure in view.FIGURES[2:]]
     assert "unknown" in built.lines[0].cells
@@ -89,15 +82,15 @@ def test_figures_that_nobody_has_have_no_chart(recorded: Recorded) -> None:
 def test_recorded_times_are_not_called_computed(recorded: Recorded) -> None:
     sweep = transposes(recorded, failing={})
     beside = "recorded on a GPU, 2026-01-02"
-    outcomes = [replace(o, profile=replace(o.profile, engine="emulated", beside=beside * (o.point.sizes["n"] == 4096)))
-                for o in sweep.outcomes if o.profile]  # fmt: skip
+    outcomes = [replace(o, values=replace(o.values, engine="emulated", beside=beside * (o.point.sizes["n"] == 4096)))
+                for o in sweep.outcomes if o.values]  # fmt: skip
     where = view.build(replace(sweep, engine="emulated", outcomes=tuple(outcomes))).where
     assert where == f"Wavefronts computed, not measured, and outputs not checked; times of 4 of 20 points {beside}."
 
 
 def test_a_second_parameter_gives_a_set_of_charts_each(recorded: Recorded) -> None:
     planned = plan.make_plan(collection.shipped(), ["kernel1", "kernel2"], [], {"heads": [1, 2], "seq": [64, 128, 192]})
-    outcomes = tuple(PointOutcome(point, recorded(point.kernel)) for point in planned.points)
+    outcomes = tuple(PointOutcome(point, PointValues.of(recorded(point.kernel))) for point in planned.points)
     built = view.build(Sweep(planned, "recorded", outcomes))
     assert [group.title for group in built.groups] == ["heads=1", "heads=2"]
     assert {chart.axis for group in built.groups for chart in group.charts} == {"seq"}
@@ -108,6 +101,6 @@ def test_more_variants_than_colours_still_differ(recorded: Recorded) -> None:
     planned = plan.make_plan(collection.shipped(), ["transpose"], ["plain"], {"n": [512, 1024]})
     kernels = tuple(replace(planned.kernels[0], name=f"k{number}") for number in range(20))
     planned = replace(planned, kernels=kernels)
-    outcomes = tuple(PointOutcome(point, recorded("transpose-plain")) for point in planned.points)
+    outcomes = tuple(PointOutcome(point, PointValues.of(recorded("transpose-plain"))) for point in planned.points)
     legend = view.build(Sweep(planned, "recorded", outcomes)).legend
     assert len({(one.colour, one.shape, one.dashes) for one in legend}) == 20

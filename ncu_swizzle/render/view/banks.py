@@ -105,7 +105,12 @@ def section(comparison: Comparison, tiles_of: TilesOf) -> BankSection | None:
     maps, titles, names, notes = [], [], [], []
     for label, each, key in zip(labels, tiles, worst, strict=True):
         if key is None:
-            notes.append(f"The addresses that {label} accesses are not known.")
+            lanes = any(tile.accesses for tile in each) or not each
+            notes.append(
+                f"The addresses that {label} accesses are not known."
+                if lanes
+                else f"In {label}, only TMA and wgmma access the tiles."
+            )
             continue
         tile, access = each[key[0]], _access(each, key)
         maps.append(bankmap.build(tile.mapping, access))

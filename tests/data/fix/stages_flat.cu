@@ -1,19 +1,19 @@
-// Column sums of a tall matrix: a ring of three flat buffers in dynamic shared memory.
+// Weighted sums of rows of integers: a ring of three flat buffers in dynamic shared memory.
 
 constexpr int kStages = 3;
 constexpr int kTile = 32 * 32;
 
-__global__ void row_dots(const float* in, const float* weights, float* out, int n) {
-    extern __shared__ float ring[];
+__global__ void row_dots(const int* in, const int* weights, int* out, int n) {
+    extern __shared__ int ring[];
     const int lane = threadIdx.x, warp = threadIdx.y;
-    const float* rows = in + blockIdx.x * 32 * n;
+    const int* rows = in + blockIdx.x * 32 * n;
 
     auto fill = [&](int stage, int step) {
         for (int r = warp; r < 32; r += 4) ring[stage * kTile + r * 32 + lane] = rows[r * n + step * 32 + lane];
     };
     const int steps = n / 32;
     for (int s = 0; s < kStages - 1; ++s) fill(s, s);
-    float sum = 0.0f;
+    int sum = 0;
     for (int step = 0; step < steps; ++step) {
         __syncthreads();
         if (step + kStages - 1 < steps) fill((step + kStages - 1) % kStages, step + kStages - 1);

@@ -169,7 +169,7 @@ def compiled(name: str) -> Compiled:
         return _compiled(file, ("-lineinfo",), ("--kernel", entry, "--grid", "2", "--block", "128", *_args(words)))
     family, kernel = collection.shipped().find(name)
     problem = family.problem(SIZES[name])
-    grid, block = (",".join(map(str, sizes)) for sizes in family.geometry(problem))
+    grid, block = (",".join(map(str, sizes)) for sizes in family.geometry(kernel, problem))
     words = tuple(
         f"{a.name}={a.dtype}[{','.join(a.shape)}]:{'out' if a.output else 'random'}"
         if a.shape

@@ -1,0 +1,26 @@
+"""The gallery's reports: made from the recordings when the site is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines.context import Request
+from ncu_swizzle.jobs import compare
+from ncu_swizzle.render import page
+
+REPORTS = {  # name of the page: kernels, "before" first
+    "attention": ("kernel1", "kernel2", "kernel3", "reference-attention"),
+    "gemm": ("gemm-plain", "gemm-half-swizzled", "gemm-swizzled", "gemm-wide", "reference-gemm"),
+    "transpose": ("transpose-plain", "transpose-padded", "transpose-xor"),
+    "cute": ("cute-8x8-plain", "cute-8x8-swizzled"),
+    "tma": ("tma-none", "tma-128"),
+    "vectors": ("vectors-4-stride", "vectors-4-swizzle"),
+}
+
+
+def reports() -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each report."""
+    for name, kernels in REPORTS.items():
+        result = compare.compare_all(collection.shipped(), kernels, Request(engine="recorded"))
+        yield f"gallery/{name}.html", page.render(result.comparison).encode()

@@ -1,0 +1,9 @@
+#include "wgmma.cuh"
+
+using Design = wgmma::Design<16>;
+
+extern "C" __global__ void __cluster_dims__(Design::kCluster) __launch_bounds__(Design::kThreads)
+    wgmma_none(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+            const __grid_constant__ Design::Output c, int n) {
+    wgmma::gemm<Design>(a, b, c, n);
+}

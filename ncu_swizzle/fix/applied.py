@@ -1,0 +1,42 @@
+"""A mapping that a source has, as the proof is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.fix.candidates import Ranked
+from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.fix.row_xor import RowXor
+
+FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
+
+    name: str
+    symbol: str
+    offset: int  # of the tile in the array
+    before: range
+    ranked: Ranked
+
+    def moved(self, after: Emulated, dynamic: int) -> Moved:
+        """Return where the elements have gone; raise ValueError if two share a place."""
+        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+        array = next(array for array in arrays if array.symbol == self.symbol)
+        size, transform = self.ranked.shape.element_bytes, self.ranked.transform
+        places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
+        start = array.start + self.offset
+        bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
+        made = self.ranked.candidate
+        least, reason = (
+            (made.excessive, FEW_LANES)
+            if made.clean
+            else (made.excessive, "no XOR or padding that was tried leaves fewer")
+        )
+        return Moved(self.name, self.before, range(start, start + bytes_), size, places, least, reason if least else "")

@@ -1,0 +1,62 @@
+"""A scripted agent frees kernels of planted conflicts by the tools alone, without a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agents import NEEDS_MCP, text, with_client
+from tests.support.fix_corpus import CORPUS, REFUSED
+from tests.support.marks import NEEDS_ALL
+from tests.support.planted import LAUNCH, TRANSPOSE
+
+pytestmark = [
+    NEEDS_MCP,
+    NEEDS_ALL,
+    pytest.mark.skipif(not find_spec("tree_sitter_cuda"), reason="needs pip install 'ncu-swizzle[fix]'"),
+]
+GOAL = 20
+
+
+async def freed(client: Any, file: str, launch: dict[str, Any] | None = None) -> bool:
+    """Work as an agent does: look, fix, look again; return whether nothing conflicts any more."""
+    described = {"launch": launch} if launch else {}
+    before = await client.call_tool("lint", {"files": [file], **described})
+    assert before.structured_content["outcome"] == "fail", text(before)
+    made = await client.call_tool("fix", {"file": file, "write": True, **described})
+    if made.is_error or not made.structured_content["written"]:
+        return False
+    after = await client.call_tool("lint", {"files": [file], **described})
+    return bool(after.structured_content["outcome"] == "pass")
+
+
+def test_a_kernel_that_nothing_describes_is_freed(tmp_path: Path) -> None:
+    source = tmp_path / "t.cu"
+    source.write_text(TRANSPOSE, encoding="utf-8")
+
+    async def use(client: Any) -> None:
+        assert await freed(client, "t.cu", LAUNCH)
+
+    with_client(tmp_path, use)
+    assert source.read_text(encoding="utf-8") != TRANSPOSE
+
+
+@pytest.mark.slow
+def test_twenty_kernels_are_freed(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    shutil.copytree(CORPUS, folder)
+    refused = {name.replace("-", "_") for name in REFUSED}
+    files = [file.name for file in sorted(folder.glob("*.cu")) if file.stem not in refused]
+    done: list[str] = []
+
+    async def use(client: Any) -> None:
+        for file in files:
+            if len(done) < GOAL and await freed(client, file):
+                done.append(file)
+
+    with_client(folder, use, limit_s=1500)
+    assert len(done) == GOAL, done

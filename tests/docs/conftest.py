@@ -1,0 +1,52 @@
+"""Fixtures of the tests of the documentation."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.places import ROOT
+
+
+@pytest.fixture(scope="session")
+def explorer_file() -> Path:
+    """The bank explorer, as a reader of a checkout opens it."""
+    return ROOT / "docs" / "explorer" / "index.html"
+
+
+@pytest.fixture(scope="session")
+def script() -> Callable[[str], ModuleType]:
+    """Return a function that loads a script of docs/ by its name."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def schemas(script: Callable[[str], ModuleType]) -> dict[str, Any]:
+    """The published schemas by name."""
+    published: dict[str, Any] = script("schemas").published()
+    return published
+
+
+@pytest.fixture(scope="session")
+def validate(schemas: dict[str, Any]) -> Callable[[str, Any], None]:
+    """Return a function that raises ValidationError unless a value fits the schema of this name."""
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
+
+    def check(name: str, value: Any) -> None:
+        jsonschema.Draft202012Validator(schemas[name]).validate(value)
+
+    return check

@@ -1,0 +1,33 @@
+"""The shipped kernels on wgmma and TMA, emulated at small sizes: every count is what their declared tiles predict."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog import collection
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.model import prediction
+from tests.support.marks import NEEDS_ALL
+
+SMALL = {
+    "attention": {"batch": 1, "heads": 2, "seq": 192},
+    "tma": {"n": 256},
+    "wgmma": {"n": 768},
+}  # odd multiples of the tiles
+EARLY = ("wgmma-none", "wgmma-32", "wgmma-64", "wgmma-128", "wgmma-ring", "wgmma-wide", "wgmma-specialised")
+KERNELS = [
+    pytest.param(family.name, kernel.name, marks=[pytest.mark.slow] * (kernel.name in EARLY))
+    for family, kernel in collection.shipped()
+    if not kernel.library and (kernel.arch or kernel.name.startswith("tma-stream"))
+]
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(("family", "name"), KERNELS)
+def test_the_emulator_counts_what_the_tiles_predict(family: str, name: str) -> None:
+    target = collection.shipped().target(name, SMALL[family])
+    profile = emulation.emulate_target(target, EmulationSettings(Toolchain())).profile
+    checks = prediction.checked_against(prediction.target_predictions(target), profile)
+    assert {check.predicted.access: check.verdict for check in checks} == dict.fromkeys(target.kernel.degree, "equal")

@@ -1,0 +1,112 @@
+"""Mappings stand in the source as a person would have written them, or it is said why they cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.smem.swizzle import Padding
+from tests.support.sources_in_cuda import rewritten
+
+ROWS = RowXor(32, 32, 5, 0, 0)  # t[32][32]
+FLAT = RowXor(32, 0, 5, 0, 0)  # t[1024]
+FOURS = RowXor(32, 0, 3, 2, 0)  # that keeps four floats together
+LONGER = Padding(32, 1)
+
+
+def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
+    return f"{before}__global__ void k(float *o) {{\n    __shared__ float {declared};\n    {text}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("t[y][x] = 1;", "t[y][x ^ y] = 1;"),
+        ("t[y + j][x] = t[x][y + j];", "t[y + j][x ^ (y + j)] = t[x][(y + j) ^ x];"),
+        ("float *row = t[y]; row[x] = 1;", "float *row = t[y]; row[x ^ y] = 1;"),
+        ("o[0] = *(float2 *)&t[y][x];", "o[0] = *(float2 *)&t[y][x ^ y];"),
+        ("t[i / 32][i % 32] = 1;", "t[i / 32][(i % 32) ^ (i / 32)] = 1;"),
+    ],
+)
+def test_an_xor_of_subscripts(before: str, after: str) -> None:
+    assert rewritten(body(before), ROWS) == body(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("t[y * 32 + x] = 1;", "t[y * 32 + (x ^ (y & 31))] = 1;"),
+        ("t[x + (y << 5)] = 1;", "t[(x ^ (y & 31)) + (y << 5)] = 1;"),
+        ("t[s * 1024 + y * W + x] = 1;", "t[s * 1024 + y * W + (x ^ (y & 31))] = 1;"),
+        ("float *p = t + s * 1024; p[y * W + x] = 1;", "float *p = t + s * 1024; p[y * W + (x ^ (y & 31))] = 1;"),
+    ],
+)
+def test_an_xor_of_a_flat_index(before: str, after: str) -> None:
+    assert rewritten(body(before, "t[2048]"), FLAT, constants={"W": 32}) == body(after, "t[2048]")
+
+
+def test_vectors_stay_whole() -> None:
+    before = body("float4 v = reinterpret_cast<float4 *>(t)[y * 8 + c];", "t[1024]")
+    after = body("float4 v = reinterpret_cast<float4 *>(t)[y * 8 + (c ^ (y & 7))];", "t[1024]")
+    assert rewritten(before, FOURS) == after
+    with pytest.raises(Unfit, match="would be split"):
+        rewritten(before, FLAT)
+
+
+def test_an_index_that_cannot_be_split_goes_through_an_accessor() -> None:
+    made = rewritten(body("for (int i = x; i < 1024; i += 256) t[i] = 1;", "t[1024]"), FLAT)
+    assert "constexpr int swizzled(int i) { return i ^ ((i >> 5) & 31); }" in made
+    assert "t[swizzled(i)] = 1;" in made
+
+
+def test_lines_of_an_accessor_end_as_the_others() -> None:
+    made = rewritten(body("t[i] = 1;", "t[1024]").replace("\n", "\r\n"), FLAT)
+    assert made.count("\n") == made.count("\r\n")
+
+
+@pytest.mark.parametrize(
+    ("declared", "before", "after_declared", "after"),
+    [
+        ("t[32][32]", "t[y][x] = 1;", "t[32][33]", "t[y][x] = 1;"),
+        ("t[N][N]", "t[y][x] = 1;", "t[N][N + 1]", "t[y][x] = 1;"),
+        ("t[32 * 32]", "t[y * 32 + x] = 1;", "t[32 * 33]", "t[y * 33 + x] = 1;"),
+        ("t[H * W]", "t[y * W + x] = 1;", "t[H * (W + 1)]", "t[y * (W + 1) + x] = 1;"),
+        ("t[1024]", "t[(y << 5) + x] = 1;", "t[1056]", "t[(y * 33) + x] = 1;"),
+        ("t[2048]", "t[s * 1024 + y * 32] = 1;", "t[2112]", "t[s * 1056 + y * 33] = 1;"),
+    ],
+)
+def test_longer_rows(declared: str, before: str, after_declared: str, after: str) -> None:
+    made = rewritten(body(before, declared), LONGER, constants={"W": 32, "H": 32, "N": 32})
+    assert made == body(after, after_declared)
+
+
+def test_longer_rows_are_told_to_functions() -> None:
+    before = body("put(t);", before="__device__ void put(float (*p)[32]) { p[1][2] = 3; }\n")
+    assert "put(float (*p)[33])" in rewritten(before, LONGER)
+
+
+def test_dynamic_shared_memory_is_not_made_larger() -> None:
+    text = "extern __shared__ float t[];\n__global__ void k(int y) { t[y * 32] = 1; }\n"
+    with pytest.raises(Unfit, match="of a size that the launch gives"):
+        rewritten(text, LONGER)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("t[y++][x] = 1;", "would be evaluated twice"),
+        ("float *p = &t[y][x]; p[i] = 1;", "points into a row of t"),
+        ("load_matrix_sync(f, &t[0][0], 32);", "an API computes the addresses"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_its_line(text: str, reason: str) -> None:
+    with pytest.raises(Unfit, match=reason) as refused:
+        rewritten(body(text), ROWS)
+    assert refused.value.line == 3
+
+
+def test_each_part_of_a_carved_buffer_has_its_own_pattern() -> None:
+    text = body("float *b = t + 1024; t[y * 32 + x] = b[y * 32 + x];", "t[2048]")
+    made = rewritten(text, FLAT, offsets={"b": 4096})
+    assert "t[y * 32 + (x ^ (y & 31))] = b[y * 32 + x];" in made

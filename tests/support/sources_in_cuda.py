@@ -1,0 +1,52 @@
+"""CUDA sources in tests: taken apart, and with a mapping written into them, without a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.padding_edits import PaddingEdits
+from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.source import cuda
+from ncu_swizzle.source.arrays import shared_declarations
+from ncu_swizzle.source.edits import edited
+from ncu_swizzle.source.follow import follow
+from ncu_swizzle.source.reach import Web
+from ncu_swizzle.source.scopes import Scopes
+from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.webs import carved
+
+
+def web_of(text: str, name: str = "t") -> Web:
+    """Return everything that reaches into the shared array of that name."""
+    scopes = Scopes(cuda.parse(text.encode(), "test.cu"))
+    every = tuple(shared_declarations(scopes))
+    return follow(scopes, next(made for made in every if made.name == name), every)
+
+
+def rewritten(
+    text: str,
+    transform: RowXor | Padding,
+    name: str = "t",
+    flat: bool = False,
+    constants: Mapping[str, int] | None = None,
+    offsets: Mapping[str, int] | None = None,
+) -> str:
+    """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
+
+    Raises Unfit if the mapping cannot be written.
+    """
+    file = cuda.parse(text.encode(), "test.cu")
+    scopes = Scopes(file)
+    every = tuple(shared_declarations(scopes))
+    declarations = {made.declared.id: made for made in every}
+    web = follow(scopes, next(made for made in every if made.name == name), every)
+    starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
+    tile = next(made for made in carved(web, starts, {}) if any(root.place.name == name for root in made.roots))
+    values = Constants(file, lambda node: (constants or {}).get(file.of(node)))
+    draft = Draft(file, tile, values, 4, 4, {})
+    if isinstance(transform, RowXor):
+        return edited(file.text, XorEdits(draft, transform, flat).edits()).decode()
+    return edited(file.text, PaddingEdits(draft, transform, declarations, flat).edits()).decode()
