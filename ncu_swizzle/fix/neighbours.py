@@ -47,8 +47,8 @@ class Neighbour:
     def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
         """Return the proof for this kernel of a patch made for another one; raise ValueError if elements are lost."""
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        moved_to = {"folder": after.family.folder, "options": after.family.options}
-        same = replace(self.target, family=replace(self.target.family, **moved_to))
+        moved_to = replace(self.target.family, folder=after.family.folder, options=after.family.options)
+        same = replace(self.target, family=moved_to)
         was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
         arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
         self._tried = (

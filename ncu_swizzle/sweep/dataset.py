@@ -38,7 +38,7 @@ def write(sweep: Sweep, folder: Path) -> None:
         return
     content = io.BytesIO()
     points = table.to_frame(sweep, WHERE)
-    texts = points.select_dtypes("string").columns
+    texts: pd.Index[str] = points.select_dtypes("string").columns
     points[texts] = points[texts].map(encodable)
     points.columns = pd.Index([encodable(str(name)) for name in points.columns])
     points.to_parquet(content, engine="pyarrow", index=False)

@@ -91,10 +91,11 @@ def _unit(names: dict[str, str], point: Point) -> str:
 
 def _weight(plan: Plan, point: Point) -> float:
     """Return an estimate of a point's work: its operations or bytes, else its blocks."""
-    family = plan.family
+    target = plan.target(point)
+    family = target.family
     try:
         work = max(evaluate(family.flops, point.sizes), evaluate(family.bytes, point.sizes))
-        return float(work or _product(family.geometry(point.sizes)[0]))
+        return float(work or _product(family.geometry(target.kernel, point.sizes)[0]))
     except (NcuSwizzleError, ArithmeticError):
         return 0.0
 
