@@ -55,8 +55,9 @@ class EditorClient:
 
     async def start(self, *options: str, environment: Mapping[str, str] | None = None) -> types.InitializeResult:
         """Start the server as ``ncu-swizzle lsp`` and greet it."""
-        command = (sys.executable, "-m", "ncu_swizzle", "lsp", *options)
-        await self.client.start_io(*command, env=environment and dict(environment))
+        # Without -P, Python itself would look for modules in the workspace; the script ncu-swizzle does not.
+        command = (sys.executable, "-P", "-m", "ncu_swizzle", "lsp", *options)
+        await self.client.start_io(*command, env=environment and dict(environment), cwd=self.root)
         window = types.WindowClientCapabilities(work_done_progress=True)
         lenses = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
         capabilities = types.ClientCapabilities(
