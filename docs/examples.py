@@ -1,9 +1,9 @@
 """Bring the examples of the documentation up to date: ``python docs/examples.py``; ``--check`` only says what differs.
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
-then its exit code if it fails. Those of docs/your-kernels.md are run one after another in a copy of
-examples/first-hour, without a GPU. A block of kind ``console gpu`` needs a GPU, or compilers of another kind, and
-shows what was recorded; tests/docs/test_commands.py reads every other command line.
+then its exit code if it fails. Those of docs/your-kernels.md and docs/fix.md are run one after another in copies of
+examples/first-hour and examples/fix, without a GPU. A block of kind ``console gpu`` needs a GPU, or compilers of another
+kind, and shows what was recorded; tests/docs/test_commands.py reads every other command line.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = {  # and the folder that its commands run in
     "docs/model.md": "",
     "docs/your-kernels.md": "examples/first-hour",
+    "docs/fix.md": "examples/fix",
     "docs/learn/kernel2.md": "",
     "docs/learn/cute.md": "",
     "docs/learn/jonah.md": "",

@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ncu_swizzle.api import live_reference
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import ML_DTYPES
 from ncu_swizzle.catalog.kernel_options import KernelDescription
@@ -62,8 +63,7 @@ class LiveKernel:
 
     def expecting(self, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
         """Return the catalogue in which the kernel's outputs are checked against what the reference returns."""
-        wanted = [name for name in inspect.signature(reference).parameters if name in self.passed]
-        answer = reference(**{name: self.passed[name] for name in wanted})
+        answer = live_reference.answer(reference, self.passed)
         if not isinstance(answer, Mapping):
             if len(self.outputs) != 1:
                 raise UsageError(
@@ -71,6 +71,7 @@ class LiveKernel:
                     'outputs="c" names the argument that it is for; or return a dictionary',
                 )
             answer = {self.outputs[0]: answer}
+        live_reference.refuse_unlike(answer, self.passed, self.outputs)
         for name, values in answer.items():
             np.save(folder / f"{name}.expected.npy", _array(values).astype(np.float64))
         (folder / EXPECTED).write_text(READER.format(names=tuple(answer)), encoding="utf-8")

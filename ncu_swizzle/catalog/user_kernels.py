@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.catalog import collection, kernel_files, kernel_spec, project, project_kernels
+from ncu_swizzle.catalog import collection, declared_launches, kernel_files, kernel_spec, project, project_kernels
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import PYTHON, Family, Parameter
 from ncu_swizzle.catalog.kernel_options import KernelDescription
@@ -68,10 +68,17 @@ def chosen(
         refuse_description(description, kernel)
         return _adapted(everything(folders, config, trust=trust), description), [kernel]
     project_file = project.project_file(config, source.absolute().parent, trust)
-    specs = project_kernels.specs(project_file) if project_file else ()
+    specs = _specs([source], project_file, trust)
     family = family_of(source, inside(description, entry), specs)
     catalog = Catalog((*_beside(folders, project_file, trust, [source]).families, family))
     return catalog, [variant.name for variant in family.kernels]
+
+
+def _specs(files: Sequence[Path], config: Project | None, trust: bool) -> tuple[KernelSpec, ...]:
+    """Return what the files declare of themselves, and what the project describes, except for those files' kernels."""
+    own = [spec for file in files for spec in declared_launches.declared(file, trust)]
+    described = project_kernels.specs(config) if config else ()
+    return (*own, *(spec for spec in described if not any(_same(spec.source, each.source) for each in own)))
 
 
 def chosen_together(
@@ -148,7 +155,7 @@ def with_files(
         return catalog, [[entry] for entry in entries]
     split = [kernel_files.split(file) for file in files]
     project_file = project.project_file(config, split[0][0].absolute().parent, trust)
-    specs = project_kernels.specs(project_file) if project_file else ()
+    specs = _specs([file for file, _ in split], project_file, trust)
     families = _distinct([family_of(file, inside(description, entry), specs) for file, entry in split])
     names = {file: [kernel.name for kernel in family.kernels] for file, family in zip(files, families, strict=True)}
     beside = _beside(folders, project_file, trust, [file for file, _ in split])
@@ -179,8 +186,7 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
     """
     if not is_file(source):
         raise BadFile(f"{source} does not exist", "name the .cu, cubin or PTX file that holds the kernel")
-    here = source.suffix == PYTHON and description.grid and description.args  # a launch of its own
-    spec = None if here else _spec(source, description.entry, specs)
+    spec = None if _is_whole(source, description, specs) else _spec(source, description.entry, specs)
     if spec is None:
         spec = _described_here(source, description)
     family = kernel_spec.family(_overridden(spec, description))
@@ -188,6 +194,14 @@ def family_of(source: Path, description: KernelDescription, specs: Sequence[Kern
         family = replace(family, untrusted=False)
     compiled_twice = description.before or description.after
     return _before_and_after(family, description) if compiled_twice else family
+
+
+def _is_whole(source: Path, description: KernelDescription, specs: Sequence[KernelSpec]) -> bool:
+    """Return whether a function's launch is on the command line: arguments, and a grid if its compiler wants one."""
+    if source.suffix != PYTHON or not description.args:
+        return False
+    alike = [spec for spec in specs if _same(spec.source, source) and description.entry in (spec.name, spec.entry)]
+    return bool(description.grid) or not any(spec.grid for spec in alike)
 
 
 def _described_here(source: Path, description: KernelDescription) -> KernelSpec:
@@ -209,7 +223,7 @@ def _overridden(spec: KernelSpec, description: KernelDescription) -> KernelSpec:
         sizes[name] = replace(sizes[name], default=size) if name in sizes else Parameter(name, size)
     return replace(
         spec,
-        entry=description.entry or spec.entry,
+        entry=spec.entry if spec.entry and description.entry == spec.name else description.entry or spec.entry,
         grid=description.grid or spec.grid,
         block=description.block or spec.block,
         shared=description.shared or spec.shared,

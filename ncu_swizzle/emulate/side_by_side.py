@@ -66,17 +66,13 @@ class Version:
         return batch, Trace(self.recorder.take(), self._unknown(batch))
 
     def _unknown(self, batch: Batch) -> dict[int, str]:
-        opaque = {
-            number: f"where {text} accesses shared memory is not followed"
-            for number, text in self.recorder.opaque.items()
-        }
         reasons: dict[int, Unknown] = {
             number: why for number, why in batch.missed.items() if not why.reason.startswith(_COUNTING)
         }
         for number, why in batch.unknown.items():
             if may_be_counted(self.instructions[number].opcode) or self.instructions[number].opcode == "BAR":
                 reasons.setdefault(number, why)
-        return opaque | {number: in_words(self.setting.program, why) for number, why in reasons.items()}
+        return self.recorder.opaque | {number: in_words(self.setting.program, why) for number, why in reasons.items()}
 
 
 def side_by_side(first: Version, second: Version) -> Iterator[Pair]:

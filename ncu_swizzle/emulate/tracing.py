@@ -41,7 +41,7 @@ class LaneAccesses:
 class Recorder:
     """Makes the steps, and holds what they record until it is taken."""
 
-    opaque: dict[int, str] = field(default_factory=dict)  # instructions whose accesses cannot be seen, by index
+    opaque: dict[int, str] = field(default_factory=dict)  # why accesses cannot be seen, by index of the instruction
     _rows: list[Ints] = field(default_factory=list)
     _count: int = 0
     _epoch: Ints | None = None
@@ -89,7 +89,7 @@ class Recorder:
 
     def _unseen(self, instruction: SassInstruction) -> Step:
         def step(m: Machine) -> None:
-            self.opaque[m.now] = instruction.text
+            self.opaque[m.now] = f"where {instruction.text} accesses shared memory is not followed"
 
         return step
 
@@ -98,7 +98,7 @@ class _Access:
     """An instruction whose lanes give addresses of shared memory, or generic ones."""
 
     def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
-        self.recorder = recorder
+        self.recorder, self.instruction = recorder, instruction
         self.guard = operands.guard(instruction.guard)
         memory = instruction.operands[memory_operands(instruction)[0]]
         self.generic = instruction.opcode in GENERIC
@@ -110,7 +110,9 @@ class _Access:
         selected, doubtful = m.certain_mask(self.guard(m) if self.guard else None)
         address = self.address(m)
         if doubtful.any() or not known_in(address, selected):
-            return  # the instruction itself reports it
+            text = self.instruction.text
+            self.recorder.opaque[m.now] = f"whether {text} accesses shared memory, or where, depends on data"
+            return
         m.decide(address.tag)
         bits = np.broadcast_to(address.bits, selected.shape)
         if self.generic:

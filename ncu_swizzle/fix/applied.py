@@ -12,6 +12,7 @@ from ncu_swizzle.fix.candidates import Ranked
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.row_xor import RowXor
 
+NO_OTHER = "no XOR or padding that was tried leaves fewer"
 FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
 
 
@@ -24,6 +25,7 @@ class Applied:
     offset: int  # of the tile in the array
     before: range
     ranked: Ranked
+    left: int  # excessive wavefronts of the launch that the mapping leaves
 
     def moved(self, after: Emulated, dynamic: int) -> Moved:
         """Return where the elements have gone; raise ValueError if two share a place."""
@@ -33,10 +35,7 @@ class Applied:
         places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
         start = array.start + self.offset
         bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
-        made = self.ranked.candidate
-        least, reason = (
-            (made.excessive, FEW_LANES)
-            if made.clean
-            else (made.excessive, "no XOR or padding that was tried leaves fewer")
+        reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER
+        return Moved(
+            self.name, self.before, range(start, start + bytes_), size, places, self.left, reason if self.left else ""
         )
-        return Moved(self.name, self.before, range(start, start + bytes_), size, places, least, reason if least else "")

@@ -97,9 +97,13 @@ def _searched(
     tried: list[tuple[Ranked, Judge]] = []
     if only is not Only.PADDING:
         sampled, whole = split or judges
+        taken_apart = split is not None
         tried += [
-            (made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, split is not None)
+            (made, whole) for made in _tried(_swizzles(seen, shape, sampled.granule), shape, sampled, taken_apart)
         ]
+        if taken_apart:  # or the compiler sees that whole vectors move
+            vectors = _tried(_swizzles(seen, shape, judges[0].granule), shape, judges[0], False)
+            tried += [(made, judges[1]) for made in sorted(vectors, key=lambda made: made.cost)[:1]]
     if only is not Only.SWIZZLE:
         for pair in (judges, split):
             if pair is not None:

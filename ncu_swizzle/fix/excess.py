@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.fix.claims import About, Claim, Excess, State
 from ncu_swizzle.fix.lines import Lines
@@ -19,7 +20,12 @@ Site = tuple[Location, str]  # a line and the kind of access
 
 def excess(version: Executable, spans: Mapping[str, range]) -> Excess:
     """Return the excess of a launch: in all, and that of the instructions that access some bytes."""
-    profile, requests = version.emulated.profile, version.emulated.counts.requests
+    return of_launch(version.emulated, spans)
+
+
+def of_launch(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
+    """Return the same of an emulated launch."""
+    profile, requests = emulated.profile, emulated.counts.requests
     touching: dict[str, list[int | None]] = {name: [] for name in spans}
     every: list[int | None] = []
     for access in profile.shared():

@@ -17,19 +17,21 @@ from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import Only, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.proof import prove
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.seen import RootSeen, TileSeen, excess_within
+from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.subject import Subject, source_of, subject_of
 from ncu_swizzle.fix.writing import Written, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
 
-ATTEMPTS = 10  # patches of one tile that are rebuilt
+OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
+ATTEMPTS = 8  # patches of one tile that are rebuilt
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,22 @@ class FixOptions:
 
     only: Only | None = None
     max_shared: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Proved:
+    """A patch that was proved, and what its neighbours' arrays have with it."""
+
+    text: Written
+    applied: tuple[Applied, ...]
+    proof: Proof
+    neighbours: tuple[tuple[Applied, ...], ...]
+
+    @property
+    def fewer_blocks(self) -> int:
+        """How many blocks per SM it costs, by shared memory or registers."""
+        before, after = self.proof.resources_before, self.proof.resources_after
+        return before.blocks_per_sm - after.blocks_per_sm if before and after else 0
 
 
 @dataclass(eq=False)
@@ -87,7 +105,7 @@ class Fixing:
 
     def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.file.line(seen.roots[0].root.place.declared)
-        fixed = TileFix(seen.name, line, seen.excess)
+        fixed = TileFix(seen.name, line, seen.total)
         best, plain = candidates.ranked(
             seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
         )
@@ -98,27 +116,34 @@ class Fixing:
                 else "its rows are not known"
             )
             return replace(fixed, reason=why, reason_line=line), None
-        fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=best[0].candidate.excessive)
+        fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         stopped: TileFix | None = None
+        proved: list[Proved] = []
         attempts = 0
-        for made in best:
-            for text in written(subject, seen, made):
-                if isinstance(text, Unfit):
-                    stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
-                    continue
-                if attempts >= ATTEMPTS:
+        for text in (text for made in best for text in written(subject, seen, made)):
+            if isinstance(text, Unfit):
+                stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
+                continue
+            if attempts >= (ATTEMPTS if not proved else OTHERS):
+                break
+            attempts += 1
+            applied = tuple(_applied(root, seen, text.ranked, starts) for root in seen.roots)
+            proof = self._proved(text, (*self.applied, *applied))
+            if proof is not None and proof.held:
+                proved.append(Proved(text, applied, proof, tuple(n.tried for n in self.neighbours)))
+                if not proved[-1].fewer_blocks:
                     break
-                attempts += 1
-                applied = tuple(_applied(root, made, starts) for root in seen.roots)
-                proof = self._proved(text, (*self.applied, *applied))
-                if proof is not None and proof.held:
-                    self.applied, self.proof = (*self.applied, *applied), proof
-                    for neighbour in self.neighbours:
-                        neighbour.keep()
-                    return _done(fixed, made, proof, [root.root.name for root in seen.roots]), text.text
-                stopped = _stopped(fixed, proof, stopped)
-                attempts += ATTEMPTS // 2 if stopped.unknown else 0
-        return replace(stopped or fixed, tried=attempts), None
+            stopped = _stopped(fixed, proof, stopped)
+            attempts += ATTEMPTS // 2 if stopped.unknown else 0
+        if not proved:
+            return replace(stopped or fixed, tried=attempts), None
+        return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
+
+    def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:
+        self.applied, self.proof = (*self.applied, *made.applied), made.proof
+        for neighbour, tried in zip(self.neighbours, made.neighbours, strict=True):
+            neighbour.keep(tried)
+        return _done(fixed, made.text.ranked, made.proof, [root.root.name for root in seen.roots]), made.text.text
 
     def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -165,16 +190,17 @@ class Fixing:
         return None
 
 
-def _applied(root: RootSeen, made: Ranked, starts: dict[str, int]) -> Applied:
+def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int]) -> Applied:
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
-    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made)
+    left = seen.in_launch(made.candidate.excessive)
+    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made, left)
 
 
 def _stays(emulated: Emulated, made: Moved) -> Claim | None:
     """Return a failed claim if a tile has more excess than its mapping promised: the compiler made other accesses."""
-    left = excess_within(emulated, made.after)
-    if left <= made.least:
+    left = of_launch(emulated, {made.name: made.after}).moved[made.name]
+    if left is None or left <= made.least:
         return None
     return Claim(
         About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"

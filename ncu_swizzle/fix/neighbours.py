@@ -42,16 +42,16 @@ class Neighbour:
     target: Target
     symbol: str
     applied: tuple[Applied, ...] = ()
-    _tried: tuple[Applied, ...] = ()
+    tried: tuple[Applied, ...] = ()
 
     def proved(self, after: Target, applied: Sequence[Applied], context: Context, settings: EmulationSettings) -> Proof:
         """Return the proof for this kernel of a patch made for another one; raise ValueError if elements are lost."""
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        moved_to = replace(self.target.family, folder=after.family.folder, options=after.family.options)
-        same = replace(self.target, family=moved_to)
+        copied = replace(self.target.family, folder=after.family.folder, options=after.family.options)
+        same = replace(self.target, family=copied)
         was, now = (emulation.emulate_target(target, settings) for target in (self.target, same))
         arrays = {array.name: array for array in shared_arrays(was.binary.cubin, was.binary.symbol, dynamic)}
-        self._tried = (
+        self.tried = (
             *self.applied,
             *(
                 replace(made, symbol=arrays[made.name].symbol, before=arrays[made.name].span)
@@ -59,11 +59,11 @@ class Neighbour:
                 if made.name in arrays and made.name not in {own.name for own in self.applied}
             ),
         )
-        return prove(self.target, same, [made.moved(now, dynamic) for made in self._tried], context)
+        return prove(self.target, same, [made.moved(now, dynamic) for made in self.tried], context)
 
-    def keep(self) -> None:
-        """Keep the mappings that were tried last: the patch is in the source now."""
-        self.applied, self._tried = self._tried or self.applied, ()
+    def keep(self, tried: tuple[Applied, ...]) -> None:
+        """Keep the mappings of the patch that is in the source now."""
+        self.applied, self.tried = tried or self.applied, ()
 
 
 def neighbour(target: Target, settings: EmulationSettings) -> Neighbour:

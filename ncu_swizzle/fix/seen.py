@@ -10,6 +10,7 @@ import numpy as np
 from ncu_swizzle.cubin.shared_arrays import SharedArray
 from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
 from ncu_swizzle.source.webs import Root, Tile
@@ -36,7 +37,17 @@ class TileSeen:
     tile: Tile
     roots: tuple[RootSeen, ...]
     requests: tuple[tuple[int, AccessRequests], ...]
-    excess: int
+    excess: int  # in the blocks that ran
+    of_launch: int | None  # in all blocks; None if unknown
+
+    @property
+    def total(self) -> int:
+        """The excess of the launch, or of the blocks that ran if that is all that is known."""
+        return self.excess if self.of_launch is None else self.of_launch
+
+    def in_launch(self, excess: int) -> int:
+        """Return what an excess in the blocks that ran comes to in the launch."""
+        return -(-excess * self.total // self.excess) if self.excess else excess
 
     @property
     def name(self) -> str:
@@ -73,19 +84,16 @@ def _seen(tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], 
     ]
     if not requests:
         return None
-    return TileSeen(tile, roots, tuple(requests), sum(_excess(part) for _, part in requests))
+    spans = {str(root.start): range(root.start, root.end) for root in roots}
+    totals = list(of_launch(emulated, spans).moved.values())
+    known = None if None in totals else sum(total or 0 for total in totals)
+    return TileSeen(tile, roots, tuple(requests), sum(_excess(part) for _, part in requests), known)
 
 
 def _root(root: Root, array: SharedArray, starts: Sequence[int]) -> RootSeen:
     start, end = array.start + root.offset, array.start + array.size
     later = [at for at in starts if start < at < end]
     return RootSeen(root, array, start, start + root.size if root.size else min(later, default=end))
-
-
-def excess_within(emulated: Emulated, bytes_: range) -> int:
-    """Return the excess of the requests that lie within these bytes."""
-    parts = (_within(made, bytes_.start, bytes_.stop) for made in emulated.counts.requests.values())
-    return sum(_excess(part) for part in parts if part is not None)
 
 
 def _within(made: AccessRequests, start: int, end: int) -> AccessRequests | None:

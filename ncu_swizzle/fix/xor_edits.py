@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
@@ -37,6 +37,7 @@ class XorEdits:
     xor: RowXor
     flat: bool = False
     accessors: Accessors | None = None
+    within: set[int] = field(default_factory=set)  # places whose base is being found
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
@@ -57,7 +58,13 @@ class XorEdits:
         """Return where a place is; raise Unfit if it is neither at the pattern's start nor at a row's."""
         if any(root.place is place for root in self.draft.tile.roots):
             return _Base()
-        bases = [self._base_of(reach) for reach in self.draft.tile.to(place)]
+        if place.declared.id in self.within:  # it is made from itself: the other ways to it decide
+            return _Base()
+        self.within.add(place.declared.id)
+        try:
+            bases = [self._base_of(reach) for reach in self.draft.tile.to(place)]
+        finally:
+            self.within.discard(place.declared.id)
         if len({base.row for base in bases}) > 1:
             raise self.draft.unfit(place.declared, f"{place.name} points to different rows")
         return bases[0] if bases else _Base()

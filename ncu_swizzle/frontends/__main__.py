@@ -8,6 +8,7 @@ The folder has the request; the answer, or an error, and the cubin go there too.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import traceback
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.files import brief, read_json, write_atomically, write_json
+from ncu_swizzle.files import brief, read_bytes, read_json, write_atomically, write_json
 from ncu_swizzle.frontends import cute_dsl, loading, numba_cuda, nvrtc, triton_jit
 from ncu_swizzle.frontends.parent import ANSWER, CHILD, REQUEST
 from ncu_swizzle.frontends.request import CODE, CompileRequest
@@ -29,6 +30,8 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
     """Return the answer to the request in a folder, and leave the cubin there. Raises NcuSwizzleError."""
     request = CompileRequest.of_json(read_json(folder / REQUEST))
     file = Path(request.file)
+    if importlib.util.find_spec("numba_cuda") and b"cuda.jit" in read_bytes(file):
+        numba_cuda.without_signatures()
     loaded = loading.module(file)
     function, _, inside = request.function.partition("::")
     thing = loading.named(loaded, file, function, _kernels(loaded))

@@ -35,12 +35,23 @@ def explained(profile: Profile, text: str, explicit: bool) -> Profile:
         access = site.access
         if view.operations and access.wavefronts is not None and access.wavefronts > (access.ideal or 0):
             groups.setdefault((site.name, access.access, access.opcode), []).append(site)
-    notes = [_note(sites, view, explicit) for sites in groups.values()]
-    return replace(profile, layouts=tuple(note for note in notes if note))
+    said: dict[tuple[str, str], list[list[Site]]] = {}
+    for sites in groups.values():
+        if sentence := _sentence(sites, view, explicit):
+            said.setdefault(sentence, []).append(sites)
+    notes = [
+        LayoutNote(
+            f"{operation}, {' and '.join(map(_counted, together))}: {why}",
+            tuple(site.access.pc for sites in together for site in sites),
+            explicit,
+        )
+        for (operation, why), together in said.items()
+    ]
+    return replace(profile, layouts=tuple(notes))
 
 
-def _note(sites: Sequence[Site], view: LayoutView, explicit: bool) -> LayoutNote | None:
-    """Return the note on accesses of one line and kind; None if no operation of that line makes them."""
+def _sentence(sites: Sequence[Site], view: LayoutView, explicit: bool) -> tuple[str, str] | None:
+    """Return what accesses of one line and opcode are, and why they conflict; None if no operation makes them."""
     access, width = sites[0].access, _width(sites[0].access.opcode)
     found = [each for each in view.operations if each.reaches(access.access) and _same_lines(each, sites[0])]
     fitting = [each for each in found if _bytes_at_once(each) in (None, width)] or found
@@ -48,16 +59,16 @@ def _note(sites: Sequence[Site], view: LayoutView, explicit: bool) -> LayoutNote
     operations = list(dict.fromkeys(replace(each, contiguous=0) for each in guilty))
     if not operations:
         return None
+    named = " and ".join(dict.fromkeys(map(_named, operations)))
+    return f"{sites[0].name} is {named}", _reason(operations[0], view, width, explicit)
+
+
+def _counted(sites: Sequence[Site]) -> str:
+    """Return the kind, width and degree of accesses of one line and opcode."""
     wavefronts = sum(site.access.wavefronts or 0 for site in sites)
     ideal = sum(site.access.ideal or 0 for site in sites)
     degree = f", degree {wavefronts / ideal:.2f}" if ideal else ""
-    named = " and ".join(dict.fromkeys(map(_named, operations)))
-    why = _reason(operations[0], view, width, explicit)
-    return LayoutNote(
-        f"{sites[0].name} is {named}, {access.access} of {_bytes(width)}{degree}: {why}",
-        tuple(site.access.pc for site in sites),
-        explicit,
-    )
+    return f"{sites[0].access.access} of {_bytes(_width(sites[0].access.opcode))}{degree}"
 
 
 def _same_lines(operation: LayoutOperation, site: Site) -> bool:
@@ -142,8 +153,8 @@ def _reason(operation: LayoutOperation, view: LayoutView, width: int, explicit: 
     if _is_narrow(operation):
         elements = LINE // _element_bytes(operation)
         return (
-            f"a row of the tile has {_row_bytes(operation)} bytes, and a copy takes a wavefront for each {LINE}-byte line "
-            f"that it reads or writes; a block of {elements} along its contiguous axis fills the lines"
+            f"a row of the tile has {_row_bytes(operation)} bytes, and a copy takes a wavefront for each {LINE}-byte "
+            f"line that it reads or writes; a block of {elements} along its contiguous axis fills the lines"
         )
     if explicit:
         return "the layout is yours: another SwizzledSharedLayout, PaddedSharedLayout or register layout changes it"

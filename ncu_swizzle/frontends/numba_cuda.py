@@ -30,6 +30,18 @@ def handles(thing: object) -> bool:
     return type(thing).__module__.startswith("numba.cuda") and hasattr(thing, "py_func")
 
 
+def without_signatures() -> None:
+    """Have ``@cuda.jit`` ignore a signature, for which it would compile at once and so need a GPU."""
+    from numba import cuda
+
+    usual = cuda.jit
+
+    def jit(func_or_sig: Any = None, *positional: Any, **keywords: Any) -> Any:
+        return usual(func_or_sig if callable(func_or_sig) else None, *positional, **keywords)
+
+    cuda.jit = jit
+
+
 def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
     """Return nothing: Numba tunes over nothing."""
     return []

@@ -7,6 +7,7 @@ numbers are those of the Python file, if the variable is assigned a literal ther
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
@@ -20,13 +21,27 @@ from ncu_swizzle.frontends import checks, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 
 OURS = ("name", "arch")
+FLAGS = {
+    "use_fast_math": "use_fast_math",
+    "ftz": "ftz",
+    "prec-sqrt": "prec_sqrt",
+    "prec-div": "prec_div",
+    "fmad": "fma",
+}
+IGNORED = ("lineinfo", "generate-line-info", "arch", "gpu-architecture")  # decided here
 STANDARD = "c++17"
 FLOATS, WHOLES = {2: "float16", 4: "float32", 8: "float64"}, {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 def handles(thing: object) -> bool:
-    """Return whether this is a string with a kernel."""
-    return isinstance(thing, str) and "__global__" in thing
+    """Return whether this is a string with a kernel, or CuPy's RawKernel or RawModule, which have one."""
+    return "__global__" in _source(thing)
+
+
+def _source(thing: Any) -> str:
+    """Return the source that an object has, empty if it has none; CuPy's objects are told by their attribute `code`."""
+    code = thing if isinstance(thing, str) else getattr(thing, "code", None)
+    return code if isinstance(code, str) and (code is thing or hasattr(thing, "options")) else ""
 
 
 def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
@@ -34,12 +49,14 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
     return []
 
 
-def compiled(thing: str, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
+def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
     """Return a kernel of the source and its cubin. Raises UsageError, and EnvironmentLacking without cuda.core."""
-    kernel = inside or _only(thing, request)
+    source = _source(thing)
+    kernel = inside or getattr(thing, "name", "") or _only(source, request)
     checks.refuse_without_block(request)
+    own = {} if isinstance(thing, str) else _own_options(thing.options, request)
     options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
-    program = _program(f"{_line(thing, request)}{thing}", options, request)
+    program = _program(f"{_line(source, request)}{source}", {**own, **options}, request)
     try:
         made = program.compile("cubin", name_expressions=(kernel,))
         code, symbol = made.code, made.symbol_mapping[kernel]
@@ -62,6 +79,25 @@ def compiled(thing: str, inside: str, request: CompileRequest, module: ModuleTyp
     ), code
 
 
+def _own_options(words: Iterable[str], request: CompileRequest) -> dict[str, Any]:
+    """Return the options that an object of CuPy's passes to NVRTC, as cuda.core spells them. Raises UsageError."""
+    found: dict[str, Any] = {"define_macro": [], "include_path": []}
+    for word in words:
+        name, _, value = word.lstrip("-").partition("=")
+        if word.startswith("-D"):
+            found["define_macro"].append((name[1:], value or "1"))
+        elif word.startswith("-I"):
+            found["include_path"].append(word[2:])
+        elif name == "std":
+            found["std"] = value
+        elif name in FLAGS:
+            found[FLAGS[name]] = value != "false"
+        elif name not in IGNORED:
+            passed = f"-D, -I, --std, --{', --'.join(FLAGS)}"
+            raise UsageError(f"{request.name} has the option {word}, which is not passed on", f"it may have {passed}")
+    return {name: value for name, value in found.items() if value}
+
+
 def _only(source: str, request: CompileRequest) -> str:
     """Return the only kernel of a source; raise UsageError if it has several."""
     names = symbols.declared_kernels(source)
@@ -78,10 +114,15 @@ def _line(source: str, request: CompileRequest) -> str:
     variable = request.function.partition("::")[0]
     tree = ast.parse(Path(request.file).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant) or node.value.value != source:
+        if not isinstance(node, ast.Assign):
             continue
-        if any(isinstance(target, ast.Name) and target.id == variable for target in node.targets):
-            return f'#line {node.value.lineno} "{request.file}"\n'
+        held = [
+            node.value,
+            *(node.value.args if isinstance(node.value, ast.Call) else ()),
+        ]  # or of a call: RawKernel(…)
+        literal = next((each for each in held if isinstance(each, ast.Constant) and each.value == source), None)
+        if literal and any(isinstance(target, ast.Name) and target.id == variable for target in node.targets):
+            return f'#line {literal.lineno} "{request.file}"\n'
     return ""
 
 

@@ -245,6 +245,11 @@ def _parameters(
     for name, kind in signature.items():
         if kind == "constexpr":
             continue
+        if isinstance(kind, tuple):
+            parts = {f"{name}{number}": part for number, part in enumerate(kind)}
+            inside = {f"{name}{number}": value for number, value in enumerate(given[name])}
+            parameters += _parameters(parts, inside, metadata, request)
+            continue
         if isinstance(kind, str) and kind.startswith("*"):
             parameters.append(KernelParameter(name))
         elif kind in DTYPES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.build_option import NewBuild
-from ncu_swizzle.catalog import collection, kernel_files, user_kernels
+from ncu_swizzle.catalog import collection, declared_launches, kernel_files, kernel_spec, user_kernels
 from ncu_swizzle.catalog.family import PYTHON, Family, Kernel
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import BadFile, NcuSwizzleError, UnknownKernel, Untrusted, UsageError
@@ -141,6 +141,10 @@ def beside(folder: Path, trust: bool = False) -> list[Variant]:
 def described(file: Path, options: LintOptions) -> Iterator[Variant]:
     """Yield the kernels of a source that the project or a family beside it describes."""
     folder = file.resolve().parent
+    own = [kernel_spec.family(spec) for spec in declared_launches.declared(file, options.trust)]
+    if own:
+        yield from ((replace(family, untrusted=False), kernel) for family in own for kernel in family.kernels)
+        return
     project = list(_with_source(user_kernels.everything(options.catalogs, options.config, folder, options.trust)))
     seen = set()
     for family, kernel in (*beside(folder, options.trust), *project):

@@ -233,13 +233,17 @@ class _Follower:
             )
 
     def _in_cast_expression(self, use: _Use) -> None:
-        self._cast(use.parent, self.file.of(use.parent)[1:].partition(")")[0], use.state)
+        type_ = cuda.field(use.parent, "type")
+        self._cast(use.parent, self.file.of(type_) if type_ is not None else "", use.state)
 
     def _cast(self, node: Node, type_: str, state: _State) -> None:
         kind = " ".join(
             word for word in re.findall(r"[\w:<>]+|[*&]", type_) if word not in ("const", "volatile", "__restrict__")
         )
-        if kind.endswith("*") and kind.count("*") == 1:
+        rows = re.fullmatch(r"([\w:<>\s]+)\(\s*\*\s*\)((?:\s*\[[^\]]*\])+)", type_)
+        if rows:
+            self._follow(node, replace(state, rank=1 + rows[2].count("["), unit=""))
+        elif kind.endswith("*") and kind.count("*") == 1:
             unit = kind.removesuffix("*").strip()
             self._follow(node, replace(state, rank=1, unit="" if unit == "void" else unit))
         elif state.unit == BYTES and calls.INTEGERS.fullmatch(kind):

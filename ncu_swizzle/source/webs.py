@@ -54,7 +54,7 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
 
     `members` are the arrays in structs, by their declaration and that of what they are reached through.
     """
-    holders = {member.through.declared.id for member in web.members}
+    holders = {_array(web, member.through).declared.id for member in web.members}
     roots = [Root(array, array) for array in web.arrays if array.declared.id not in holders]
     roots += [
         Root(place, _array(web, place), offsets[id_])
@@ -97,7 +97,8 @@ def _array(web: Web, place: Place) -> Place:
     seen: set[int] = set()
     while not place.array and place.declared.id not in seen:
         seen.add(place.declared.id)
-        place = web.to(place)[0].start
+        made = web.to(place)
+        place = made[0].start if made else place
     return place
 
 

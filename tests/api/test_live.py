@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ncu_swizzle.api import live
+from ncu_swizzle.api import live, live_reference
 from ncu_swizzle.api.entries import KEYWORDS
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.errors import UsageError
@@ -80,3 +80,42 @@ def test_what_cannot_be_named_is_refused() -> None:
         live.entry_of(7)
     with pytest.raises(UsageError, match="kernel takes 4 arguments, "):
         live.live_kernel(kernel, [1, 2, 3, 4, 5], "", {}, KEYWORDS)
+
+
+class Filled:
+    """A tensor, as far as its shape is looked at."""
+
+    dtype = "torch.float32"
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda x, bias: x, "the reference takes bias, and the kernel's arguments are passed by name"),
+        (lambda x, *rest: x, "the reference takes arguments by position"),
+        (lambda z: z, r"the reference takes z, and z is 'float32\[64\]', which holds nothing"),
+        (lambda x: 1 / 0, "the reference failed: ZeroDivisionError: division by zero"),
+        (lambda x: {"x": x}, "the reference returns x, which is not among the outputs: y"),
+        (lambda x: Filled(4, 2), "the reference returns y as 4x2, and the kernel writes 4x3"),
+        (lambda x: 7, "the reference returns y as a number, and the kernel writes 4x3"),
+    ],
+)
+def test_a_reference_that_does_not_fit_is_refused(reference: Any, said: str) -> None:
+    passed = {"x": Filled(4, 3), "y": Filled(4, 3), "z": "float32[64]"}
+
+    def checked() -> None:
+        answer = live_reference.answer(reference, passed)
+        live_reference.refuse_unlike(answer if isinstance(answer, dict) else {"y": answer}, passed, ("y",))
+
+    with pytest.raises(UsageError, match=said):
+        checked()
+
+
+def test_a_reference_gets_what_it_takes_by_name() -> None:
+    passed = {"x": 2, "y": Filled(3), "n": 5}
+    assert live_reference.answer(lambda n, x, scale=3: n * x * scale, passed) == 30
+    assert live_reference.answer(lambda **given: sorted(given), passed) == ["n", "x", "y"]
+    live_reference.refuse_unlike({"y": Filled(3)}, passed, ("y",))

@@ -26,6 +26,10 @@ ELSEWHERE = re.compile(
 )
 MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep", "fleet")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
+    "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",  # test_init.py types it
+    "git apply {patch}, or run the command again",  # of a source that changes while it is being fixed
+    "name one kernel: ncu-swizzle fix {first.name}",  # takes the parser of the extra `fix`; tests/fix types the command
+    "ncu-swizzle suggest shows a mapping for it",
     "--grid 128 gives it, one to three sizes",  # of kernels in Python: tests/frontends types them, with the compilers
     "--arg {name}=float32[1024]",
     "other values with --arg",

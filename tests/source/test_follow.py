@@ -31,6 +31,7 @@ def accesses(body: str, size: str = "32][32", before: str = "") -> list[tuple[st
         ("float4 v = ((float4 *)t)[x];", [("t", ["x"])]),
         ("auto at = [&](int y) -> float & { return t[y][0]; }; at(x) = 1;", [("t", ["y", "0"])]),
         ("float (*p)[32] = t; p[x][1] = 2;", [("p", ["x", "1"])]),
+        ("auto p = (float (*)[16])&t[0][0]; p[x][1] = 2;", [("p", ["x", "1"])]),
         ("atomicAdd(&t[x][0], 1.f);", [("t", ["x", "0"])]),
     ],
 )
@@ -54,7 +55,8 @@ def test_an_address_goes_through_a_helper_that_returns_it() -> None:
 
 
 def test_arrays_that_one_pointer_reaches_belong_together() -> None:
-    text = "__global__ void k(float *o) { __shared__ float t[64]; __shared__ float u[64]; float *p = o[0] > 0 ? t : u; p[1] = 2; }"
+    body = "__shared__ float u[64]; float *p = o[0] > 0 ? t : u; p[1] = 2;"
+    text = KERNEL.format(size="64", body=body)
     assert {array.name for array in web_of(text).arrays} == {"t", "u"}
 
 
@@ -83,7 +85,8 @@ def test_an_array_that_a_macro_declares_is_found() -> None:
 
 
 def test_an_array_in_a_struct_is_a_place_of_its_own() -> None:
-    text = "struct S { float a[4][8]; int n; };\n__global__ void k(int i) { __shared__ S t[2]; t[i].a[1][2] = 3; t[0].n = 1; }\n"
+    kernel = "__global__ void k(int i) { __shared__ S t[2]; t[i].a[1][2] = 3; t[0].n = 1; }\n"
+    text = f"struct S {{ float a[4][8]; int n; }};\n{kernel}"
     web = web_of(text)
     assert [(member.place.name, member.object_) for member in web.members] == [("a", "t[0]")]
     assert ("a", 2) in {(reach.start.name, len(reach.steps)) for reach in web.reaches}

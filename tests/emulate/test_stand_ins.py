@@ -1,0 +1,136 @@
+"""What blocks leave in memory is what the kernels of tests/data/fix are written to compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.limits import Clock
+from ncu_swizzle.emulate.results import Results, results
+from ncu_swizzle.engines import emulated_launch
+from tests.support.emulation import IN, OUT, pointers
+from tests.support.fix_corpus import CORPUS
+from tests.support.marks import NEEDS_ALL
+
+pytestmark = NEEDS_ALL
+
+
+def left_by(source: str, launch: Launch, arch: str = "sm_90") -> Results:
+    code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
+    cubin = Cubin(code, "kernel.cubin")
+    (name,) = cubin.kernels
+    prepared = emulated_launch.code(cubin, name, Toolchain().disassemble(code, "kernel.cubin"))
+    blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
+    return results(prepared, launch, blocks, Clock())
+
+
+def array(found: Results, dtype: str) -> NDArray[np.generic]:
+    """Return the bytes from OUT on, all of which must be written and known."""
+    written = found.written
+    order = np.argsort(written.address)
+    assert written.known.all()
+    assert (written.address[order] == OUT + np.arange(len(order))).all()
+    return written.value[order].astype(np.uint8).view(dtype)
+
+
+def corpus(name: str) -> str:
+    return (CORPUS / name).read_text(encoding="utf-8")
+
+
+def test_matrices_are_transposed_by_ldmatrix() -> None:
+    halves = np.arange(128 * 128, dtype=np.uint16).reshape(128, 128)
+    launch = Launch((2, 2, 1), (128, 1, 1), 0, swapped(pointers(128)), {IN: halves.tobytes()})
+    found = array(left_by(corpus("ldmatrix_trans.cu"), launch), "uint16")
+    assert (found.reshape(128, 128) == halves.T).all()
+
+
+def swapped(parameters: bytes) -> bytes:
+    """Return the parameters (in, out, n) for (out, in, n)."""
+    return parameters[8:16] + parameters[:8] + parameters[16:]
+
+
+def test_copies_arrive() -> None:
+    rows = np.random.default_rng(0).standard_normal((2, 32, 64)).astype(np.float32)
+    launch = Launch((2, 1, 1), (128, 1, 1), 0, swapped(pointers(0))[:16], {IN: rows.tobytes()})
+    found = array(left_by(corpus("async_columns.cu"), launch), "float32").reshape(2, 4, 32)
+    expected = (rows.reshape(2, 32, 4, 4, 4) * np.arange(1, 5)).sum(axis=(3, 4)).transpose(0, 2, 1)
+    assert np.allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+ZEROS = """
+#include <cuda_pipeline.h>
+__global__ void filled(int* out, const int* in, int n) {
+  __shared__ alignas(16) int row[128];
+  const int t = threadIdx.x;
+  __pipeline_memcpy_async(&row[t], &in[t], 4, t < n ? 0 : 4);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  out[t] = row[127 - t];
+}
+"""
+
+
+def test_what_a_copy_leaves_out_is_zero_or_unknown() -> None:
+    launch = Launch((1, 1, 1), (128, 1, 1), 0, pointers(100), {IN: np.arange(1, 129, dtype=np.int32).tobytes()})
+    written = left_by(ZEROS, launch).written
+    words, known = written.value.astype(np.uint8).view(np.int32), written.known.reshape(-1, 4).all(axis=1)
+    expected = np.where(np.arange(128) < 100, np.arange(1, 129), 0)[::-1]
+    assert (words[known] == expected[known]).all()
+
+
+PRODUCT = """
+#include <mma.h>
+using namespace nvcuda;
+__global__ void product(float* out, const half* in, int n) {
+  __shared__ half a[256], b[256];
+  for (int i = threadIdx.x; i < 256; i += 32) { a[i] = in[i]; b[i] = in[256 + (i ^ n)]; }
+  __syncwarp();
+  wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> left;
+  wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> right;
+  wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums;
+  wmma::fill_fragment(sums, 0.0f);
+  wmma::load_matrix_sync(left, a, 16);
+  wmma::load_matrix_sync(right, b, 16);
+  wmma::mma_sync(sums, left, right, sums);
+  for (int k = 0; k < sums.num_elements; ++k) out[k * 32 + threadIdx.x] = __sinf(sums.x[k]);
+}
+"""
+
+
+def test_products_are_the_same_only_for_the_same_matrices() -> None:
+    content = np.random.default_rng(0).standard_normal(512).astype(np.float16).tobytes()
+
+    def product(n: int) -> NDArray[np.generic]:
+        launch = Launch((1, 1, 1), (32, 1, 1), 0, pointers(n), {IN: content})
+        return array(left_by(PRODUCT, launch), "uint32")
+
+    first = product(0)
+    assert (first == product(0)).all()
+    assert (first != product(1)).all()
+    assert len(np.unique(first)) == 256
+
+
+COUNTING = """
+__global__ void counting(int* out, const int* in, int n) {
+  atomicAdd(&out[in[threadIdx.x] & 15], n + (int)threadIdx.x);
+  if (threadIdx.x == 3) out[64] = n;
+}
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_atomic_operations_are_listed(known: bool) -> None:
+    numbers = np.arange(32)
+    launch = Launch((1, 1, 1), (32, 1, 1), 0, pointers(5), {IN: numbers.astype(np.int32).tobytes()} if known else {})
+    found = left_by(COUNTING, launch)
+    if not known:
+        assert found.unseen  # their addresses depend on data
+        return
+    assert sorted(each[2] for each in found.atomics) == sorted(OUT + 4 * (numbers & 15))
+    assert sorted(each[3] for each in found.atomics) == sorted(5 + numbers)
+    assert len(found.written.address) == 4

@@ -1,0 +1,116 @@
+"""A source is fixed, for all of its kernels, or left as it is with the reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.fix import linted, page, shown, written_files
+from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from ncu_swizzle.gate import sarif
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import ROOT
+
+SHARED = """
+template <typename F>
+__device__ void turn(F (&tile)[32][32], F *out, const F *in) {
+    tile[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+__global__ void floats(float *out, const float *in) { __shared__ float tile[32][32]; turn(tile, out, in); }
+__global__ void ints(int *out, const int *in) { __shared__ int tile[32][32]; turn(tile, out, in); }
+"""
+DESCRIBED = """
+[kernel.{name}]
+source = "two.cu"
+entry = "{name}"
+grid = 1
+block = "32, 32"
+args = ["out={dtype}[1024]:out", "in={dtype}[1024]:random"]
+"""
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "examples" / "fix", tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@NEEDS_ALL
+def test_a_fix_is_written_and_applied_once(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(example)
+    source = example / "turn.cu"
+    before = source.read_bytes()
+    fixed = fix_all(FixQuery("turn.cu"))
+    assert shown.outcome(fixed.kernels) == "proved"
+    files = written_files.write(fixed, example, apply=True)
+    assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
+    assert "+        tile[threadIdx.y + j]" in Path(files.patch).read_text(encoding="utf-8")
+    assert "Before and after" in Path(files.page).read_text(encoding="utf-8")
+    content = json.loads(shown.to_json(fixed, files.patch))
+    assert [claim["state"] for claim in content["kernels"][0]["proof"]["claims"]] == ["held"] * 4
+    with pytest.raises(UsageError, match="has changed since it was read"):
+        written_files.write(fixed, example, apply=True)
+    assert fixed.before == before
+
+
+@NEEDS_ALL
+def test_what_escapes_is_refused_with_its_line_and_the_mapping(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(example)
+    fixed = fix_all(FixQuery("view.cu"))
+    assert shown.outcome(fixed.kernels) == "refused"
+    assert not fixed.changed
+    (tile,) = fixed.kernels[0].tiles
+    assert tile.reason_line == 14
+    assert "Swizzle<5,0,5>" in tile.mapping
+    assert fixed.kernels[0].suggest == "ncu-swizzle suggest columns"
+
+
+@NEEDS_ALL
+@pytest.mark.slow
+def test_a_patch_of_shared_code_is_proved_for_every_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.cu").write_text(SHARED, encoding="utf-8")
+    toml = "".join(
+        DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32"))
+    )
+    (tmp_path / "ncu-swizzle.toml").write_text(toml, encoding="utf-8")
+    floats, ints = fix_all(FixQuery("two.cu")).kernels
+    assert floats.proved
+    assert ints.along
+    # Described alone, it may not change the other one.
+    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="ints", dtype="int32"), encoding="utf-8")
+    (alone,) = fix_all(FixQuery("two.cu")).kernels
+    assert not alone.proved
+    assert "of which no launch is described" in alone.tiles[0].reason
+
+
+def test_sarif_has_the_fix_of_a_finding_and_of_no_other() -> None:
+    before, after = b"a\nb\nc\n", b"a\nB\nB2\nc\n"
+    fixed = SourceFix(Path("my.cu"), before, after, ())
+    verdict = Verdict(tuple(Check(Outcome.failed, name, MAX_DEGREE, "", place=Place("my.cu", 2)) for name in "kl"))
+    with_fixes = linted.corrected(verdict, [fixed])
+    with_fixes = replace(with_fixes, corrections=(replace(with_fixes.corrections[0], kernels=("k",)),))
+    of_k, of_l = json.loads(sarif.render(with_fixes))["runs"][0]["results"]
+    assert "fixes" not in of_l
+    (change,) = of_k["fixes"][0]["artifactChanges"]
+    assert change["replacements"] == [
+        {
+            "deletedRegion": {"startLine": 2, "startColumn": 1, "endLine": 3, "endColumn": 1},
+            "insertedContent": {"text": "B\nB2\n"},
+        }
+    ]
+
+
+def test_a_page_shows_hostile_names_harmlessly() -> None:
+    fixed = SourceFix(Path("<script>.cu"), b"<img src=x>\n", b"<b>\n", ())
+    made = page.render(fixed)
+    assert "<img" not in made
+    assert "&lt;img src=x&gt;" in made
