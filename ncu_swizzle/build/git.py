@@ -67,9 +67,8 @@ def blobs(folder: Path, commit: str = "HEAD") -> Iterator[Blob]:
 
 def contents(folder: Path, names: list[str], timeout_s: float) -> Iterator[bytes]:
     """Yield the contents of blobs; fewer if git fails."""
-    rest = said(
-        folder, "cat-file", "--batch", given="".join(f"{name}\n" for name in names).encode(), timeout_s=timeout_s
-    )
+    asked = "".join(f"{name}\n" for name in names).encode()
+    rest = _printed(folder, ("cat-file", "--batch"), asked, timeout_s)  # too much to be kept
     while rest:
         header, _, rest = rest.partition(b"\n")
         *_, kind, size = header.split(b" ")

@@ -35,7 +35,9 @@ def launched_offsets(target: Target, scopes: Scopes, webs: Sequence[Web], known:
 
 def _sizes(target: Target, scopes: Scopes) -> Iterator[tuple[str, int]]:
     """Yield what the launch says: ``blockDim.x`` and its like, and the kernel's integer parameters."""
-    for name, numbers in zip(("gridDim", "blockDim"), target.family.geometry(target.kernel, target.problem), strict=True):
+    for name, numbers in zip(
+        ("gridDim", "blockDim"), target.family.geometry(target.kernel, target.problem), strict=True
+    ):
         yield from ((f"{name}.{axis}", number) for axis, number in zip(AXES, numbers, strict=True))
     kernels = scopes.callables.get(target.kernel.entry.partition("<")[0].rpartition("::")[2], [])
     for made in kernels:

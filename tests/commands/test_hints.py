@@ -58,6 +58,8 @@ UNTYPED = (
     "profile it with ncu-swizzle profile",
     "does it use the GPU? --profile-from-start, --target-processes and --nvtx-include select what to profile",
     "check the filters: -k, -s, -c, --nvtx-include, --kernel-name-base",
+    "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit",
+    "run lint --against in the checkout of your sources",
     "install ncu-swizzle again",
     "ncu-swizzle list shows what can be profiled",
     "ncu-swizzle profile measures them",

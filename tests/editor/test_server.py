@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from lsprotocol import types
 
 from tests.support.checkouts import DESCRIBED, TURN
 from tests.support.language_client import LIMIT_S, EditorClient, session
-from tests.support.markers import PYTHON
+from tests.support.markers import PYTHON, program
 from tests.support.marks import NEEDS_ALL
 from tests.support.processes import processes_in
 
@@ -127,6 +128,10 @@ def test_a_closed_editor_leaves_no_process(workspace: Path, surroundings: Surrou
         await running(client)
 
     session(workspace, leave, environment=surroundings)
+    for _ in range(100):  # the process that ends them needs a moment
+        if not calls(workspace):
+            break
+        time.sleep(0.1)
     assert calls(workspace) == []
 
 
@@ -152,6 +157,27 @@ def test_a_file_outside_of_the_workspace_runs_nothing(workspace: Path, surroundi
         assert client.published.empty()
 
     assert session(workspace, look, environment=surroundings).progress == []
+
+
+@NEEDS_ALL
+def test_a_hostile_workspace_runs_nothing_of_its_own(workspace: Path, surroundings: Surroundings) -> None:
+    marker = workspace / "marker"
+    evil = program(workspace / "evil", marker, 'exec gcc "$@"')
+    for module in ("json", "numpy", "pygls", "asyncio", "ncu_swizzle", "sitecustomize"):
+        (workspace / f"{module}.py").write_text(PYTHON.format(marker=str(marker)))
+    (workspace / "ncu-swizzle.toml").write_text(f'{DESCRIBED}nvcc = ["-ccbin", "{evil}"]\n')
+
+    async def look(client: EditorClient) -> None:
+        client.open("turn.cu")
+        (found,) = await client.diagnostics()
+        assert "needs your trust" in found.message
+        assert "--trust" not in found.message  # which this server does not have
+        (workspace / "ncu-swizzle.toml").write_text(DESCRIBED)
+        client.save("turn.cu", TURN)
+        assert len(await client.diagnostics()) == 1
+
+    session(workspace, look, environment=surroundings)
+    assert not marker.exists()
 
 
 @NEEDS_ALL

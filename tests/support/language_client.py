@@ -7,12 +7,25 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
+from pygls.protocol import default_converter
 
 LIMIT_S = 60.0
+
+
+def _converter() -> Any:
+    """Return pygls's converter; lsprotocol's own takes every code action with a command for a command."""
+    converter = default_converter()
+
+    def action(content: Any, _: type) -> types.CodeAction:
+        return converter.structure(content, types.CodeAction)  # type: ignore[no-any-return]
+
+    for union in (types.Command | types.CodeAction, Union[types.Command, types.CodeAction]):  # noqa: UP007
+        converter.register_structure_hook(union, action)
+    return converter
 
 
 class EditorClient:
@@ -20,7 +33,7 @@ class EditorClient:
 
     def __init__(self, root: Path, options: Any = None) -> None:
         self.root, self._options = root, options
-        self.client = LanguageClient("test", "1")
+        self.client = LanguageClient("test", "1", converter_factory=_converter)
         self.published: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
         self.progress: list[Any] = []
         self.edits: list[types.ApplyWorkspaceEditParams] = []
@@ -42,8 +55,9 @@ class EditorClient:
 
     async def start(self, *options: str, environment: Mapping[str, str] | None = None) -> types.InitializeResult:
         """Start the server as ``ncu-swizzle lsp`` and greet it."""
-        command = (sys.executable, "-m", "ncu_swizzle", "lsp", *options)
-        await self.client.start_io(*command, env=environment and dict(environment))
+        # Without -P, Python itself would look for modules in the workspace; the script ncu-swizzle does not.
+        command = (sys.executable, "-P", "-m", "ncu_swizzle", "lsp", *options)
+        await self.client.start_io(*command, env=environment and dict(environment), cwd=self.root)
         window = types.WindowClientCapabilities(work_done_progress=True)
         lenses = types.CodeLensWorkspaceClientCapabilities(refresh_support=True)
         capabilities = types.ClientCapabilities(

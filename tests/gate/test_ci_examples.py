@@ -1,0 +1,72 @@
+"""What is there for GitLab, Jenkins and pre-commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.support import process
+from tests.support.checkouts import TURN, Checkout
+from tests.support.composite import environment_of
+from tests.support.marks import NEEDS_ALL
+from tests.support.places import ROOT
+from tests.support.schemas import validate
+
+GITLAB = ROOT / "examples" / "ci" / "gitlab-ci.yml"
+
+
+def read_yaml(file: Path) -> Any:
+    return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+
+
+def test_the_job_for_gitlab_is_valid(tmp_path: Path) -> None:
+    assert (done := validate("--builtin-schema", "vendor.gitlab-ci", str(GITLAB))).returncode == 0, done.stdout
+    wrong = GITLAB.read_text(encoding="utf-8").replace("when: always", "when: never mind")
+    (tmp_path / "wrong.yml").write_text(wrong, encoding="utf-8")
+    assert validate("--builtin-schema", "vendor.gitlab-ci", str(tmp_path / "wrong.yml")).returncode == 1
+
+
+@NEEDS_ALL
+def test_its_script_lints_against_the_target(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.commit(TURN)
+    clone = checkout.cloned(tmp_path / "runner", "topic", TURN.replace("tile[r][c]", "tile[c][r]"))
+    checkout.installed(tmp_path)
+    lines = read_yaml(GITLAB)["bank conflicts"]["script"]
+    script = "\n".join(line for line in lines if not line.startswith("pip install"))
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=clone,
+        env=environment_of(
+            PATH=f"{tmp_path / 'ncu-swizzle' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main",
+            COLUMNS="300",
+        ),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "fail         turn, LDS" in done.stdout
+    assert "no worse: degree 32" in done.stdout
+    assert all((clone / f"lint.{suffix}").is_file() for suffix in ("xml", "sarif", "html"))
+
+
+def test_the_pipeline_for_jenkins_runs_the_same() -> None:
+    jenkins = (ROOT / "examples" / "ci" / "Jenkinsfile").read_text(encoding="utf-8")
+    (command,) = (line for line in read_yaml(GITLAB)["bank conflicts"]["script"] if line.startswith("ncu-swizzle"))
+    assert command in " ".join(jenkins.replace("\\\n", " ").split())
+
+
+def test_the_hook_for_pre_commit_is_a_command_with_an_extra() -> None:
+    (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
+    program, name = hook["entry"].split()
+    assert program == "ncu-swizzle"
+    assert process.run(name, "--help").returncode == 0
+    (extra,) = hook["additional_dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert extra.removeprefix(".[").removesuffix("]") in extras
