@@ -2,8 +2,9 @@
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
 then its exit code if it fails. Those of docs/your-kernels.md and docs/fix.md are run one after another in copies of
-examples/first-hour and examples/fix, without a GPU. A block of kind ``console gpu`` needs a GPU, or compilers of another
-kind, and shows what was recorded; tests/docs/test_commands.py reads every other command line.
+examples/first-hour and examples/fix, without a GPU. What the pages under RECORDED show was recorded: it needs a GPU, or
+compilers that few machines have. The options and arguments of all other command lines are checked by
+tests/docs/test_commands.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ PAGES = {  # and the folder that its commands run in
     "docs/learn/cute.md": "",
     "docs/learn/jonah.md": "",
     "docs/learn/gemm.md": "",
+    "docs/cases/index.md": "",
 }
+RECORDED = ("docs/python-kernels.md",)
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
 

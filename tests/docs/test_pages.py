@@ -46,3 +46,12 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_the_bank_maps_are_up_to_date(name: str, script: Callable[[str], ModuleType]) -> None:
     picture = (DOCS / "learn" / f"{name}.svg").read_bytes()
     assert picture == script("picture").bank_map(name), "make picture"
+
+
+def test_the_python_of_the_case_studies_says_what_it_gives() -> None:
+    page = (DOCS / "cases" / "index.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    said = [int(number) for number in re.findall(r"^copied\(.*\)  # (\d+)", snippet, re.MULTILINE)]
+    names: dict[str, Any] = {"found": []}
+    exec(re.sub(r"^copied\((.*)\)  #.*$", r"found.append(copied(\1))", snippet, flags=re.MULTILINE), names)
+    assert [int(count) for count in names["found"]] == said == [32, 16, 4]
