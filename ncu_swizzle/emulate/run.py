@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
+from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
@@ -42,12 +43,21 @@ def emulate(
     total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and launch do
     not match.
     """
-    clock = Clock(timeout_s, on_progress=on_progress)
+    setting = setting_of(code, launch, Clock(timeout_s, on_progress=on_progress), plain)
+    contended: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
+        except Contended as found:
+            contended |= found.instructions
+
+
+def setting_of(code: Code, launch: Launch, clock: Clock | None = None, plain: bool = False) -> Setting:
+    """Return what all blocks of a launch share. Raises UsageError if code and launch do not match."""
     _check_launch(code, launch)
-    program = prepare(code, arrays=bool(launch.memory))
     bank, known = bank_0(code, launch)
-    setting = Setting(
-        program=program,
+    return Setting(
+        program=prepare(code, arrays=bool(launch.memory)),
         grid=launch.grid,
         block=launch.block,
         cluster=launch.cluster,
@@ -55,15 +65,9 @@ def emulate(
         known_constants={0: known, **known_constants(code, launch)},
         memory=dict(launch.memory),
         shared_size=-(-code.shared_bytes // LINE) * LINE + -(-launch.shared_dynamic // LINE) * LINE,
-        clock=clock,
+        clock=clock or Clock(),
         shortcuts=not plain,
     )
-    contended: frozenset[int] = frozenset()
-    while True:
-        try:
-            return _counts(code, launch, replace(setting, contended=contended), exhaustive)
-        except Contended as found:
-            contended |= found.instructions
 
 
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
@@ -79,6 +83,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> C
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
+        tiles=followed_tiles(code, setting, launch.buffers),
     )
 
 
