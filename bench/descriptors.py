@@ -94,13 +94,8 @@ class Case:
         )
 
     def cells(self) -> list[object]:
-        return [
-            self.label,
-            self.kernel,
-            *(v for part in (self.map_a, self.map_b, self.a, self.b) for v in astuple(part)),
-            self.base,
-            self.expected,
-        ]
+        parts = self.map_a, self.map_b, self.a, self.b
+        return [self.label, self.kernel, *(v for part in parts for v in astuple(part)), self.base, self.expected]
 
 
 def heading() -> list[str]:

@@ -85,8 +85,8 @@ def _judged(placed: PlacedBoxes, owner: Ints, at: Ints) -> Reading:
         row = int(np.argwhere((across[:, along] != 0).any(axis=1))[0][0])
         return Reading(_misplaced(copies, owner, at, row, 0))
     first = copies[int(owner[0, 0])]
-    k = _linear(at[0], along, first.tensor.sizes)
-    if len(np.unique(k)) < len(k):
+    along_k = _linear(at[0], along, first.tensor.sizes)
+    if len(np.unique(along_k)) < len(along_k):
         return Reading("it has the same element along K twice")
     moving = (across != 0).any(axis=0)
     if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving):
@@ -94,12 +94,12 @@ def _judged(placed: PlacedBoxes, owner: Ints, at: Ints) -> Reading:
     sizes = np.array([*first.tensor.sizes, *[1] * (at.shape[2] - len(first.tensor.sizes))])
     outside = (at < 0) | (at >= sizes)
     return Reading(
-        k=k,
-        filled=outside[0][:, along].any(axis=1),
+        k=along_k,
+        filled=np.asarray(outside[0][:, along].any(axis=1)),
         stage=first.stage,
         owners=tuple(copies),
         rows=_linear(at[:, 0], moving, first.tensor.sizes),
-        cut=outside[:, 0][:, ~along].any(axis=1),
+        cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
     )
 
 

@@ -59,7 +59,7 @@ class BoxCopy:
     def inside(self) -> Bools:
         """Return which chunks are inside of the tensor; the others are filled."""
         at = self.coordinates()
-        within: Bools = ((at >= 0) & (at < np.array(self.tensor.sizes))).all(axis=1)
+        within: Bools = np.asarray(((at >= 0) & (at < np.array(self.tensor.sizes))).all(axis=1))
         return within
 
     def addresses(self, start: int) -> Ints:

@@ -40,6 +40,7 @@ from ncu_swizzle.smem.wgmma import K_BYTES, ROWS, WARPS
 _SHAPE = re.compile(r"64x(\d+)x(\d+)")
 _WRITERS = frozenset(("ATOMS", "LDGSTS", "ST", "STS", "STSM", "STAS", "REDAS", "UBLKCP"))
 Index = tuple[int, int, int]
+Source = tuple[int, tuple[int, ...]]  # the tensor map's address, and the box's corner
 
 
 class TileProbes:
@@ -89,7 +90,9 @@ class _CopyProbe:
                 counted = arrivals[min(index, len(arrivals) - 1)]
                 self._place(m, block, (where, at), start & int(WINDOW), (waiting & int(WINDOW), counted))
 
-    def _place(self, m: Machine, block: int, source: tuple[int, Index], start: int, barrier: tuple[int, int]) -> None:
+    def _place(
+        self, m: Machine, block: int, source: tuple[int, tuple[int, ...]], start: int, barrier: tuple[int, int]
+    ) -> None:
         placed = self.record.placed(m)
         content = map_at(m, source[0])
         tensor = decoded(content) if content else None
