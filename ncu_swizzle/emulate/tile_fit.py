@@ -31,7 +31,8 @@ def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[t
         named = f"the {span}-byte mode" if mode else "the mode without swizzle"
         yield f"{named} would fit", replace(given, mode=mode), mn_major
         swizzled = replace(given, mode=mode, stride=GROUP * span)
-        yield f"{named} with an SBO of {GROUP * span} would fit", swizzled, mn_major
+        words = f"an SBO of {GROUP * span}" if mode == given.mode else f"{named} with an SBO of {GROUP * span}"
+        yield f"{words} would fit", swizzled, mn_major
     for stride in OFFSETS:
         yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
     for leading in OFFSETS:

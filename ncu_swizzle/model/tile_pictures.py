@@ -20,6 +20,7 @@ from ncu_swizzle.files import write_atomically
 from ncu_swizzle.model import terminal
 from ncu_swizzle.model.subject import BanksQuery
 from ncu_swizzle.render.terminal_tables import line
+from ncu_swizzle.smem.bankmap import BANKS
 from ncu_swizzle.smem.banks import Ints
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, FIELD, GROUP, MODES, Descriptor, box_chunks
 from ncu_swizzle.smem.operations import LINE
@@ -62,10 +63,12 @@ def drawings_of(query: BanksQuery) -> list[TileDrawing]:
     """Return a drawing for each part of what was asked for."""
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
+    if query.pad or query.access or query.show != "map" or query.banks != BANKS:
+        raise UsageError(f"{query.what} is drawn as it is", "omit --pad, --access, --show and --banks")
     if any(part is None for part in parts) or len(parts) > 2:
         raise UsageError(f"{query.what!r} is not a box or an operand of wgmma", FORMS)
     if span is None:
-        raise UsageError(f"TMA and wgmma have no swizzle {query.swizzle!r}", "--swizzle none, 32B, 64B or 128B")
+        raise UsageError(f"TMA and wgmma have no swizzle {query.swizzle!r}", "none, 32B, 64B or 128B")
     element = query.element_bytes or SIXTEEN_BITS
     return [_drawn(part[1], [int(n) for n in part[2].split(",")], span, element) for part in parts if part]
 
