@@ -64,7 +64,7 @@ def drawings_of(query: BanksQuery) -> list[TileDrawing]:
     parts = [_PART.fullmatch(part) for part in query.what.replace(" ", "").split("+")]
     span = _SPANS.get((query.swizzle or "none").lower())
     if query.pad or query.access or query.show != "map" or query.banks != BANKS:
-        raise UsageError(f"{query.what} is drawn as it is", "omit --pad, --access, --show and --banks")
+        raise UsageError(f"{query.what} is drawn as it is", "omit the padding, the access and the picture to show")
     if any(part is None for part in parts) or len(parts) > 2:
         raise UsageError(f"{query.what!r} is not a box or an operand of wgmma", FORMS)
     if span is None:

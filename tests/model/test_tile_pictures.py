@@ -51,7 +51,7 @@ def test_tiles_as_data_and_as_files(command: Command, tmp_path: Path) -> None:
         (["k-major(12,16,1024)"], "12 rows with offsets of 16 and 1024 bytes", "multiples of 8 up to 256"),
         (["k-major(8,17,1024)"], "offsets of 17 and 1024 bytes", "multiples of 16"),
         (["box(8,64)+nothing"], "is not a box or an operand of wgmma", "joined by +"),
-        (["box(8,64)", "--pad", "1"], "is drawn as it is", "omit --pad"),
+        (["box(8,64)", "--pad", "1"], "is drawn as it is", "omit the padding"),
         (["box(8,64)", "--grid", "1"], "box(8,64)", "--grid"),
     ],
 )
