@@ -52,10 +52,14 @@ def banks(
     ncu-swizzle banks "(32,32):(32,1)" --pad 1 --access column
     ncu-swizzle banks "(8,8):(8,1)" --swizzle bytes:3,2,3 --show bits
     ncu-swizzle banks transpose-plain
+    ncu-swizzle banks "box(64,64)+k-major(64,16,1024)" --swizzle 128B
     ncu-swizzle banks my.cu --grid 128 --block 256 --arg x=float32[n]:random --problem n=4096
 
     A kernel of your own (.cu, cubin, PTX, or of ncu-swizzle.toml) is emulated, described as for ncu-swizzle profile:
     its worst access, as it is and under the mapping that ncu-swizzle suggest finds, or under --swizzle or --pad.
+
+    "box(ROWS,COLUMNS)" draws where TMA puts a box; "k-major(ROWS,LBO,SBO)" and "mn-major(ROWS,LBO,SBO)", what wgmma
+    reads through a descriptor.
 
     Counts are wavefronts, ACTUAL/IDEAL; * marks the cells that conflict.
     """

@@ -28,7 +28,7 @@ _OF_SCHEDULE = ("arrivals", "collective", "arrived", "synced", "wanted", "waits_
 _QUEUES = ("ready", "resting", "waiting")
 _OF_WAITS = ("arrived", "given_up")
 _QUEUES_OF_WAITS = ("released", "held", "at_cluster")
-_DECIDES_NOTHING = frozenset(("version",))  # of mbarriers
+_DECIDES_NOTHING = frozenset(("version", "completed"))  # of mbarriers
 
 
 class Running(Protocol):

@@ -24,7 +24,7 @@ def compiled(instruction: SassInstruction) -> Step | None:
     """Return the step of a copy that writes memory; None for prefetches and the like."""
     opcode = instruction.opcode
     if opcode == "UTMALDG" or (opcode == "UBLKCP" and instruction.modifiers[0] == "S"):
-        return _ToShared(instruction).step
+        return ToShared(instruction).step
     if opcode in ASYNC_STORES:
         return _StoreToShared(instruction).step
     return _to_global if opcode in ("UTMASTG", "UBLKCP", "UBLKRED") else None
@@ -34,7 +34,7 @@ def _to_global(m: Machine) -> None:
     lose_arrays(m)
 
 
-class _ToShared:
+class ToShared:
     """UTMALDG and UBLKCP.S: one copy per warp into the shared memory of one block, or of several (.MULTICAST)."""
 
     def __init__(self, instruction: SassInstruction) -> None:
@@ -44,6 +44,8 @@ class _ToShared:
         target, source = (operand for operand in instruction.operands if operand.kind == MEMORY)
         self.target, self.barrier = _registers(target)
         self.source = _registers(source)
+        rank = next((int(word[0]) for word in instruction.modifiers if word[1:] == "D"), 0) if self.tensor else 0
+        self.corner = [operands.raw(target.terms[0], 2 + axis) for axis in range(rank)]
         extra = instruction.operands[2:]
         self.extra = operands.raw(extra[0]) if extra else None
 
@@ -59,17 +61,17 @@ class _ToShared:
             return
         sizes = self._bytes(m, extra)
         for row in rows.tolist():
-            blocks = self._blocks(m, row, _of(target, row), extra)
-            arrivals = self._blocks(m, row, _of(barrier, row), extra)
-            forget_range(m, blocks, _of(target, row) & int(WINDOW), _of_sizes(sizes, row))
-            _arrive(m, arrivals, _of(barrier, row) & int(WINDOW), _of_sizes(sizes, row))
+            blocks = self.blocks(m, row, of_row(target, row), extra)
+            arrivals = self.blocks(m, row, of_row(barrier, row), extra)
+            forget_range(m, blocks, of_row(target, row) & int(WINDOW), _of_sizes(sizes, row))
+            _arrive(m, arrivals, of_row(barrier, row) & int(WINDOW), _of_sizes(sizes, row))
 
-    def _blocks(self, m: Machine, row: int, address: int, extra: Value | None) -> Ints:
+    def blocks(self, m: Machine, row: int, address: int, extra: Value | None) -> Ints:
         """Return the blocks that an address means: one, or those in the multicast's mask."""
         mine = m.view_blocks()[row : row + 1]
         if not self.multicast or extra is None:
             return m.clusters.at(mine, np.array([address], np.uint32))
-        mask = _of(extra, row) >> 16
+        mask = of_row(extra, row) >> 16
         ranks = np.array([rank for rank in range(m.clusters.size) if mask >> rank & 1], np.int64)
         return np.repeat(m.clusters.base(mine), len(ranks)) + ranks
 
@@ -118,7 +120,8 @@ def _registers(operand: Operand) -> tuple[Callable[[Machine], Value], Callable[[
     return operands.raw(operand.terms[0]), operands.raw(operand.terms[0], 1)
 
 
-def _of(value: Value, row: int) -> int:
+def of_row(value: Value, row: int) -> int:
+    """Return a uniform value of one of the view's warps."""
     return int(value.bits[min(row, len(value.bits) - 1), 0])
 
 
@@ -134,11 +137,16 @@ def _arrive(m: Machine, blocks: Ints, offset: int, size: int | None) -> None:
 
 
 def _map_bytes(m: Machine, address: int) -> int | None:
-    """Return the bytes that a copy by the tensor map at a global address moves; None unless it is a known parameter."""
+    content = map_at(m, address)
+    return None if content is None else tensor_map.copied_bytes(content)
+
+
+def map_at(m: Machine, address: int) -> bytes | None:
+    """Return the tensor map at a global address; None unless it is a known parameter."""
     content = m.constants.get(0, b"")
     offset = address - PARAMETER_WINDOW
     given = m.known_constants.get(0)
     if not 0 <= offset <= len(content) - tensor_map.BYTES or given is None:
         return None
     here = slice(offset, offset + tensor_map.BYTES)
-    return tensor_map.copied_bytes(content[here]) if given[here].all() else None
+    return content[here] if given[here].all() else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ncu_swizzle.emulate.buffers import Buffer, GlobalAccesses
+from ncu_swizzle.emulate.misfits import FollowedTiles
 from ncu_swizzle.emulate.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]
@@ -55,6 +56,7 @@ class Counts:
     notes: tuple[str, ...] = ()
     requests: Mapping[int, AccessRequests] = field(default_factory=dict)  # by offset, over the blocks that ran
     global_accesses: GlobalAccesses = GlobalAccesses()
+    tiles: FollowedTiles = FollowedTiles()
 
     @property
     def unknown(self) -> tuple[InstructionCounts, ...]:

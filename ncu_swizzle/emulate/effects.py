@@ -43,6 +43,8 @@ _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each a
 _TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMASTG"))
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
+TILES = WGMMA | {"UTMALDG"}  # what a tile passes on its way from a tensor to the tensor cores
+_RANKS = ("1D", "2D", "3D", "4D", "5D")
 GLOBAL_ACCESS = frozenset(("LDG", "STG", "RED", "REDG", "ATOM", "ATOMG", "LDGSTS", "LD", "ST"))
 _NO_RESULT = """
     ACQBULK ACQSHMINIT ARRIVES CCTL CCTLL CCTLT CGAERRBAR DEPBAR ERRBAR FENCE LDGDEPBAR LDGSTS MEMBAR NANOSLEEP NOP
@@ -194,7 +196,21 @@ def address_reads(instruction: SassInstruction) -> int:
     """Return what decides whether and where an instruction accesses memory."""
     guard = _bits([instruction.guard], 1) if instruction.guard else 0
     memory = [operand for operand in instruction.operands if operand.kind == MEMORY]
-    return functools.reduce(operator.or_, map(_address_bits, memory), guard)
+    wide = max(_descriptor_registers(instruction), _box_registers(instruction), 1)
+    return functools.reduce(operator.or_, (_address_bits(operand, wide) for operand in memory), guard)
+
+
+def _descriptor_registers(instruction: SassInstruction) -> int:
+    """Return how many registers hold a wgmma's descriptors: two each."""
+    if instruction.opcode not in WGMMA or len(instruction.operands) < 2:
+        return 0
+    return 2 if instruction.operands[1].kind == REG else 4
+
+
+def _box_registers(instruction: SassInstruction) -> int:
+    """Return how many registers hold a tensor copy's target, barrier and coordinates."""
+    rank = next((int(word[0]) for word in instruction.modifiers if word in _RANKS), 0)
+    return 2 + rank if instruction.opcode == "UTMALDG" else 0
 
 
 def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int, int]:

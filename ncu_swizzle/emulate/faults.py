@@ -5,6 +5,7 @@
     ├── MemoryFault     an invalid address
     ├── Stuck           a deadlock, as far as the emulator can tell
     ├── Broken          a bug in the emulator, with the line to report
+    ├── Enough          a run that was only to look at something has seen enough
     └── TooLarge        more local memory, or more kinds of blocks, than the limit
     TimeLimit
     ├── Endless         the threads run longer than the limit
@@ -74,6 +75,10 @@ class Broken(ProgramFailed):
         )
         self.offset = offset
         self.sass = sass
+
+
+class Enough(ProgramFailed):
+    """The end of a run that has seen what it was for."""
 
 
 class Blamed(Protocol):

@@ -86,7 +86,7 @@ class Header:
         self.samples.clear()
 
 
-@dataclass
+@dataclass(eq=False)
 class Watched:
     """An iteration that runs with tags."""
 

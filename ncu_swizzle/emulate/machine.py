@@ -79,6 +79,7 @@ class Machine(RegisterFile):
         self.shared_written = False  # whether anything known was ever stored there
         self.shared_origin: int | None = None
         self.shared_tag: Tag | None = None
+        self.starved: list[tuple[int, int, int]] = []  # waits for bytes that never come: block, barrier, bytes
         self.unordered: int | None = None  # the wait after which the order of accesses to shared memory is unknown
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()

@@ -19,12 +19,13 @@ class Barrier:
     phase: Ints  # parity of the current phase
     unsure: Bools  # whether an arrival was unknown: it may complete at any time
     blurred: Bools  # whether bytes were unknown: it completes once nothing else can happen
+    completed: Ints  # phases so far
 
     @classmethod
     def nowhere(cls, blocks: int) -> Barrier:
         """Return barriers that were not initialised: nothing is known of them."""
-        pending, transactions, expected, phase = (np.zeros(blocks, np.int64) for _ in range(4))
-        return cls(expected, pending, transactions, phase, np.ones(blocks, bool), np.zeros(blocks, bool))
+        pending, transactions, expected, phase, completed = (np.zeros(blocks, np.int64) for _ in range(5))
+        return cls(expected, pending, transactions, phase, np.ones(blocks, bool), np.zeros(blocks, bool), completed)
 
     def complete(self, blocks: Ints) -> None:
         """Start the next phase in these blocks."""
@@ -32,6 +33,7 @@ class Barrier:
         self.pending[blocks] = self.expected[blocks]
         self.transactions[blocks] = 0
         self.blurred[blocks] = False
+        self.completed[blocks] += 1
 
 
 @dataclass
@@ -86,6 +88,20 @@ class Barriers:
             if len(done):
                 barrier.complete(done)
                 self.version += 1
+
+    def phase(self, offset: int, block: int) -> int | None:
+        """Return how many phases of a block's barrier have completed; None if that is not known."""
+        barrier = self.at.get(offset)
+        if barrier is None or barrier.unsure[block] or barrier.blurred[block]:
+            return None
+        return int(barrier.completed[block])
+
+    def lacking(self, offset: int, block: int) -> int:
+        """Return the bytes that are missing (negative: too many) if nothing else keeps a phase from completing."""
+        barrier = self.at.get(offset)
+        if barrier is None or barrier.unsure[block] or barrier.blurred[block] or barrier.pending[block]:
+            return 0
+        return int(barrier.transactions[block])
 
     def passed(self, offset: int, blocks: Ints, parity: Ints) -> Bools:
         """Say whether the phase of this parity is complete; False if unsure."""

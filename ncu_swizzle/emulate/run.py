@@ -17,6 +17,7 @@ from ncu_swizzle.emulate.opcodes import always_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
+from ncu_swizzle.emulate.tile_probes import followed_tiles
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
@@ -83,6 +84,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> C
         notes=(*launch.notes, *_notes(program, totals)),
         requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
+        tiles=followed_tiles(code, setting, launch.buffers),
     )
 
 

@@ -16,6 +16,7 @@ from ncu_swizzle.emulate.effects import (
     MATRIX,
     REGISTERS,
     SHARED,
+    TILES,
     Effects,
     address_reads,
     effects,
@@ -42,7 +43,8 @@ class Slice:
 def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses: bool = False) -> Slice:
     """Return the slice; `everything` keeps all instructions, which must not change a count.
 
-    `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those of global memory do.
+    `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those
+    of global memory do, and what tensor copies and wgmmas say of tiles.
     """
     all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
     if addresses:
@@ -64,7 +66,7 @@ def _ever(alive_after: list[int]) -> int:
 
 
 def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
-    roots = address_reads(instruction) if instruction.opcode in GLOBAL_ACCESS else 0
+    roots = address_reads(instruction) if instruction.opcode in GLOBAL_ACCESS | TILES else 0
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 

@@ -11,12 +11,16 @@ import math
 import struct
 from dataclasses import dataclass
 
+from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK
+
 BYTES = 128
 ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2)  # by the type's code
 _MODE, _STEPS, _OUTER_BOX, _PIXELS, _COPIED = 8, 52, 56, 60, 64  # bytes from the map's start
 _STRIDES, _HIGH_STRIDES, _SIZES, _PATTERN = 12, 28, 32, 72
 _IM2COL = 1  # of the mode word
 _CODES = (0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7 | 512, 8 | 512)  # by CUtensorMapDataType
+_FLAG = 512  # of types that are rounded on their way
+MOST_RANK, MOST_BOX, LEAST_INTERLEAVED = 5, 256, 3
 _PATTERN_BYTES = (16, 256, 512, 1024)  # by CUtensorMapSwizzle: what the permutation repeats after
 
 
@@ -57,6 +61,56 @@ class Tiled:
         struct.pack_into("<I", content, _COPIED, copied)
         struct.pack_into("<I", content, _PATTERN, _PATTERN_BYTES[self.swizzle])
         return bytes(content)
+
+    @property
+    def element_bytes(self) -> int:
+        return element_bytes(self.data_type)
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row of the box."""
+        return self.box[0] * self.element_bytes
+
+    @property
+    def refused(self) -> str:
+        """Why cuTensorMapEncodeTiled refuses it: which value is wrong, and what would fit; empty if it does not."""
+        span = BOX_SPANS[self.swizzle & 3]
+        if self.swizzle and self.row_bytes > span:
+            return (
+                f"a box of {self.box[0]} elements, {self.row_bytes} bytes wide, exceeds the {span}-byte swizzle: "
+                f"at most {span // self.element_bytes} elements"
+            )
+        if self.row_bytes % CHUNK:
+            return f"rows of {self.row_bytes} bytes in a box: a multiple of 16 fits"
+        if self.address % CHUNK or any(stride % CHUNK for stride in self.strides):
+            return "the matrix's address and strides must be multiples of 16 bytes"
+        if max(self.box) > MOST_BOX:
+            return f"a box of {' x '.join(map(str, self.box))}: at most {MOST_BOX} in each dimension"
+        if self.interleave and len(self.sizes) < LEAST_INTERLEAVED:
+            return "interleaved layouts have at least 3 dimensions: no interleave fits"
+        return ""
+
+
+def decoded(tensor_map: bytes) -> Tiled | None:
+    """Return the arguments that a map was encoded from; None for im2col maps, element strides, and unknown codes."""
+    mode, steps = (struct.unpack_from("<I", tensor_map, at)[0] for at in (_MODE, _STEPS))
+    rank, code = (mode >> 4 & 7) + 1, mode >> 7 & (15 | _FLAG)
+    if mode & _IM2COL or code not in _CODES or rank > MOST_RANK or steps & 0xFFFFFF & (1 << 3 * rank) - 1:
+        return None
+    address = struct.unpack_from("<Q", tensor_map, 0)[0]
+    low = [struct.unpack_from("<I", tensor_map, _STRIDES + 4 * axis)[0] for axis in range(rank - 1)]
+    high = [tensor_map[_HIGH_STRIDES + axis // 2] >> 4 * (axis % 2) & 15 for axis in range(rank - 1)]
+    return Tiled(
+        address=address,
+        data_type=_CODES.index(code),
+        sizes=tuple(struct.unpack_from("<I", tensor_map, _SIZES + 4 * axis)[0] + 1 for axis in range(rank)),
+        strides=tuple((part | more << 32) << 4 for part, more in zip(low, high, strict=True)),
+        box=tuple(tensor_map[_STEPS + 3 + place] + 1 for place in range(rank)),
+        swizzle=mode >> 13 & 3,
+        interleave=mode >> 11 & 3,
+        promotion=mode >> 17 & 3,
+        fill=mode >> 15 & 1,
+    )
 
 
 def copied_bytes(tensor_map: bytes) -> int | None:

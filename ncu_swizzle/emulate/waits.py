@@ -134,8 +134,18 @@ class Waits:
         self.given_up = barriers.version
         if passes:
             self.machine.unordered = waiting[0].group.pc
+            self._starve(waiting)
         for one in waiting:
             self._answer(one, passes)
+
+    def _starve(self, waiting: list[Held]) -> None:
+        """Record the waits that nothing but missing bytes keeps from passing."""
+        m = self.machine
+        for one in waiting:
+            for warp, offset in zip(one.group.warps.tolist(), one.offset.tolist(), strict=True):
+                block = int(m.block_of[warp])
+                if lacking := m.mbarriers.lacking(offset, block):
+                    m.starved.append((block, offset, lacking))
 
     # -------------------------------------------------------------------------------------------- clusters
 

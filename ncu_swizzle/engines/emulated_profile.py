@@ -66,7 +66,7 @@ def profile_of_counts(
 
 
 def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
-    """Yield a finding for each instruction that accesses global memory outside of the buffers."""
+    """Yield a finding for each access outside of the buffers, and for each tile that does not fit its descriptor."""
     ownership = Ownership(profile)
     stacks = {instruction.pc: instruction.stack for instruction in profile.instructions}
     checked = counts.global_accesses.blocks
@@ -74,6 +74,9 @@ def _violations(profile: Profile, counts: Counts) -> Iterator[Finding]:
     for outside in counts.global_accesses.outside:
         line = next(iter(ownership.own(stacks.get(outside.offset, ()))), None)
         yield violations.finding(Violation(f"{outside}{some}", line))
+    for misfit in counts.tiles.misfits:
+        line = next(iter(ownership.own(stacks.get(misfit.offset, ()))), None)
+        yield violations.finding(Violation(misfit.message, line, violations.TILES_RULE))
 
 
 def _totals(profile: Profile) -> dict[str, Metric]:
@@ -125,3 +128,5 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: {note}"
     if counts.global_accesses.lacking:
         yield f"{name}: the bounds of global accesses were not checked: {counts.global_accesses.lacking}."
+    if counts.tiles.lacking:
+        yield f"{name}: not every tile was followed from TMA to wgmma: {counts.tiles.lacking}."

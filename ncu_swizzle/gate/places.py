@@ -10,12 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from ncu_swizzle.cubin.libraries import is_library
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.gate.verdict import BOUNDS, Check, Outcome, Place
+from ncu_swizzle.gate.verdict import BOUNDS, TILES, Check, Outcome, Place
 from ncu_swizzle.profiles import attribution, violations
 from ncu_swizzle.profiles.attribution import Site
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Here, Ownership, nowhere
 
+PAGE = "docs/hopper.md shows what fits: the modes, LBO, SBO and the base offset"
 SANITIZE = "check the index against the size; on a GPU, compute-sanitizer lists every such access"
 MOST_THROUGH = 10  # lines of libraries that a place names
 
@@ -55,10 +56,11 @@ def _slowest(profile: Profile, here: Here) -> Place:
 
 
 def of_violations(name: str, profile: Profile) -> Iterator[Check]:
-    """Yield a failed check for each access outside of the launch's buffers."""
-    for message, line in violations.violations(profile):
+    """Yield a failed check for each access outside of the launch's buffers, and for each tile that does not fit."""
+    for message, line, rule in violations.violations(profile):
         place = Place(*line) if line else Place(profile.report)
-        yield Check(Outcome.failed, name, BOUNDS, message, place=place, hint=SANITIZE)
+        criterion, hint = (TILES, PAGE) if rule == violations.TILES_RULE else (BOUNDS, SANITIZE)
+        yield Check(Outcome.failed, name, criterion, message, place=place, hint=hint)
 
 
 def in_checkout(file: str, root: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
-BASELINE, MEASURED, PRESENT, BUILT, BOUNDS = "baseline", "measured", "present", "built", "bounds"
+BASELINE, MEASURED, PRESENT, BUILT, BOUNDS, TILES = "baseline", "measured", "present", "built", "bounds", "tiles"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -19,6 +19,7 @@ CRITERIA: Mapping[str, str] = {
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",
+    TILES: "wgmma reads the tiles that TMA wrote, as its descriptors say.",
     BUILT: "The kernel compiles, and its launch and arguments fit.",
 }
 

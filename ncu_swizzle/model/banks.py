@@ -13,7 +13,7 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import UnknownKernel, UsageError
 from ncu_swizzle.files import write_atomically
-from ncu_swizzle.model import own_kernels, own_tiles, terminal
+from ncu_swizzle.model import own_kernels, own_tiles, terminal, tile_pictures
 from ncu_swizzle.model.drawing import Drawn
 from ncu_swizzle.model.subject import BanksQuery, Subject
 from ncu_swizzle.render.terminal_tables import line
@@ -37,6 +37,10 @@ def show(
         if html or svg or data:
             raise UsageError(f"{query.what} is drawn on the terminal only", "omit --html, --svg and --json")
         picture(console)
+        return
+    if tile_pictures.is_tile(query.what):
+        own_kernels.refuse_description(query.what, query.kernel)
+        tile_pictures.show(query, console, html, svg, data)
         return
     subject = subject_of(query)
     maps, drawn = subject.maps(query.banks), Drawn(query.show, query.row, query.request)

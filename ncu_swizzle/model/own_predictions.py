@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ncu_swizzle.model import own_kernels, prediction
 from ncu_swizzle.model.prediction import Prediction
-from ncu_swizzle.profiles import attribution
+from ncu_swizzle.profiles import attribution, violations
 from ncu_swizzle.profiles.counts import Instruction, added
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.smem.code import spelled
@@ -46,6 +46,13 @@ def predictions(profile: Profile) -> tuple[Prediction, ...]:
 def _prediction(access: str, line: str, op: str, instructions: list[Instruction]) -> Prediction:
     total = added(instructions)
     return Prediction(access, f"{access} {line}".rstrip(), op, total.executed, total.wavefronts, total.ideal)
+
+
+def misfits(profile: Profile) -> Iterator[str]:
+    """Yield what wgmma reads otherwise than TMA wrote it."""
+    for message, line, rule in violations.violations(profile):
+        if rule == violations.TILES_RULE:
+            yield f"{f'{line[0]}:{line[1]}: ' if line else ''}{message}."
 
 
 def tried(profile: Profile, swizzle: str | None, pad: int, element_bytes: int | None) -> TriedPredictions:

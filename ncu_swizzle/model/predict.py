@@ -118,7 +118,7 @@ def _observed(query: PredictQuery, profile: Profile) -> PredictAnswer:
     result = PredictAnswer(
         own_predictions.title(profile),
         own_predictions.predictions(profile),
-        notes=(own_predictions.ORIGIN, *own_kernels.unknown(profile)),
+        notes=(own_predictions.ORIGIN, *own_kernels.unknown(profile), *own_predictions.misfits(profile)),
     )
     if query.swizzle or query.pad:
         tried = own_predictions.tried(profile, query.swizzle, query.pad, query.element_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from rich.console import Console
@@ -13,7 +13,7 @@ from ncu_swizzle.smem.bankmap import BANKS, BankMap, MapCounts, Phase
 from ncu_swizzle.smem.fragments import Fragment
 from ncu_swizzle.smem.layout import Ints
 from ncu_swizzle.smem.mapping import Mapping, tma_alignment, tma_mode
-from ncu_swizzle.smem.operations import NAMES, find
+from ncu_swizzle.smem.operations import LINE, NAMES, find
 from ncu_swizzle.smem.pictures import Bits, Places
 
 WIDTH = 80
@@ -206,6 +206,14 @@ def show_places(before: Places, after: Places, console: Console) -> None:
         console.print(Text(title, style="bold"))
         for number, line in enumerate(drawing):
             console.print(Text(f"r{number:<5}{line}"))
+
+
+def show_memory(named: Sequence[tuple[str, Places]], console: Console) -> None:
+    """Print memory line by line under a title: the row and column at each position."""
+    for title, places in named:
+        console.print(Text(title, style="bold"))
+        for number, line in enumerate(_places(places, _places_width(places))):
+            console.print(Text(f"{number * LINE:<6}{line}"))
 
 
 def _places_width(places: Places) -> int:

@@ -83,7 +83,7 @@ def foreign(comparison: Comparison) -> tuple[Foreign, ...]:
         Foreign(label, finding.rule, KINDS.get(finding.kind, finding.kind), finding.title, plain(finding.message))
         for label, profile in zip(comparison.labels, comparison.profiles, strict=True)
         for finding in profile.findings
-        if not bridge.is_ours(finding.rule) and finding.rule != violations.RULE  # which is among the warnings
+        if not bridge.is_ours(finding.rule) and finding.rule not in violations.RULES  # which is among the warnings
     )
 
 

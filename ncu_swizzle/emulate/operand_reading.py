@@ -1,0 +1,145 @@
+"""What one operand of a wgmma is made of: the element of a tensor that arrives as each (m, k) or (n, k).
+
+A tile fits if its rows are rows of a tensor in order and all of them have the same elements along K, each once. In
+which order does not matter, as long as the other operand has the same; nor does where the tile begins.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncu_swizzle.emulate.placed_boxes import NOTHING, OTHER, BoxCopy, PlacedBoxes
+from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.descriptors import CHUNK
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An operand: `trouble` says why it is no tile; `k` is None if it is not followed."""
+
+    trouble: str = ""
+    k: Ints | None = None  # the coordinate along K, by k
+    filled: Bools = field(
+        default_factory=lambda: np.zeros(0, bool)
+    )  # by k: whether it is outside of the tensor along K
+    stage: tuple[int, int] = (0, 0)  # of the first element's copy
+    owners: tuple[int, ...] = ()  # the copies
+    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # by row: which row of the tensor
+    cut: Bools = field(default_factory=lambda: np.zeros(0, bool))  # by row: whether it is outside of the tensor
+
+
+def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: bool, element: int) -> Reading:
+    """Return what is at the addresses of a descriptor's chunks."""
+    chunks = addresses // CHUNK
+    if int(chunks.max()) >= placed.owner.shape[1]:
+        return Reading(f"it reaches beyond the block's shared memory, to {int(addresses.max()) + CHUNK:#x}")
+    owner = placed.owner[block, chunks]
+    if (owner == OTHER).any() or not (owner >= 0).any():
+        return Reading()
+    if (owner == NOTHING).any():
+        place = np.argwhere(owner == NOTHING)[0]
+        row, k = _first_of(place, mn_major, element)
+        return Reading(f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}, where no copy has written anything")
+    part = placed.part[block, chunks]
+    coordinates = _coordinates(placed, owner, part)
+    wide = CHUNK // element
+    along = 0 if mn_major else 1
+    owner, coordinates = np.repeat(owner, wide, axis=along), np.repeat(coordinates, wide, axis=along)
+    within = np.arange(owner.shape[along]) % wide
+    coordinates[:, :, 0] += within[:, None] if mn_major else within
+    return _judged(placed, owner, coordinates)
+
+
+def _first_of(place: Ints, mn_major: bool, element: int) -> tuple[int, int]:
+    wide = CHUNK // element
+    return (int(place[0]) * wide, int(place[1])) if mn_major else (int(place[0]), int(place[1]) * wide)
+
+
+def _coordinates(placed: PlacedBoxes, owner: Ints, part: Ints) -> Ints:
+    owners = np.unique(owner).tolist()
+    rank = max(len(placed.copies[number].corner) for number in owners)
+    at = np.zeros((*owner.shape, rank), np.int64)
+    for number in owners:
+        here = owner == number
+        copy = placed.copies[number]
+        at[here, : len(copy.corner)] = copy.coordinates(part[here])
+    return at
+
+
+def _judged(placed: PlacedBoxes, owner: Ints, at: Ints) -> Reading:
+    """Return the operand of these elements, (rows, K) and their coordinates (rows, K, rank)."""
+    numbers = np.unique(owner)
+    copies = {int(number): placed.copies[number] for number in numbers}
+    maps = np.array([copies[int(number)].map_at for number in numbers])[np.searchsorted(numbers, owner)]
+    steps = at - at[:, :1]
+    wrong = (maps != maps[:, :1]) | (steps != steps[:1]).any(axis=2)
+    if wrong.any():
+        row, k = (int(index) for index in np.argwhere(wrong)[0])
+        return Reading(_misplaced(copies, owner, at, row, k))
+    along = (steps[0] != 0).any(axis=0)  # the axes of K
+    across = at[:, 0] - at[0, 0]
+    if (across[:, along] != 0).any():
+        row = int(np.argwhere((across[:, along] != 0).any(axis=1))[0][0])
+        return Reading(_misplaced(copies, owner, at, row, 0))
+    first = copies[int(owner[0, 0])]
+    along_k = _linear(at[0], along, first.tensor.sizes)
+    if len(np.unique(along_k)) < len(along_k):
+        return Reading("it has the same element along K twice")
+    moving = (across != 0).any(axis=0)
+    if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving):
+        return Reading(trouble)
+    sizes = np.array([*first.tensor.sizes, *[1] * (at.shape[2] - len(first.tensor.sizes))])
+    outside = (at < 0) | (at >= sizes)
+    return Reading(
+        k=along_k,
+        filled=np.asarray(outside[0][:, along].any(axis=1)),
+        stage=first.stage,
+        owners=tuple(copies),
+        rows=_linear(at[:, 0], moving, first.tensor.sizes),
+        cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
+    )
+
+
+def _linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
+    """Return coordinates along some axes as one, the lowest axis fastest."""
+    total = np.zeros(len(at), np.int64)
+    factor = 1
+    for axis, size in enumerate(sizes):
+        if axes[axis]:
+            total += at[:, axis] * factor
+            factor *= size
+    return total
+
+
+def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools) -> str:
+    """Say where rows do not follow each other as in their box, or begin another box before the last ends."""
+    place, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    for number, copy in copies.items():
+        here = owner == number
+        box, rank = copy.tensor.box, len(copy.corner)
+        place[here] = _linear(at[here][:, :rank] - np.array(copy.corner), moving[:rank], box)
+        last[here] = math.prod(extent for extent, moves in zip(box, moving, strict=False) if moves) - 1
+    same = owner[1:] == owner[:-1]
+    follows = np.where(same, place[1:] == place[:-1] + 1, (place[1:] == 0) & (place[:-1] == last[:-1]))
+    if follows.all():
+        return ""
+    row = int(np.flatnonzero(~follows)[0]) + 1
+    return (
+        f"row {row - 1} is element {_element(at[row - 1], copies[int(owner[row - 1])])} and row {row} is "
+        f"{_element(at[row], copies[int(owner[row])])}, which does not follow it in the box"
+    )
+
+
+def _misplaced(copies: dict[int, BoxCopy], owner: Ints, at: Ints, row: int, k: int) -> str:
+    first, here = copies[int(owner[0, 0])], copies[int(owner[row, k])]
+    return (
+        f"row 0 begins with element {_element(at[0, 0], first)}, but row {row}, k {k} is "
+        f"{_element(at[row, k], here)}{'' if here.map_at == first.map_at else ' of another tensor map'}"
+    )
+
+
+def _element(at: Ints, copy: BoxCopy) -> str:
+    return f"({', '.join(map(str, at[: len(copy.corner)].tolist()))})"

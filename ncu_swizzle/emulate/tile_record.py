@@ -1,0 +1,173 @@
+"""What was seen of tiles, block by block, and the judgement of what was copied but never read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ncu_swizzle.emulate.buffers import Buffer
+from ncu_swizzle.emulate.faults import Enough
+from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.misfits import FollowedTiles, Misfit
+from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
+from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.smem.descriptors import CHUNK
+
+MOST_PRODUCTS = 1024  # of one run: enough to see every stage of a ring several times
+HALF = 2  # bytes of the elements that may be MN-major
+RESULT_BYTES = (2, 4)  # of an element of the result
+PLANE = 2  # dimensions of a matrix
+
+
+@dataclass
+class TileRecord:
+    """The state of the run at hand, and the misfits of all runs."""
+
+    buffers: tuple[Buffer, ...]
+    misfits: dict[tuple[int, str], Misfit] = field(default_factory=dict)
+    followed: int = 0
+    lacking: str = ""
+    cut: bool = False  # a box was cut off by its tensor's end
+    stored_unknown: bool = False
+    products: int = 0
+    steps: dict[tuple[object, ...], int] = field(default_factory=dict)  # how far A is from B along K, by stages
+    rows: dict[tuple[int, str], dict[int, bool]] = field(default_factory=dict)  # of the tensors → whether it is filled
+    _machine: Machine | None = None
+    _placed: PlacedBoxes | None = None
+    _stored: dict[int, set[int]] = field(default_factory=dict)
+
+    def placed(self, m: Machine) -> PlacedBoxes:
+        """Return the shared memory of the machine that runs."""
+        if self._placed is None or self._machine is not m:
+            self._machine, self._placed = m, PlacedBoxes(len(m.blocks), m.shared_size)
+        return self._placed
+
+    def has(self, offset: int, kind: str) -> bool:
+        """Say whether there is a misfit of this kind at this instruction."""
+        return (offset, kind) in self.misfits
+
+    def add(self, offset: int, kind: str, message: str) -> None:
+        """Record a misfit, the first of its kind at this instruction."""
+        self.misfits.setdefault((offset, kind), Misfit(offset, message))
+
+    def forget(self, m: Machine) -> None:
+        """Forget all tiles of the view's blocks."""
+        for block in m.clusters.around(m.view_blocks()).tolist():
+            self.placed(m).overwrite(block, slice(None))
+
+    def lose(self, m: Machine, why: str) -> None:
+        """Forget all tiles, because something is unknown."""
+        self.lacking = self.lacking or why
+        self.forget(m)
+
+    def count(self) -> None:
+        """Count a product; raise Enough if enough were followed."""
+        self.products += 1
+        if self.products >= MOST_PRODUCTS:
+            raise Enough("enough products were followed")
+
+    # ------------------------------------------------------------------------------------------ copies
+
+    def check_map(self, copy: BoxCopy) -> None:
+        """Record a tensor map that the driver refuses; raise Enough if it does."""
+        if why := copy.tensor.refused:
+            self.add(copy.offset, "map", f"cuTensorMapEncodeTiled refuses this tensor map: {why}")
+            raise Enough("a tensor map is refused")
+
+    def check_copy(self, copy: BoxCopy) -> None:
+        """Compare a copy's global addresses with the buffer that its tensor is in."""
+        self.cut |= not bool(copy.inside().all())
+        tensor, reach = copy.tensor, copy.reach()
+        buffer = next((b for b in self.buffers if b.address <= tensor.address < b.address + b.size), None)
+        if buffer is None or reach is None:
+            return
+        end = buffer.address + buffer.size
+        if reach[1] > end:
+            strides = ", ".join(map(str, tensor.strides))
+            self.add(
+                copy.offset,
+                "past",
+                f"the box at {copy.corner} reads up to {reach[1] - end:,} bytes past the end of {buffer.name} "
+                f"({buffer.size:,} bytes): its tensor map has strides of {strides} bytes",
+            )
+        row = tensor.sizes[0] * tensor.element_bytes
+        matrix = len(tensor.sizes) == PLANE and tensor.sizes[1] > 1
+        if (
+            matrix
+            and tensor.strides[0] < row
+            and tensor.address + (tensor.sizes[1] - 1) * tensor.strides[0] + row < end
+        ):
+            self.add(
+                copy.offset,
+                "overlap",
+                f"rows of {row} bytes overlap in its tensor map, whose stride is {tensor.strides[0]}: {row} would fit",
+            )
+
+    def check_waits(self, m: Machine, offset: int) -> None:
+        """Record a wait for bytes that no copy brings; raise Enough if there is one."""
+        if not m.starved:
+            return
+        block, barrier, lacking = m.starved[0]
+        copies = [copy for copy in self.placed(m).copies if (copy.block, copy.barrier) == (block, barrier)]
+        phase = max((copy.phase for copy in copies), default=0)
+        brought = sum(len(copy.read) * CHUNK for copy in copies if copy.phase == phase)
+        at = copies[-1].offset if copies else offset
+        what = f"{brought + lacking:,} bytes are expected, and the boxes have {brought:,}"
+        self.add(at, "bytes", f"the wait at the mbarrier at {barrier:#x} never ends: {what}")
+        raise Enough("a wait never ends")
+
+    # ------------------------------------------------------------------------------------------ the end of a run
+
+    def store(self, block: int, addresses: Ints, width: int) -> None:
+        """Count the bytes stored to global memory, in units of two."""
+        for address in addresses.tolist():
+            self._stored.setdefault(block, set()).update(range(address // HALF, (address + width) // HALF))
+
+    def finish(self) -> None:
+        """Judge what is left when the blocks have ended: boxes read in part, results of rows that are not there."""
+        placed = self._placed
+        if placed is not None and not self.misfits and not self.lacking:
+            self._unread(placed)
+            for block in range(len(placed.owner)):
+                self._filled_rows(placed, block)
+        self._machine = self._placed = None
+        self.products, self.cut, self.stored_unknown = 0, False, False
+        for kept in (self.steps, self.rows, self._stored):
+            kept.clear()
+
+    def _unread(self, placed: PlacedBoxes) -> None:
+        ended = self.products < MOST_PRODUCTS
+        used = {(copy.block, copy.stage, copy.map_at) for copy in placed.copies if copy.read.any()}
+        for copy in placed.copies:
+            if not (ended or copy.over) or (copy.block, copy.stage, copy.map_at) not in used:
+                continue
+            missing = copy.inside() & ~copy.read
+            if missing.any():
+                first = tuple(copy.coordinates()[missing][0].tolist())
+                share = f"{int(missing.sum()):,} of the {len(missing):,} chunks of 16 bytes"
+                self.add(
+                    copy.offset,
+                    "unread",
+                    f"no wgmma reads {share} of the box at {copy.corner}, from element {first} on: they read other "
+                    "parts of its stage in place of it; check the start addresses of the descriptors",
+                )
+
+    def _filled_rows(self, placed: PlacedBoxes, block: int) -> None:
+        a, b = (self.rows.get((block, side), {}) for side in "AB")
+        if self.stored_unknown or not a or not b or not (any(a.values()) or any(b.values())):
+            return
+        stored = len(self._stored.get(block, ())) * HALF
+        valid = sum(not filled for filled in a.values()) * sum(not filled for filled in b.values())
+        if stored in {size * len(a) * len(b) for size in RESULT_BYTES} - {size * valid for size in RESULT_BYTES}:
+            side = "A" if any(a.values()) else "B"
+            cut = next(copy for copy in placed.copies if copy.block == block and not copy.inside().all())
+            self.add(
+                cut.offset,
+                "cut",
+                f"the tensor map of {side} ends before the results that are stored: of {len(a)} x {len(b)}, "
+                f"{valid:,} have data, the others come from filled rows",
+            )
+
+    def found(self, lacking: str = "") -> FollowedTiles:
+        """Return what was found in all runs."""
+        ordered = sorted(self.misfits.items())
+        return FollowedTiles(tuple(misfit for _, misfit in ordered), self.followed, lacking or self.lacking)

@@ -1,0 +1,94 @@
+"""Which bytes of shared memory wgmma reads through a descriptor, and where TMA puts a box, in chunks of 16 bytes.
+
+Both permute chunks by bits of the address itself, not of the tile: a tile may start anywhere, as long as both agree.
+Measured on an H100: 2,800 descriptors, fitting and misfitting (tests/data/descriptor_reads_h100.csv.gz), and 144 boxes
+(tests/data/boxes_h100.csv.gz).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.smem.banks import Ints
+from ncu_swizzle.smem.operations import LINE
+from ncu_swizzle.smem.wgmma import K_BYTES
+
+CHUNK = 16  # bytes: what no swizzle divides
+GROUP = 8  # rows of a core matrix
+SPANS = (16, 128, 64, 32)  # bytes of a row, by the descriptor's mode
+BOX_SPANS = (16, 32, 64, 128)  # the same by the tensor map's CUtensorMapSwizzle
+MODES = {span: mode for mode, span in enumerate(SPANS)}
+FIELD = 0x3FFF  # 14 bits, in units of 16 bytes
+MOST_BASE_OFFSET = 7
+_LEADING_AT, _STRIDE_AT, _BASE_AT, _MODE_AT = 16, 32, 49, 62
+
+
+def swizzled(addresses: Ints, span: int, base_offset: int = 0) -> Ints:
+    """Return where a swizzle of rows of `span` bytes puts what is at these addresses."""
+    mask = span // CHUNK - 1
+    moved: Ints = addresses ^ ((addresses // LINE - base_offset) & mask) * CHUNK
+    return moved
+
+
+def box_chunks(rows: int, row_bytes: int, span: int, start: int) -> Ints:
+    """Return the address of each chunk of a box, (rows, chunks of a row).
+
+    Rows narrower than the swizzle are as far apart as if they were not.
+    """
+    plain = start + np.arange(rows)[:, None] * max(row_bytes, span) + np.arange(row_bytes // CHUNK) * CHUNK
+    return swizzled(plain, span)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A matrix descriptor of wgmma; offsets in bytes (PTX ISA, "Matrix Descriptor")."""
+
+    start: int
+    leading: int  # LBO
+    stride: int  # SBO
+    base_offset: int
+    mode: int
+
+    @classmethod
+    def of_bits(cls, bits: int) -> Descriptor:
+        """Return the descriptor that 64 bits encode."""
+        start, leading, stride = ((bits >> at & FIELD) * CHUNK for at in (0, _LEADING_AT, _STRIDE_AT))
+        return cls(start, leading, stride, bits >> _BASE_AT & MOST_BASE_OFFSET, bits >> _MODE_AT & 3)
+
+    @property
+    def span(self) -> int:
+        """The bytes of a row that the swizzle permutes; 16 without one."""
+        return SPANS[self.mode]
+
+    def chunks(self, rows: int, mn_major: bool) -> Ints:
+        """Return the address of each chunk: of row m at [m, chunk along K], or MN-major at [chunk of M, k].
+
+        `rows` of A or columns of B. MN-major tiles have elements of 16 bits.
+        """
+        plain = self._mn_major(rows) if mn_major else self._k_major(rows)
+        return swizzled(plain, self.span, self.base_offset)
+
+    def _k_major(self, rows: int) -> Ints:
+        row, chunk = np.arange(rows)[:, None], np.arange(K_BYTES // CHUNK)
+        apart = self.leading if self.span == CHUNK else CHUNK  # swizzled, LBO is not used
+        at: Ints = self.start + row // GROUP * self.stride + row % GROUP * self.span + chunk * apart
+        return at
+
+    def _mn_major(self, rows: int) -> Ints:
+        chunk, k = np.arange(rows // GROUP)[:, None], np.arange(2 * GROUP)
+        across, along = (self.stride, self.leading) if self.span == CHUNK else (self.leading, self.stride)
+        wide = self.span // CHUNK
+        at: Ints = self.start + chunk // wide * across + chunk % wide * CHUNK
+        return at + k // GROUP * along + k % GROUP * self.span
+
+    def moved(self, start: int) -> Descriptor:
+        """Return the same matrix elsewhere."""
+        return replace(self, start=start)
+
+    def __str__(self) -> str:
+        """The fields as CUDA programmers call them."""
+        mode = f"{self.span}-byte swizzle" if self.mode else "no swizzle"
+        base = f", base offset {self.base_offset}" if self.base_offset else ""
+        return f"{mode}, LBO {self.leading}, SBO {self.stride}{base}"
