@@ -55,11 +55,11 @@ def fix(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown, written_files
-    from ncu_swizzle.fix.candidates import Only as OnlyKind
+    from ncu_swizzle.fix.candidates import MappingKind
     from ncu_swizzle.fix.fixing import FixOptions
     from ncu_swizzle.fix.sources import FixQuery, fix_all
 
-    options = FixOptions(OnlyKind(only.value) if only else None, max_shared)
+    options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
         fixed = fix_all(FixQuery(what, request, own.described(request.problem), sources, options, progress))
     files = written_files.write(fixed, out, apply=apply)

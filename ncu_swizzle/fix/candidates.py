@@ -32,7 +32,7 @@ KNOWN = tuple(KIB_PER_SM)
 Judges = tuple[Judge, Judge]  # of some requests, of all
 
 
-class Only(StrEnum):
+class MappingKind(StrEnum):
     """The mappings that are wanted."""
 
     PADDING = "padding"
@@ -69,7 +69,7 @@ class Ranked:
 
 
 def ranked(
-    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, spelled: int, only: Only | None = None
+    seen: TileSeen, shapes: Collection[Shape], limits: Constraints, spelled: int, only: MappingKind | None = None
 ) -> tuple[list[Ranked], Candidate | None]:
     """Return the mappings that leave less excess than there is, the best first, and the tile as it is.
 
@@ -91,11 +91,11 @@ def ranked(
 
 
 def _searched(
-    seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: Only | None
+    seen: TileSeen, shape: Shape, judges: Judges, split: Judges | None, only: MappingKind | None
 ) -> Iterator[Ranked]:
     """Yield the best mappings of one shape: padding may keep the compiler's vectors, an XOR takes them apart."""
     tried: list[tuple[Ranked, Judge]] = []
-    if only is not Only.PADDING:
+    if only is not MappingKind.PADDING:
         sampled, whole = split or judges
         taken_apart = split is not None
         tried += [
@@ -104,7 +104,7 @@ def _searched(
         if taken_apart:  # or the compiler sees that whole vectors move
             vectors = _tried(_swizzles(seen, shape, judges[0].granule), shape, judges[0], False)
             tried += [(made, judges[1]) for made in sorted(vectors, key=lambda made: made.cost)[:1]]
-    if only is not Only.SWIZZLE:
+    if only is not MappingKind.SWIZZLE:
         for pair in (judges, split):
             if pair is not None:
                 paddings = _paddings(shape, pair[0].granule)

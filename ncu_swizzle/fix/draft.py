@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
-from ncu_swizzle.source.reach import BYTES, Place, Reach, Step
+from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.sums import SIZES, Constants, Term
-from ncu_swizzle.source.webs import Tile
+from ncu_swizzle.source.webs import SourceTile
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,7 +29,7 @@ class Draft:
     """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
 
     file: CudaFile
-    tile: Tile
+    tile: SourceTile
     constants: Constants
     element_bytes: int  # of what the mapping counts
     declared_bytes: int  # of an element as declared
@@ -51,14 +51,14 @@ class Draft:
             raise self.unfit(node, f"the size of {step_unit} is unknown")
         return known
 
-    def moving(self, reach: Reach) -> tuple[Step, ...]:
+    def moving(self, reach: Reach) -> tuple[ReachStep, ...]:
         """Return the steps of a use that go anywhere: not those to the first element, nor within a granule."""
         return tuple(step for step in reach.steps if not self._stays(step))
 
-    def _stays(self, step: Step) -> bool:
+    def _stays(self, step: ReachStep) -> bool:
         return step.rank == 1 and (step.node is None or self.constants.value(step.node) == 0)
 
-    def terms(self, step: Step) -> tuple[Term, ...]:
+    def terms(self, step: ReachStep) -> tuple[Term, ...]:
         return self.constants.terms(step.node, step.negative) if step.node is not None else ()
 
     def full(self, reach: Reach) -> bool:
@@ -66,7 +66,7 @@ class Draft:
         rank = reach.start.rank
         return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
 
-    def ends(self, place: Place, seen: frozenset[int] = frozenset()) -> bool:
+    def ends(self, place: ReachedPlace, seen: frozenset[int] = frozenset()) -> bool:
         """Say whether a place is only accessed as it is: nothing is added to it any more."""
         if place.array or place.declared.id in seen or any(root.place is place for root in self.tile.roots):
             return False

@@ -14,7 +14,7 @@ from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.fix import candidates, neighbours
 from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.candidates import Only, Ranked
+from ncu_swizzle.fix.candidates import MappingKind, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.excess import of_launch
@@ -25,8 +25,8 @@ from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
-from ncu_swizzle.fix.subject import Subject, source_of, subject_of
-from ncu_swizzle.fix.writing import Written, written
+from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
+from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
 
@@ -38,7 +38,7 @@ ATTEMPTS = 8  # patches of one tile that are rebuilt
 class FixOptions:
     """What kind of mapping is wanted, and how much shared memory a block may take with it."""
 
-    only: Only | None = None
+    only: MappingKind | None = None
     max_shared: int | None = None
 
 
@@ -46,7 +46,7 @@ class FixOptions:
 class Proved:
     """A patch that was proved, and what its neighbours' arrays have with it."""
 
-    text: Written
+    text: WrittenPatch
     applied: tuple[Applied, ...]
     proof: Proof
     neighbours: tuple[tuple[Applied, ...], ...]
@@ -90,7 +90,7 @@ class Fixing:
                     return
                 subject = self._subject()
 
-    def _subject(self) -> Subject:
+    def _subject(self) -> FixSubject:
         """Return the kernel as the text has it by now."""
         if self.text == source_of(self.target):
             return subject_of(self.target, self.text, self.settings)
@@ -103,7 +103,7 @@ class Fixing:
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
         return shared_arrays(binary.cubin, binary.symbol, dynamic)
 
-    def _tile(self, subject: Subject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
+    def _tile(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.file.line(seen.roots[0].root.place.declared)
         fixed = TileFix(seen.name, line, seen.total)
         best, plain = candidates.ranked(
@@ -145,7 +145,7 @@ class Fixing:
             neighbour.keep(tried)
         return _done(fixed, made.text.ranked, made.proof, [root.root.name for root in seen.roots]), made.text.text
 
-    def _limits(self, seen: TileSeen, subject: Subject) -> Constraints:
+    def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
         limits = Constraints(arch=arch) if arch in candidates.KNOWN else Constraints()
         if self.options.max_shared is None:
@@ -153,7 +153,7 @@ class Fixing:
         taken = sum(array.size for array in subject.placed.values()) + sum(array.size for array in subject.unplaced)
         return replace(limits, max_bytes=max(0, self.options.max_shared - taken) // len(seen.roots))
 
-    def _proved(self, text: Written, applied: Sequence[Applied]) -> Proof | None:
+    def _proved(self, text: WrittenPatch, applied: Sequence[Applied]) -> Proof | None:
         """Return the proof of a patch; None if it does not compile, or its mapping loses elements."""
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
         with rebuilt(self.target, text.text) as after:

@@ -12,7 +12,7 @@ from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
-from ncu_swizzle.source.reach import Place, Reach
+from ncu_swizzle.source.reach import Reach, ReachedPlace
 from ncu_swizzle.source.sums import Factor, Term
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowLengths:
     """Row lengths in what an index counts, before and after."""
 
     old: int
@@ -72,7 +72,7 @@ class PaddingEdits:
         text = self.draft.file.of(size)
         return Edit(size.start_byte, size.end_byte, str(int(text) + by) if text.isdecimal() else f"{text} + {by}")
 
-    def _parameter(self, place: Place) -> list[Edit]:
+    def _parameter(self, place: ReachedPlace) -> list[Edit]:
         """Return the edit of a parameter or pointer whose type says how long a row is."""
         if place.array or place.rank < 2:
             return []
@@ -104,15 +104,15 @@ class PaddingEdits:
                 made += self._terms(step.node, self._rows(self.draft.size(step.unit, reach.node), reach.node), reach)
         return made
 
-    def _rows(self, bytes_: int, node: Node) -> _Rows:
+    def _rows(self, bytes_: int, node: Node) -> _RowLengths:
         old, new = (
             length * self.draft.element_bytes for length in (self.padding.every, self.padding.every + self.padding.by)
         )
         if old % bytes_ or new % bytes_:
             raise self.draft.unfit(node, f"rows of {new} bytes do not hold whole units of {bytes_} bytes")
-        return _Rows(old // bytes_, new // bytes_)
+        return _RowLengths(old // bytes_, new // bytes_)
 
-    def _terms(self, node: Node, rows: _Rows, reach: Reach) -> list[Edit]:
+    def _terms(self, node: Node, rows: _RowLengths, reach: Reach) -> list[Edit]:
         terms = self.draft.constants.terms(node)
         counting = [term for term in terms if term.constant and term.constant % rows.old == 0]
         if (self.flat or not counting) and len(counting) < len(terms) and any(t.variable for t in terms) and self.flat:
@@ -130,7 +130,7 @@ class PaddingEdits:
             made += edits
         return made
 
-    def _scaled(self, term: Term, rows: _Rows) -> list[Edit] | None:
+    def _scaled(self, term: Term, rows: _RowLengths) -> list[Edit] | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
         known = [factor for factor in term.factors if factor.value is not None]
         exact = [factor for factor in known if factor.value == rows.old]
@@ -138,7 +138,7 @@ class PaddingEdits:
         chosen = (named or exact)[-1:] or [factor for factor in known if factor.value and factor.value % rows.old == 0]
         return [self._factor(chosen[0], term, rows)] if chosen else None
 
-    def _factor(self, factor: Factor, term: Term, rows: _Rows) -> Edit:
+    def _factor(self, factor: Factor, term: Term, rows: _RowLengths) -> Edit:
         node, value = factor.node, factor.value or 0
         text = self.draft.file.of(node)
         if factor.shift:

@@ -19,7 +19,7 @@ from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.source import cuda, probes
 from ncu_swizzle.source.arrays import SharedDeclaration
 from ncu_swizzle.source.probes import Probe
-from ncu_swizzle.source.reach import BYTES, Member, Place, Web
+from ncu_swizzle.source.reach import BYTES, Member, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
 from ncu_swizzle.source.webs import Members
@@ -75,7 +75,7 @@ class Questions:
         self.ask("element", id_, at, f"sizeof({whole}{'[0]' * member.place.rank})")
         self._rows(id_, at, whole, member.place.rank)
 
-    def place(self, place: Place, web: Web) -> None:
+    def place(self, place: ReachedPlace, web: Web) -> None:
         """Ask for the size of what a pointer counts, and how far from its array it begins."""
         if place.array or place.member:
             return

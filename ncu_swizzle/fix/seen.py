@@ -13,7 +13,7 @@ from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
-from ncu_swizzle.source.webs import Root, Tile
+from ncu_swizzle.source.webs import Root, SourceTile
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class RootSeen:
 class TileSeen:
     """A tile, where its roots are, its requests by instruction relative to their root, and their excess."""
 
-    tile: Tile
+    tile: SourceTile
     roots: tuple[RootSeen, ...]
     requests: tuple[tuple[int, AccessRequests], ...]
     excess: int  # in the blocks that ran
@@ -62,7 +62,9 @@ class TileSeen:
         return min(operations.find(made.op).width_bytes for _, made in self.requests)
 
 
-def tiles_seen(tiles: Sequence[Tile], placed: Mapping[int, SharedArray], emulated: Emulated) -> Iterator[TileSeen]:
+def tiles_seen(
+    tiles: Sequence[SourceTile], placed: Mapping[int, SharedArray], emulated: Emulated
+) -> Iterator[TileSeen]:
     """Yield the tiles that are accessed, the worst first; `placed` are the arrays by their declared identifier."""
     starts = sorted(
         placed[root.array.declared.id].start + root.offset
@@ -72,7 +74,9 @@ def tiles_seen(tiles: Sequence[Tile], placed: Mapping[int, SharedArray], emulate
     yield from sorted(made, key=lambda seen: -seen.excess)
 
 
-def _seen(tile: Tile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated) -> TileSeen | None:
+def _seen(
+    tile: SourceTile, placed: Mapping[int, SharedArray], starts: Sequence[int], emulated: Emulated
+) -> TileSeen | None:
     roots = tuple(
         _root(root, placed[root.array.declared.id], starts) for root in tile.roots if root.array.declared.id in placed
     )

@@ -19,13 +19,13 @@ from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.follow import follow
-from ncu_swizzle.source.reach import BYTES, Place, Web
+from ncu_swizzle.source.reach import BYTES, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import carved
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class FixSubject:
     """A kernel with its source taken apart."""
 
     target: Target
@@ -98,13 +98,13 @@ class Subject:
         return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
 
 
-def _owner(seen: TileSeen) -> Place:
+def _owner(seen: TileSeen) -> ReachedPlace:
     """Return what a tile is declared as: an array, or an array in a struct."""
     root = seen.roots[0].root
     return root.place if root.place.member else root.array
 
 
-def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subject:
+def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
     """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
     emulated = emulation.emulate_target(target, settings)
     dynamic = target.family.shared_memory(target.kernel, target.problem)
@@ -118,7 +118,7 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> Subj
     known = probing.known(target, scopes, chosen, webs, settings)
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     missing = tuple(array for array in arrays if array not in declared.values())
-    return Subject(
+    return FixSubject(
         target, emulated, file, {d.declared.id: d for d in every}, declared,
         tuple(tiles_seen(tiles, declared, emulated)), known, missing,
     )  # fmt: skip

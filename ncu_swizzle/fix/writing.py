@@ -10,13 +10,13 @@ from ncu_swizzle.fix.draft import Draft, Unfit
 from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import TileSeen
-from ncu_swizzle.fix.subject import Subject
+from ncu_swizzle.fix.subject import FixSubject
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.source.edits import Edit, Overlap, edited
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class WrittenPatch:
     """A source with a mapping in it."""
 
     ranked: Ranked
@@ -24,7 +24,7 @@ class Written:
     edits: int
 
 
-def written(subject: Subject, seen: TileSeen, made: Ranked) -> Iterator[Written | Unfit]:
+def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[WrittenPatch | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
     draft = subject.draft(seen)
     texts: set[bytes] = set()
@@ -40,10 +40,10 @@ def written(subject: Subject, seen: TileSeen, made: Ranked) -> Iterator[Written 
             continue
         if text != subject.file.text and text not in texts:
             texts.add(text)
-            yield Written(made, text, len(edits))
+            yield WrittenPatch(made, text, len(edits))
 
 
-def _edits(subject: Subject, draft: Draft, made: Ranked, flat: bool) -> list[Edit]:
+def _edits(subject: FixSubject, draft: Draft, made: Ranked, flat: bool) -> list[Edit]:
     if draft.tile.obstacles:
         first = draft.tile.obstacles[0]
         raise Unfit(first.reason, first.line)

@@ -11,7 +11,7 @@ from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.spelling import EFFECTS, atom, bits_of_row, sum_of
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.edits import Edit
-from ncu_swizzle.source.reach import BYTES, Place, Reach, Step
+from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.sums import Term
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- where places are
 
-    def _base(self, place: Place) -> _Base:
+    def _base(self, place: ReachedPlace) -> _Base:
         """Return where a place is; raise Unfit if it is neither at the pattern's start nor at a row's."""
         if any(root.place is place for root in self.draft.tile.roots):
             return _Base()
@@ -109,7 +109,7 @@ class XorEdits:
             raise self.draft.unfit(reach.node, f"{row} would be evaluated twice")
         return _Base(row, self.draft.file.line(reach.node))
 
-    def _parameter(self, place: Place) -> bool:
+    def _parameter(self, place: ReachedPlace) -> bool:
         return cuda.above(place.declared, "parameter_declaration", "optional_parameter_declaration") is not None or (
             cuda.above(place.declared, "preproc_params") is not None
         )
@@ -163,7 +163,7 @@ class XorEdits:
             Edit(end, end, f"{closing} ^ {bits_of_row(self.xor, row)}{outer[1]}"),
         ]
 
-    def _index(self, reach: Reach, step: Step, node: Node, base: _Base) -> list[Edit]:
+    def _index(self, reach: Reach, step: ReachStep, node: Node, base: _Base) -> list[Edit]:
         """Return the edits of one index of a flat array."""
         xor = self._counted(reach, step)
         rows, others = self._split(step)
@@ -183,7 +183,7 @@ class XorEdits:
         assert self.accessors is not None
         return self.accessors
 
-    def _in_columns(self, node: Node, step: Step, rows: list[tuple[bool, str]], xor: RowXor) -> list[Edit] | None:
+    def _in_columns(self, node: Node, step: ReachStep, rows: list[tuple[bool, str]], xor: RowXor) -> list[Edit] | None:
         """Return the edit of the part of an index that is the column; None if that is not one piece."""
         row = sum_of(rows)
         if EFFECTS.search(row) or self.draft.holds_use(node):
@@ -208,10 +208,10 @@ class XorEdits:
             node = node.parent
         return node
 
-    def _several(self, reach: Reach, steps: tuple[Step, ...], base: _Base) -> list[Edit]:
+    def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: _Base) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
         rows = [(False, base.row)] if base.row else []
-        column: Step | None = None
+        column: ReachStep | None = None
         for step in steps:
             row_terms, others = self._split(step)
             rows += row_terms
@@ -238,7 +238,7 @@ class XorEdits:
 
     # ---------------------------------------------------------------------------------------- sums
 
-    def _counted(self, reach: Reach, step: Step) -> RowXor:
+    def _counted(self, reach: Reach, step: ReachStep) -> RowXor:
         """Return the swizzle in what a step counts."""
         bytes_, element = self.draft.size(step.unit, reach.node), self.draft.element_bytes
         xor = self.xor.counted_in(bytes_ // element) if bytes_ >= element else self.xor.in_parts(element // bytes_)
@@ -246,7 +246,7 @@ class XorEdits:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: its {bytes_} bytes would be split")
         return xor
 
-    def _split(self, step: Step) -> tuple[list[tuple[bool, str]], list[Term]]:
+    def _split(self, step: ReachStep) -> tuple[list[tuple[bool, str]], list[Term]]:
         """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
         assert step.node is not None
         bytes_ = self.draft.size(step.unit, step.node)
@@ -263,7 +263,7 @@ class XorEdits:
                 others.append(term)
         return rows, others
 
-    def _rows(self, step: Step) -> list[Term]:
+    def _rows(self, step: ReachStep) -> list[Term]:
         """Return the terms that count rows."""
         others = {term.node.id for term in self._split(step)[1]}
         return [term for term in self.draft.terms(step) if term.node.id not in others]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import calls, cuda, structs
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
-from ncu_swizzle.source.reach import BYTES, Member, Obstacle, Place, Reach, Step, Web
+from ncu_swizzle.source.reach import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
 from ncu_swizzle.source.scopes import Scopes, declared_name, pointer_to_array
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ ACCESSING = re.compile(
 class _State:
     """Where an expression points: its way from a place so far."""
 
-    start: Place
+    start: ReachedPlace
     rank: int
     unit: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ReachStep, ...] = ()
 
-    def stepped(self, step: Step, rank: int) -> _State:
+    def stepped(self, step: ReachStep, rank: int) -> _State:
         return replace(self, steps=(*self.steps, step), rank=rank)
 
 
 @dataclass(frozen=True)
-class _Use:
+class _PointerUse:
     """An expression that points into an array, in the one around it."""
 
     parent: Node
@@ -60,7 +60,7 @@ class _Follower:
             if declared is not None and not cuda.same(declared, use):
                 self.uses.setdefault(declared.id, []).append(use)
         self.web = Web()
-        self.waiting: list[Place] = []
+        self.waiting: list[ReachedPlace] = []
         self.passing: dict[int, tuple[int, str]] = {}  # parameters that are returned: with which rank and unit
 
     def web_of(self, declaration: SharedDeclaration) -> Web:
@@ -74,14 +74,14 @@ class _Follower:
 
     def _add_array(self, declaration: SharedDeclaration) -> None:
         if declaration.declared.id not in self.web.places:
-            self._add(Place(declaration.name, declaration.declared, declaration.rank, array=True))
+            self._add(ReachedPlace(declaration.name, declaration.declared, declaration.rank, array=True))
 
-    def _add(self, place: Place) -> Place:
+    def _add(self, place: ReachedPlace) -> ReachedPlace:
         self.web.places[place.declared.id] = place
         self.waiting.append(place)
         return place
 
-    def _others_into(self, place: Place) -> None:
+    def _others_into(self, place: ReachedPlace) -> None:
         """Add the other arrays that one of a web's names is made from: they share its mapping."""
         if place.array:
             return
@@ -109,24 +109,24 @@ class _Follower:
             return
         handler = getattr(self, f"_in_{parent.type}", None)
         if handler is not None:
-            handler(_Use(parent, node, state))
+            handler(_PointerUse(parent, node, state))
         elif parent.type not in ("expression_statement", "sizeof_expression", "lambda_capture_specifier", "decltype"):
             self._stop(
                 node, state, f"{state.start.name} is used in a way that is not understood: {self._quoted(parent)}"
             )
 
-    def _in_parenthesized_expression(self, use: _Use) -> None:
+    def _in_parenthesized_expression(self, use: _PointerUse) -> None:
         self._follow(use.parent, use.state)
 
-    def _in_comma_expression(self, use: _Use) -> None:
+    def _in_comma_expression(self, use: _PointerUse) -> None:
         if cuda.same(cuda.field(use.parent, "right"), use.node):
             self._follow(use.parent, use.state)
 
-    def _in_conditional_expression(self, use: _Use) -> None:
+    def _in_conditional_expression(self, use: _PointerUse) -> None:
         if not cuda.same(cuda.field(use.parent, "condition"), use.node):
             self._follow(use.parent, use.state)
 
-    def _in_subscript_expression(self, use: _Use) -> None:
+    def _in_subscript_expression(self, use: _PointerUse) -> None:
         if not cuda.same(cuda.field(use.parent, "argument"), use.node):
             self._stop(use.node, use.state, f"{use.state.start.name} is an index")
             return
@@ -138,13 +138,13 @@ class _Follower:
         self._stepped(use.parent, use.state, index)
 
     def _stepped(self, parent: Node, state: _State, index: Node | None) -> None:
-        following = state.stepped(Step(index, state.unit, max(state.rank, 1)), max(state.rank, 1) - 1)
+        following = state.stepped(ReachStep(index, state.unit, max(state.rank, 1)), max(state.rank, 1) - 1)
         if following.rank:
             self._follow(parent, following)
         else:
             self._element(parent, following)
 
-    def _in_pointer_expression(self, use: _Use) -> None:
+    def _in_pointer_expression(self, use: _PointerUse) -> None:
         operator = self.file.of(use.parent)[:1]
         if operator == "*":
             self._stepped(use.parent, use.state, None)
@@ -189,9 +189,9 @@ class _Follower:
             declared_name(declarator) if declarator is not None and declarator.type == "reference_declarator" else None
         )
 
-    def _in_field_expression(self, use: _Use) -> None:
+    def _in_field_expression(self, use: _PointerUse) -> None:
         arrow = self.file.of(use.parent)[len(self.file.of(use.node)) :].lstrip().startswith("->")
-        self._member(use.parent, use.state.stepped(Step(None, use.state.unit), 0) if arrow else use.state)
+        self._member(use.parent, use.state.stepped(ReachStep(None, use.state.unit), 0) if arrow else use.state)
 
     def _member(self, node: Node, state: _State) -> None:
         """Follow a member of a struct: an array in it is a place of its own, anything else an element."""
@@ -202,7 +202,7 @@ class _Follower:
             return
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self.web.places[declared.id] = Place(self.file.of(declared), declared, rank, member=True)
+            place = self.web.places[declared.id] = ReachedPlace(self.file.of(declared), declared, rank, member=True)
         through = state.start
         if not any(made.place is place and made.through is through for made in self.web.members):
             self.web.members.append(Member(place, through, f"{through.name}{'[0]' * through.rank}"))
@@ -213,7 +213,7 @@ class _Follower:
         declaration = self.arrays.get(state.start.declared.id)
         return state.unit or (declaration.element if declaration is not None else "")
 
-    def _in_binary_expression(self, use: _Use) -> None:
+    def _in_binary_expression(self, use: _PointerUse) -> None:
         left, right = cuda.field(use.parent, "left"), cuda.field(use.parent, "right")
         operator = next((self.file.of(child) for child in use.parent.children if not child.is_named), "")
         other = right if cuda.same(left, use.node) else left
@@ -225,14 +225,14 @@ class _Follower:
                     use.parent, use.state, f"{self._quoted(use.parent)} steps over rows of {use.state.start.name}"
                 )
                 return
-            step = Step(other, use.state.unit, 1, subscript=False, negative=operator == "-")
+            step = ReachStep(other, use.state.unit, 1, subscript=False, negative=operator == "-")
             self._follow(use.parent, use.state.stepped(step, 1))
         else:
             self._stop(
                 use.parent, use.state, f"{self._quoted(use.parent)} computes with an address of {use.state.start.name}"
             )
 
-    def _in_cast_expression(self, use: _Use) -> None:
+    def _in_cast_expression(self, use: _PointerUse) -> None:
         type_ = cuda.field(use.parent, "type")
         self._cast(use.parent, self.file.of(type_) if type_ is not None else "", use.state)
 
@@ -253,7 +253,7 @@ class _Follower:
 
     # ------------------------------------------------------------------------------------------ where it goes
 
-    def _in_argument_list(self, use: _Use) -> None:
+    def _in_argument_list(self, use: _PointerUse) -> None:
         call = use.parent.parent
         if call is None or call.type != "call_expression":
             self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
@@ -301,10 +301,10 @@ class _Follower:
     def _goes_to(self, node: Node, declared: Node, rank: int, unit: str, state: _State) -> None:
         place = self.web.places.get(declared.id)
         if place is None:
-            place = self._add(Place(self.file.of(declared), declared, rank, unit))
+            place = self._add(ReachedPlace(self.file.of(declared), declared, rank, unit))
         self.web.reaches.append(Reach(state.start, state.steps, node, place, unit=state.unit))
 
-    def _in_init_declarator(self, use: _Use) -> None:
+    def _in_init_declarator(self, use: _PointerUse) -> None:
         declarator = cuda.field(use.parent, "declarator")
         declared = declared_name(declarator) if declarator is not None else None
         if declared is None or not cuda.same(cuda.field(use.parent, "value"), use.node):
@@ -314,7 +314,7 @@ class _Follower:
             use.node, declared, *calls.shape_of(self.file, declared, use.state.rank, use.state.unit), use.state
         )
 
-    def _in_assignment_expression(self, use: _Use) -> None:
+    def _in_assignment_expression(self, use: _PointerUse) -> None:
         left, right = cuda.field(use.parent, "left"), cuda.field(use.parent, "right")
         operator = next((self.file.of(child) for child in use.parent.children if not child.is_named), "")
         if left is None or right is None:
@@ -323,7 +323,7 @@ class _Follower:
             if operator == "=":
                 return  # what it becomes is followed from there
             if operator in ("+=", "-="):
-                step = Step(right, use.state.unit, 1, subscript=False, negative=operator == "-=")
+                step = ReachStep(right, use.state.unit, 1, subscript=False, negative=operator == "-=")
                 self.web.reaches.append(
                     Reach(
                         use.state.start,
@@ -350,13 +350,13 @@ class _Follower:
                 f"{self._quoted(use.parent)} keeps an address of {use.state.start.name} where it is not followed",
             )
 
-    def _in_update_expression(self, use: _Use) -> None:
-        step = Step(None, use.state.unit, 1, subscript=False)
+    def _in_update_expression(self, use: _PointerUse) -> None:
+        step = ReachStep(None, use.state.unit, 1, subscript=False)
         self.web.reaches.append(
             Reach(use.state.start, (*use.state.steps, step), use.parent, use.state.start, advance=True)
         )
 
-    def _in_return_statement(self, use: _Use) -> None:
+    def _in_return_statement(self, use: _PointerUse) -> None:
         """Follow what a function returns to wherever it is called."""
         made = self.scopes.holder(use.parent)
         if made is None:
@@ -369,10 +369,10 @@ class _Follower:
         for reach in self.web.to(use.state.start):
             self._follow(reach.node, _State(reach.start, use.state.rank, use.state.unit, reach.steps))
 
-    def _in_gnu_asm_input_operand(self, use: _Use) -> None:
+    def _in_gnu_asm_input_operand(self, use: _PointerUse) -> None:
         self._access(use.node, use.state)
 
-    def _in_init_statement(self, use: _Use) -> None:
+    def _in_init_statement(self, use: _PointerUse) -> None:
         self._follow(use.parent, use.state)
 
     # ------------------------------------------------------------------------------------------ ends

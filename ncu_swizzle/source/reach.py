@@ -12,7 +12,7 @@ BYTES = "byte"  # the unit of an address that is an integer
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class ReachStep:
     """One step from a place to the next: an index of a dimension, or something added.
 
     `unit` is the C type that the number counts; empty for the array's own elements. `node` is None for the first
@@ -27,7 +27,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ReachedPlace:
     """A name for a place in an array: the array, a pointer, a parameter, an integer address.
 
     `rank` is how many subscripts lead to an element. `declared` is the identifier in its declaration.
@@ -49,10 +49,10 @@ class Reach:
     that an API is told.
     """
 
-    start: Place
-    steps: tuple[Step, ...]
+    start: ReachedPlace
+    steps: tuple[ReachStep, ...]
     node: Node
-    end: Place | None = None
+    end: ReachedPlace | None = None
     layout: Node | None = None
     leading: Node | None = None
     unit: str = ""
@@ -63,7 +63,7 @@ class Reach:
 class Obstacle:
     """A use of a place that cannot be followed, at a line of the file."""
 
-    start: Place
+    start: ReachedPlace
     line: int
     reason: str
 
@@ -72,8 +72,8 @@ class Obstacle:
 class Member:
     """An array that a struct holds, as reached through a place; `object_` names one of the structs there."""
 
-    place: Place
-    through: Place
+    place: ReachedPlace
+    through: ReachedPlace
     object_: str
 
 
@@ -81,19 +81,19 @@ class Member:
 class Web:
     """All places that reach into the same arrays, their uses, and what is in the way."""
 
-    places: dict[int, Place] = field(default_factory=dict)  # by the declared identifier
+    places: dict[int, ReachedPlace] = field(default_factory=dict)  # by the declared identifier
     reaches: list[Reach] = field(default_factory=list)
     obstacles: list[Obstacle] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
 
     @property
-    def arrays(self) -> list[Place]:
+    def arrays(self) -> list[ReachedPlace]:
         return [place for place in self.places.values() if place.array]
 
-    def from_(self, place: Place) -> list[Reach]:
+    def from_(self, place: ReachedPlace) -> list[Reach]:
         """Return the uses of a place."""
         return [reach for reach in self.reaches if reach.start is place]
 
-    def to(self, place: Place) -> list[Reach]:
+    def to(self, place: ReachedPlace) -> list[Reach]:
         """Return what a place is made from."""
         return [reach for reach in self.reaches if reach.end is place]

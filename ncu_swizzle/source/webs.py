@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.source.reach import Obstacle, Place, Reach, Web
+from ncu_swizzle.source.reach import Obstacle, Reach, ReachedPlace, Web
 
 
 @dataclass(frozen=True, eq=False)
 class Root:
     """Where a tile begins: an array, or a place at a constant distance from one's start, in bytes."""
 
-    place: Place
-    array: Place
+    place: ReachedPlace
+    array: ReachedPlace
     offset: int = 0
     size: int = 0  # bytes; 0: up to the next root, or the array's end
     copy: str = ""  # which of several structs it is in
@@ -34,22 +34,22 @@ class Members:
 
 
 @dataclass(frozen=True, eq=False)
-class Tile:
+class SourceTile:
     """Roots that share pointers, and so a mapping; all places in them, their uses, and what is in the way."""
 
     roots: tuple[Root, ...]
-    places: tuple[Place, ...]
+    places: tuple[ReachedPlace, ...]
     reaches: tuple[Reach, ...]
     obstacles: tuple[Obstacle, ...]
 
-    def from_(self, place: Place) -> tuple[Reach, ...]:
+    def from_(self, place: ReachedPlace) -> tuple[Reach, ...]:
         return tuple(reach for reach in self.reaches if reach.start is place)
 
-    def to(self, place: Place) -> tuple[Reach, ...]:
+    def to(self, place: ReachedPlace) -> tuple[Reach, ...]:
         return tuple(reach for reach in self.reaches if reach.end is place and not reach.advance)
 
 
-def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> tuple[Tile, ...]:
+def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> tuple[SourceTile, ...]:
     """Return the tiles of a web; `offsets` are the places at a constant distance from their array, in bytes.
 
     `members` are the arrays in structs, by their declaration and that of what they are reached through.
@@ -85,14 +85,14 @@ def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int
                 yield Root(place, array, offset, found.size, copy)
 
 
-def _begins(web: Web, place: Place, offsets: Mapping[int, int]) -> bool:
+def _begins(web: Web, place: ReachedPlace, offsets: Mapping[int, int]) -> bool:
     """Say whether a tile of its own begins at a place: a pointer made once, by adding to another one."""
     made = [reach for reach in web.to(place) if not reach.advance]
     flat = all(step.rank == 1 for reach in made for step in reach.steps) and all(r.start.rank == 1 for r in made)
     return len(made) == 1 and flat and not place.array and offsets.get(place.declared.id, 0) > 0
 
 
-def _array(web: Web, place: Place) -> Place:
+def _array(web: Web, place: ReachedPlace) -> ReachedPlace:
     """Return the array that a place lies in."""
     seen: set[int] = set()
     while not place.array and place.declared.id not in seen:
@@ -102,7 +102,7 @@ def _array(web: Web, place: Place) -> Place:
     return place
 
 
-def _joined(places: Mapping[int, Place], pairs: Iterable[tuple[int, int]]) -> Sequence[set[int]]:
+def _joined(places: Mapping[int, ReachedPlace], pairs: Iterable[tuple[int, int]]) -> Sequence[set[int]]:
     group = {id_: {id_} for id_ in places}
     for one, other in pairs:
         if group[one] is not group[other]:
@@ -112,8 +112,8 @@ def _joined(places: Mapping[int, Place], pairs: Iterable[tuple[int, int]]) -> Se
     return list({id(members): members for members in group.values()}.values())
 
 
-def _tile(web: Web, group: set[int], roots: Sequence[Root], edges: Sequence[Reach]) -> Tile:
-    return Tile(
+def _tile(web: Web, group: set[int], roots: Sequence[Root], edges: Sequence[Reach]) -> SourceTile:
+    return SourceTile(
         tuple(root for root in roots if root.place.declared.id in group),
         tuple(place for id_, place in web.places.items() if id_ in group),
         tuple(reach for reach in edges if reach.start.declared.id in group),

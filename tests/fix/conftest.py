@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import Executable, executable
 from tests.support.fix_corpus import OnceEmulated, context, specs
+from tests.support.places import ROOT
 
 
 @pytest.fixture
@@ -28,3 +30,10 @@ def once_emulated() -> OnceEmulated:
         return executable(specs()[name], settings)
 
     return emulate
+
+
+@pytest.fixture
+def fix_example(tmp_path: Path) -> Path:
+    """Return a copy of examples/fix."""
+    shutil.copytree(ROOT / "examples" / "fix", tmp_path, dirs_exist_ok=True)
+    return tmp_path

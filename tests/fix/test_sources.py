@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import sarif
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
 
 SHARED = """
 template <typename F>
@@ -37,33 +35,29 @@ args = ["out={dtype}[1024]:out", "in={dtype}[1024]:random"]
 """
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "examples" / "fix", tmp_path, dirs_exist_ok=True)
-    return tmp_path
-
-
 @NEEDS_ALL
-def test_a_fix_is_written_and_applied_once(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(example)
-    source = example / "turn.cu"
+def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(fix_example)
+    source = fix_example / "turn.cu"
     before = source.read_bytes()
     fixed = fix_all(FixQuery("turn.cu"))
     assert shown.outcome(fixed.kernels) == "proved"
-    files = written_files.write(fixed, example, apply=True)
+    files = written_files.write(fixed, fix_example, apply=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
     assert "+        tile[threadIdx.y + j]" in Path(files.patch).read_text(encoding="utf-8")
     assert "Before and after" in Path(files.page).read_text(encoding="utf-8")
     content = json.loads(shown.to_json(fixed, files.patch))
     assert [claim["state"] for claim in content["kernels"][0]["proof"]["claims"]] == ["held"] * 4
     with pytest.raises(UsageError, match="has changed since it was read"):
-        written_files.write(fixed, example, apply=True)
+        written_files.write(fixed, fix_example, apply=True)
     assert fixed.before == before
 
 
 @NEEDS_ALL
-def test_what_escapes_is_refused_with_its_line_and_the_mapping(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(example)
+def test_what_escapes_is_refused_with_its_line_and_the_mapping(
+    fix_example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fix_example)
     fixed = fix_all(FixQuery("view.cu"))
     assert shown.outcome(fixed.kernels) == "refused"
     assert not fixed.changed
