@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.build import compiled
+from ncu_swizzle.build.toolchain import ARCH, Toolchain
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.measured import run_together, time_together
 from ncu_swizzle.engines.sanitized import TOOLS, found_by
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
+from ncu_swizzle.files import write_atomically
 from ncu_swizzle.fix.claims import About, Claim, State
+from ncu_swizzle.ncu import gpu
 
 BEFORE, AFTER = "before", "after"
 Draw = Mapping[str, Mapping[str, Sequence[str]]]  # by version and output: digests of some launches
@@ -22,7 +25,7 @@ SLOWER = 1.02  # how much longer the new kernel may take
 
 def measure(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Claim, ...]:
     """Return the claims about outputs, sanitizer and time; what could not be run is unknown, with the reason."""
-    family, kernels = together(before, after)
+    family, kernels = together(before, after, folder, toolchain)
     old, new = kernels
 
     def outputs() -> list[Draw]:
@@ -43,20 +46,26 @@ def measure(before: Target, after: Target, folder: Path, toolchain: Toolchain) -
     )
 
 
-def together(before: Target, after: Target) -> tuple[Family, tuple[Kernel, Kernel]]:
-    """Return both versions as two kernels of one family, so that they get the same inputs."""
-    old, new = (
-        replace(
-            target.kernel,
+def together(before: Target, after: Target, folder: Path, toolchain: Toolchain) -> tuple[Family, tuple[Kernel, Kernel]]:
+    """Return both versions as two kernels of one family, so that they get the same inputs, compiled for this GPU."""
+    found = gpu.devices()
+    arch = before.family.arch or ("sm_{}{}".format(*found[0][1]) if found else ARCH)
+
+    def version(target: Target, name: str) -> Kernel:
+        code = folder / f"{name}.cubin"
+        write_atomically(code, compiled.cubin(target.family, target.kernel, arch, toolchain))
+        shared = target.kernel.shared or target.family.shared
+        return replace(
+            before.kernel,
             name=name,
-            file=str(target.source.absolute()),
-            function=target.kernel.entry,
-            shared=target.kernel.shared or target.family.shared,
+            function=before.kernel.entry,
             baseline="",
+            shared=shared,
+            cubin=str(code.absolute()),
         )
-        for target, name in ((before, BEFORE), (after, AFTER))
-    )
-    return replace(before.family, kernels=(old, new)), (old, new)
+
+    old, new = version(before, BEFORE), version(after, AFTER)
+    return replace(before.family, arch=arch, kernels=(old, new)), (old, new)
 
 
 def _attempt(about: About, judge: Callable[[], Claim]) -> Claim:
