@@ -169,9 +169,8 @@ class _ProductProbe:
         self.record, self.instruction = record, instruction
         self.guard = operands.guard(instruction.guard)
         memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-        in_registers = instruction.operands[1].kind == REG
         first = memory.terms[0]
-        places = [("B", 0, columns)] if in_registers else [("A", 0, ROWS), ("B", 2, columns)]
+        places = [("A", 0, ROWS), ("B", 2, columns)]
         self.operands = [
             (side, operands.raw(first, at), operands.raw(first, at + 1), rows, f"tnsp{side}" in instruction.text)
             for side, at, rows in places
@@ -184,7 +183,9 @@ class _ProductProbe:
         shape = next((match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))), None)
         k = int(shape[2]) if shape else 0
         memory = [operand for operand in instruction.operands if operand.kind == MEMORY and operand.terms]
-        if k not in (8, 16, 32) or instruction.has("SP") or not memory or memory[0].terms[0].text == "URZ":
+        # With A in registers, where the descriptor of B is was not measured.
+        registers = len(instruction.operands) > 1 and instruction.operands[1].kind == REG
+        if k not in (8, 16, 32) or instruction.has("SP") or registers or not memory or memory[0].terms[0].text == "URZ":
             return None
         return cls(record, instruction, int(shape[1]) if shape else 0, K_BYTES // k).step
 
