@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.candidates import Only
+from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
@@ -27,9 +27,9 @@ def fix(
     write: bool = False,
 ) -> Answer:
     """Answer the patch for a source, and each claim of its proof; with `write`, change the source if all is proved."""
-    if only not in ("", *Only):
-        raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(Only)}")
-    fixed = _fixed(caller, file, launch, FixOptions(Only(only) if only else None, max_shared))
+    if only not in ("", *MappingKind):
+        raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(MappingKind)}")
+    fixed = _fixed(caller, file, launch, FixOptions(MappingKind(only) if only else None, max_shared))
     outcome = shown.outcome(fixed.kernels)
     written = write and fixed.changed
     if written:

@@ -26,6 +26,8 @@ ELSEWHERE = re.compile(
 )
 MACHINES = ("ncu", "launch", "ncurep", "pack", "child", "sweep", "fleet")  # rooms that speak of GPUs, ncu and long runs
 UNTYPED = (
+    "--root names a folder that exists",  # of servers: tests/assistant starts them
+    "start the server with --allow-run",
     "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",  # test_init.py types it
     "git apply {patch}, or run the command again",  # of a source that changes while it is being fixed
     "name one kernel: ncu-swizzle fix {first.name}",  # takes the parser of the extra `fix`; tests/fix types the command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import pytest
 
@@ -36,29 +37,29 @@ __global__ void other(float* out) { __shared__ float z[4]; z[threadIdx.x & 3] = 
 """
 
 
-@pytest.fixture(scope="module")
-def cubin() -> Cubin:
+@cache
+def many() -> Cubin:
     return Cubin(Toolchain().compile(SOURCE, ["-lineinfo", "-O3", "-std=c++17"], "sm_90", []), "many.cubin")
 
 
-def arrays(cubin: Cubin, kernel: str) -> list[SharedArray]:
-    return list(shared_arrays(cubin, find(cubin, kernel), 4096))
+def arrays(kernel: str) -> list[SharedArray]:
+    return list(shared_arrays(many(), find(many(), kernel), 4096))
 
 
-def test_each_kernel_has_its_own(cubin: Cubin) -> None:
-    assert [(array.name, array.start, array.size) for array in arrays(cubin, "other")] == [("z", 1024, 16)]
+def test_each_kernel_has_its_own() -> None:
+    assert [(array.name, array.start, array.size) for array in arrays("other")] == [("z", 1024, 16)]
 
 
-def test_names_are_those_of_the_source(cubin: Cubin) -> None:
-    found = arrays(cubin, "ns::many<32, float>")
+def test_names_are_those_of_the_source() -> None:
+    found = arrays("ns::many<32, float>")
     assert {array.name for array in found} == {"everywhere", "inner", "odd", "tile", "q", "dynamic"}
     assert len([array for array in found if array.name == "q"]) == 2
     assert [array.name for array in found if array.dynamic] == ["dynamic"]
 
 
 @pytest.mark.parametrize("kernel", ["ns::many<32, float>", "ns::many<16, double>"])
-def test_they_are_aligned_and_do_not_overlap(cubin: Cubin, kernel: str) -> None:
-    found = arrays(cubin, kernel)
+def test_they_are_aligned_and_do_not_overlap(kernel: str) -> None:
+    found = arrays(kernel)
     assert all(array.start % array.align == 0 for array in found)
     assert all(one.start + one.size <= other.start for one, other in itertools.pairwise(found))
     assert next(array for array in found if array.name == "tile").align == 128
