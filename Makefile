@@ -27,7 +27,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) -m "not slow" $(PYTEST_OPTIONS)
 
-test-all: .venv/installed-dev .venv/installed-python-kernels .venv/installed-clients .venv/installed-fleet
+test-all: .venv/installed-everything
 	$(BYTECODE) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_OPTIONS)
 
 test-gpu: .venv/installed-dev
@@ -59,15 +59,11 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '$(DEMO)'
 	@touch $@
 
-# The compilers of kernels written in Python: without them, their tests say so and are skipped.
-.venv/installed-python-kernels: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc]'
-	@touch $@
-
-# Dask and pyarrow, 210 MB: without them, the tests of workers say so and are skipped.
-.venv/installed-fleet: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --editable '.[fleet]'
-	@touch $@
+# What is heavy: compilers of kernels written in Python, Dask and pyarrow, servers of agents and editors, Jupyter. Without
+# it, their tests say so and are skipped.
+.venv/installed-everything: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[triton,cutedsl,numba,nvrtc,fleet,mcp,lsp,notebook,docs]'
+	@touch $@ .venv/installed-docs
 
 .venv/installed-docs: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

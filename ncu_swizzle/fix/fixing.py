@@ -32,6 +32,7 @@ from ncu_swizzle.smem.judge import Constraints
 
 OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
 ATTEMPTS = 8  # patches of one tile that are rebuilt
+UNWRITTEN = "the source does not show where its elements are indexed"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,8 @@ class Fixing:
             stopped = _stopped(fixed, proof, stopped)
             attempts += ATTEMPTS // 2 if stopped.unknown else 0
         if not proved:
-            return replace(stopped or fixed, tried=attempts), None
+            unwritten = replace(fixed, reason=UNWRITTEN, reason_line=line)
+            return replace(stopped or unwritten, tried=attempts), None
         return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
 
     def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:

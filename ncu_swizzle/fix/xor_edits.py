@@ -173,10 +173,15 @@ class XorEdits:
                 return made
             if base.row:
                 raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)} cannot be split into row and column")
-        if not rows and len(others) == 1 and not others[0].variable and 0 <= others[0].constant < xor.columns:
-            return []  # a constant in the first row
+        if not rows and len(others) == 1 and self._in_first_row(others[0], xor):
+            return []
         name = self._accessors.address(xor, node) if step.unit == BYTES else self._accessors.flat(xor, node)
         return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
+
+    @staticmethod
+    def _in_first_row(term: Term, xor: RowXor) -> bool:
+        """Say whether a term is a constant, and an element of the first row."""
+        return not term.variable and not term.negative and term.constant < xor.columns
 
     @property
     def _accessors(self) -> Accessors:

@@ -46,6 +46,11 @@ def test_an_xor_of_a_flat_index(before: str, after: str) -> None:
     assert rewritten(body(before, "t[2048]"), FLAT, constants={"W": 32}) == body(after, "t[2048]")
 
 
+def test_a_constant_in_the_first_row_stays_and_one_below_a_whole_pattern_does_not() -> None:
+    made = rewritten(body("t[3] = 1; t[N - 1] = 2; t[N + 3] = 3;", "t[2048]"), FLAT, constants={"N": 1024})
+    assert "t[3] = 1; t[swizzled(N - 1)] = 2; t[N + 3] = 3;" in made
+
+
 def test_vectors_stay_whole() -> None:
     before = body("float4 v = reinterpret_cast<float4 *>(t)[y * 8 + c];", "t[1024]")
     after = body("float4 v = reinterpret_cast<float4 *>(t)[y * 8 + (c ^ (y & 7))];", "t[1024]")
