@@ -30,6 +30,7 @@ PAGES = {  # and the folder that its commands run in
     "docs/learn/jonah.md": "",
     "docs/learn/gemm.md": "",
     "docs/cases/index.md": "",
+    "docs/hopper.md": "",
 }
 RECORDED = ("docs/python-kernels.md",)
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)

@@ -5,7 +5,6 @@ A worker has at most DEPTH tasks, sent to it by name. So the tasks of a unit sta
 
 from __future__ import annotations
 
-import pickle
 import queue
 import secrets
 import time
@@ -189,7 +188,7 @@ class ManyWorkers:
                 kind, message, hint = returned.error
                 result = FleetResult(error=errors.by_name(kind)(message, hint), where=where)
             else:
-                result = FleetResult(pickle.loads(returned.value), where=where)
+                result = FleetResult(returned.value, where=where)
             self._on_result(number, result, folder)
         self._open.discard(number)
         self._shown.finished(station.address, len(self._open), failed=result.error is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import socket
 import subprocess
@@ -51,9 +50,9 @@ class Examined:
 
 @dataclass(frozen=True)
 class Returned:
-    """What a task left: its pickled value and its files, or how it failed. `unfit`: this worker is of no more use."""
+    """What a task left: its value and its files, or how it failed. `unfit`: this worker is of no more use."""
 
-    value: bytes = b""
+    value: Any = None
     files: Mapping[str, bytes] | None = None
     error: tuple[str, str, str] | None = None  # class, message, hint
     seconds: float = 0.0
@@ -107,7 +106,7 @@ def perform(token: str, number: int, name: str, given: Any) -> Returned:
                 unfit = _unfit() if job.measures else ""
                 return Returned(error=told, seconds=time.monotonic() - started, unfit=unfit)
             files = {file.relative_to(folder).as_posix(): file.read_bytes() for file in _files(folder)}
-        return Returned(pickle.dumps(value), files, seconds=time.monotonic() - started)
+        return Returned(value, files, seconds=time.monotonic() - started)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -29,7 +29,6 @@ UNTYPED = (
     "--root names a folder that exists",  # of servers: tests/assistant starts them
     "start the server with --allow-run",
     "describe the kernel's launch and name its .cu file: ncu-swizzle init my.cu",  # test_init.py types it
-    "git apply {patch}, or run the command again",  # of a source that changes while it is being fixed
     "name one kernel: ncu-swizzle fix {first.name}",  # takes the parser of the extra `fix`; tests/fix types the command
     "ncu-swizzle suggest shows a mapping for it",
     "git fsck says what is damaged",  # of another program; tests/history provokes them

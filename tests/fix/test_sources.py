@@ -42,14 +42,14 @@ def test_a_fix_is_written_and_applied_once(fix_example: Path, monkeypatch: pytes
     before = source.read_bytes()
     fixed = fix_all(FixQuery("turn.cu"))
     assert shown.outcome(fixed.kernels) == "proved"
-    files = written_files.write(fixed, fix_example, apply=True)
+    files = written_files.write(fixed, fix_example, applied=True)
     assert b"[threadIdx.x ^ (threadIdx.y + j)]" in source.read_bytes()
     assert "+        tile[threadIdx.y + j]" in Path(files.patch).read_text(encoding="utf-8")
     assert "Before and after" in Path(files.page).read_text(encoding="utf-8")
     content = json.loads(shown.to_json(fixed, files.patch))
     assert [claim["state"] for claim in content["kernels"][0]["proof"]["claims"]] == ["held"] * 4
     with pytest.raises(UsageError, match="has changed since it was read"):
-        written_files.write(fixed, fix_example, apply=True)
+        written_files.write(fixed, fix_example, applied=True)
     assert fixed.before == before
 
 
