@@ -156,4 +156,5 @@ def test_a_null_pointer_and_one_that_only_the_caller_knows(shift: Path) -> None:
 @pytest.mark.parametrize("title", ["", "k.cu", ":7", "k.cu:", "k.cu:x", "k.cu:٣", f"k.cu:{'9' * 5000}"])
 def test_a_title_that_is_no_line_is_none(title: str) -> None:
     forged = Finding(violations.BOUNDS_RULE, "warning", title, "outside")
-    assert list(violations.violations(replace(EMPTY, findings=(forged,)))) == [("outside", None, violations.BOUNDS_RULE)]
+    found = list(violations.violations(replace(EMPTY, findings=(forged,))))
+    assert found == [("outside", None, violations.BOUNDS_RULE)]
