@@ -17,6 +17,8 @@ from ncu_swizzle.profiles.counts import Total
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.remarks import Named, asides_of, best, headline, speedup, verdict, warnings_of
 
+pd.set_option("mode.string_storage", "python")  # pyarrow's strings cannot hold every name of a kernel
+
 SHARED_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 HARDWARE = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared"
 
