@@ -105,6 +105,11 @@ class ObjectWalk(HandingWalk):
         listed = cuda.field(call, "arguments") or cuda.field(call, "indices")
         made = _MethodCall(call, tuple(listed.named_children) if listed is not None else ())
         self.called.setdefault((struct.id, name), []).append(made)
+        outer = call.parent
+        while outer is not None and outer.type == "parenthesized_expression":
+            outer = outer.parent
+        if outer is not None and outer.type == "pointer_expression" and self.file.of(outer).startswith("&"):
+            self._obstruct(struct, outer, f"{self._quoted(outer)} is an address that a method returns")
         for state, method in tuple(self.returned.get((struct.id, name), ())):
             self._resume(made, state, method)
         return name in classes.methods(self.file, struct)
@@ -139,7 +144,8 @@ class ObjectWalk(HandingWalk):
     def _element(self, node: Node, state: PointerState) -> None:
         struct = self._held(state)
         if struct is None:
-            super()._element(node, state)
+            if not self._unknown(node, state):
+                super()._element(node, state)
             return
         parent = node.parent
         while parent is not None and parent.type == "parenthesized_expression":
@@ -157,6 +163,19 @@ class ObjectWalk(HandingWalk):
             self._handed(parent, node, state)
         elif not self._use(node, struct):
             self._stop(parent, state, f"{self._quoted(parent)} uses {state.start.name} as a whole")
+
+    def _unknown(self, node: Node, state: PointerState) -> bool:
+        """Stop at an object of which the file shows no arrays, if it is used as one."""
+        type_ = self._type(state)
+        if not state.start.array or state.rank or state.steps or node.parent is None or type_ in SIZES:
+            return False
+        if node.parent.type not in ("field_expression", "call_expression", "subscript_expression", "argument_list"):
+            return False
+        why = (
+            "has no arrays of its own" if classes.find(self.file, type_) is not None else "is not defined in this file"
+        )
+        self._stop(node, state, f"{state.start.name} is an object of {type_}, which {why}")
+        return True
 
     def _handed(self, listed: Node, node: Node, state: PointerState) -> None:
         """Follow an object into the functions of this file that take a reference."""

@@ -63,7 +63,7 @@ class Reach:
 
 @dataclass(frozen=True, eq=False)
 class Obstacle:
-    """A use of a place that cannot be followed, at a line of the file; with `length`, only longer rows are in its way."""
+    """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
 
     start: ReachedPlace
     line: int
