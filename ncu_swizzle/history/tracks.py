@@ -134,7 +134,9 @@ def of_kernel(found: Sequence[Track], kernel: str) -> list[Track]:
     chosen = [track for track in found if kernel in ("", track.kernel)]
     if not chosen:
         names = some(sorted({track.kernel for track in found}))
-        raise UsageError(f"the history has no kernel {kernel!r}: it has {names}", "ncu-swizzle history show")
+        raise UsageError(
+            f"the history has no kernel {kernel!r}: it has {names}", "name one of these, or none to see all"
+        )
     return chosen
 
 
