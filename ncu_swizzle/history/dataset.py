@@ -18,7 +18,7 @@ import pandas as pd
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
 from ncu_swizzle.files import brief, is_folder, read_bytes, write_atomically
 from ncu_swizzle.history import commits, kept
-from ncu_swizzle.history.kept import DIRTY, Label
+from ncu_swizzle.history.kept import DIRTY, RunLabel
 from ncu_swizzle.profiles.model import Profile
 
 FOLDER = Path("ncu-swizzle-history")
@@ -28,7 +28,7 @@ OBJECT_NAME = re.compile(r"[0-9a-f]{7,64}")
 RUN = "run"  # the column of the file's name, which the file itself lacks
 
 
-def add(profiles: list[Profile], folder: Path, label: Label) -> tuple[Path, bool]:
+def add(profiles: list[Profile], folder: Path, label: RunLabel) -> tuple[Path, bool]:
     """Add a run; return its file, and whether it is new. Raises EnvironmentLacking without pyarrow."""
     need_pyarrow()
     if not profiles:
@@ -80,7 +80,7 @@ def need_pyarrow() -> None:
         raise EnvironmentLacking("pyarrow is not installed, which reads and writes Parquet", INSTALL)
 
 
-def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -> Label:
+def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -> RunLabel:
     """Return the label of a run: the named commit, else the one that all its profiles name; with its time if git knows.
 
     Raises UsageError for a name that git does not know, unless it is the hexadecimal name of a commit.
@@ -88,16 +88,16 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
     own = {profile.commit for profile in profiles}
     name = commit or (own.pop() if len(own) == 1 else "")
     if not name:
-        return Label(accepted=accepted)
+        return RunLabel(accepted=accepted)
     try:
         root = commits.root_of(here)
         found = commits.find(root, name.removesuffix(DIRTY))
     except (UsageError, EnvironmentLacking):
         if commit and not OBJECT_NAME.fullmatch(commit):
             raise
-        return Label(name, accepted=accepted)
+        return RunLabel(name, accepted=accepted)
     dirty = DIRTY if name.endswith(DIRTY) else ""
-    return replace(Label(f"{found.name}{dirty}", accepted=accepted), committed=in_utc(commits.time_of(root, found)))
+    return replace(RunLabel(f"{found.name}{dirty}", accepted=accepted), committed=in_utc(commits.time_of(root, found)))
 
 
 def in_utc(text: str) -> str:

@@ -25,7 +25,7 @@ NOTHING, UNCOUNTED = Total(0, 0, 0), Total(None, None, None)
 
 
 @dataclass(frozen=True)
-class Label:
+class RunLabel:
     """What is said of a run that its profiles do not know: its commit and when that was made, and whether it is good.
 
     An empty commit is the profiles' own. `accepted`: its counts are intended, even where they grew.
@@ -40,7 +40,7 @@ class Label:
 class KeptRow:
     """The counts of one access kind at one line of one launch; `why` they are unknown, if they are."""
 
-    label: Label
+    label: RunLabel
     launch: int
     profile: Profile
     access: str
@@ -89,7 +89,7 @@ COLUMNS: tuple[Column[KeptRow], ...] = (
 )  # fmt: skip
 
 
-def table(profiles: Sequence[Profile], label: Label) -> pd.DataFrame:
+def table(profiles: Sequence[Profile], label: RunLabel) -> pd.DataFrame:
     """Return a run as a table; a launch given twice, as a report and as a saved profile, counts once."""
     launches: list[Profile] = []
     for profile in (replace(profile, report="", command="") for profile in profiles):
@@ -126,7 +126,7 @@ def mismatch(kept: pd.DataFrame) -> str:
     return f"problem is {wrong[0]!r}" if wrong else ""
 
 
-def _rows(profile: Profile, launch: int, label: Label) -> Iterator[KeptRow]:
+def _rows(profile: Profile, launch: int, label: RunLabel) -> Iterator[KeptRow]:
     lines = dict(_lines(profile))
     if not lines:
         why = why_unknown(profile, "")

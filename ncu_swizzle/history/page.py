@@ -75,7 +75,7 @@ class HistorySection:
 
 
 @dataclass(frozen=True)
-class Value:
+class ChartValue:
     """A value of a run with its noise, in one unit."""
 
     run: int
@@ -104,7 +104,9 @@ def _section(track: Track) -> HistorySection:
 def _summary(track: Track) -> str:
     changed = [shown.commit(run) for run in track.runs if run.changes]
     last = f"last good: {shown.commit(track.last_good)}" if track.last_good else "no run is good"
-    return f"{len(track.runs)} runs; {f'changed at {text.listed(changed)}' if changed else 'nothing changed'}; {last}"
+    plural = "s" if len(track.runs) > 1 else ""
+    where = f"changed at {text.listed(changed)}" if changed else "nothing changed"
+    return f"{len(track.runs)} run{plural}; {where}; {last}"
 
 
 def _row(track: Track, run: KeptRun, unit: text.TimeUnit) -> HistoryRow:
@@ -127,7 +129,7 @@ def _cell(run: KeptRun, kind: str) -> str:
 def _counts(track: Track) -> HistoryChart:
     values = {
         kind: [
-            Value(
+            ChartValue(
                 at, counts.excessive, f"{shown.commit(run)}: {kind} {counts.excessive:,} excessive", bool(run.changes)
             )
             for at, run in enumerate(track.runs)
@@ -140,7 +142,7 @@ def _counts(track: Track) -> HistoryChart:
 
 def _times(track: Track, unit: text.TimeUnit) -> HistoryChart:
     values = [
-        Value(
+        ChartValue(
             at, run.duration_ns, f"{shown.commit(run)}: {shown.duration(run, unit)}", bool(run.changes),
             run.duration_ns * run.spread / 100,
         )
@@ -150,7 +152,9 @@ def _times(track: Track, unit: text.TimeUnit) -> HistoryChart:
     return _chart(f"Time of one launch, {unit.name}", track, {"time": values}, unit.show)
 
 
-def _chart(title: str, track: Track, values: dict[str, list[Value]], label: Callable[[object], str]) -> HistoryChart:
+def _chart(
+    title: str, track: Track, values: dict[str, list[ChartValue]], label: Callable[[object], str]
+) -> HistoryChart:
     most = max((value.value + value.noise for kind in values.values() for value in kind), default=0) or 1
     number = len(track.runs)
 
@@ -176,9 +180,9 @@ def _chart(title: str, track: Track, values: dict[str, list[Value]], label: Call
     return HistoryChart(title, xs, ys, tuple(lines))
 
 
-def _unbroken(values: Sequence[Value]) -> list[list[Value]]:
+def _unbroken(values: Sequence[ChartValue]) -> list[list[ChartValue]]:
     """Return the values of runs that follow each other, a list each."""
-    parts: list[list[Value]] = []
+    parts: list[list[ChartValue]] = []
     for value in values:
         if parts and parts[-1][-1].run == value.run - 1:
             parts[-1].append(value)

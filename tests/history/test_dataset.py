@@ -12,7 +12,7 @@ import pytest
 from ncu_swizzle.errors import BadFile, DamagedFile, EnvironmentLacking, UsageError
 from ncu_swizzle.history import dataset, kept
 from ncu_swizzle.history.dataset import RUN
-from ncu_swizzle.history.kept import Label
+from ncu_swizzle.history.kept import RunLabel
 from tests.support import process
 from tests.support.fleets import needs_fleet
 from tests.support.gate_profiles import HOSTILE, measured, named
@@ -33,7 +33,7 @@ def test_what_was_added_is_read_back_and_a_run_is_kept_once(recorded: Recorded, 
     rows = dataset.load(tmp_path / "h")
     pd.testing.assert_frame_equal(rows.drop(columns=RUN), kept.table(profiles, label), check_column_type=False)
     assert set(rows[RUN]) == {file.stem}
-    dataset.add(profiles[:1], tmp_path / "h", Label(COMMITS[1]))
+    dataset.add(profiles[:1], tmp_path / "h", RunLabel(COMMITS[1]))
     assert len(dataset.load(tmp_path / "h")[RUN].unique()) == 2
 
 
@@ -51,7 +51,7 @@ def test_two_who_add_at_once_keep_both(recorded: Recorded, tmp_path: Path) -> No
 
 @needs_fleet
 def test_a_damaged_or_changed_file_is_named(recorded: Recorded, tmp_path: Path) -> None:
-    file, _ = dataset.add([measured(recorded("kernel1"))], tmp_path, Label(COMMITS[0]))
+    file, _ = dataset.add([measured(recorded("kernel1"))], tmp_path, RunLabel(COMMITS[0]))
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
     with pytest.raises(DamagedFile, match=f"{file.name} is damaged"):
@@ -80,7 +80,7 @@ def test_a_folder_without_runs_is_no_history(tmp_path: Path) -> None:
         with pytest.raises(BadFile, match=r"has no runs|is not a folder"):
             dataset.load(folder)
     with pytest.raises(UsageError, match="nothing can be added"):
-        dataset.add([], tmp_path, Label())
+        dataset.add([], tmp_path, RunLabel())
 
 
 def test_without_pyarrow_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_the_commit_is_the_named_one_or_that_of_the_profiles(recorded: Recorded,
     profile = measured(recorded("kernel1"))
     inside, outside = tmp_path / "r", tmp_path
     made = dataset.in_utc(git(inside, "log", "-1", "--format=%cI").strip())
-    assert dataset.label_of("HEAD", False, [profile], inside) == Label(names[1], made)
+    assert dataset.label_of("HEAD", False, [profile], inside) == RunLabel(names[1], made)
     assert dataset.label_of(names[0][:9], True, [profile], inside).commit == names[0]
-    assert dataset.label_of("", False, [profile], outside) == Label(profile.commit)
-    assert dataset.label_of(names[0], False, [profile], outside) == Label(names[0])
+    assert dataset.label_of("", False, [profile], outside) == RunLabel(profile.commit)
+    assert dataset.label_of(names[0], False, [profile], outside) == RunLabel(names[0])
     for folder in (inside, outside):
         with pytest.raises(UsageError, match=r"git knows no commit|is not in a git repository"):
             dataset.label_of("no-such-branch", False, [profile], folder)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 from ncu_swizzle.history import kept, page, shown
-from ncu_swizzle.history.kept import Label
+from ncu_swizzle.history.kept import RunLabel
 from ncu_swizzle.history.tracks import tracks
 from tests.support.gate_profiles import HOSTILE, measured, named
 from tests.support.histories import COMMITS, as_k, rows_of, run_of, track_of, unknown
@@ -83,15 +83,15 @@ def test_a_run_is_the_same_whatever_its_file_and_its_day_if_it_was_computed(reco
     profile = measured(recorded("kernel2"))
     moved, later = dataclasses.replace(profile, report="x"), dataclasses.replace(profile, when="2027-01-01T00:00:00")
 
-    def name(*given: object, label: Label = Label(COMMITS[0]), engine: str = "ncu") -> str:
+    def name(*given: object, label: RunLabel = RunLabel(COMMITS[0]), engine: str = "ncu") -> str:
         return kept.identity(kept.table([dataclasses.replace(each, engine=engine) for each in given], label))
 
     assert name(profile) == name(moved) == name(profile, moved)
     assert name(profile) != name(later)
     assert name(profile, engine="emulated") == name(later, engine="emulated")
-    dirty = Label(f"{COMMITS[0]}-dirty")
+    dirty = RunLabel(f"{COMMITS[0]}-dirty")
     assert name(profile, label=dirty, engine="emulated") != name(later, label=dirty, engine="emulated")
-    assert name(profile) != name(profile, label=Label(COMMITS[1]))
+    assert name(profile) != name(profile, label=RunLabel(COMMITS[1]))
 
 
 def test_a_run_added_alone_and_with_others_counts_once(recorded: Recorded) -> None:

@@ -9,18 +9,18 @@ import pandas as pd
 
 from ncu_swizzle.history import kept
 from ncu_swizzle.history.dataset import RUN
-from ncu_swizzle.history.kept import Label
+from ncu_swizzle.history.kept import RunLabel
 from ncu_swizzle.history.tracks import Track, tracks
 from ncu_swizzle.profiles.model import Profile
 from tests.support.gate_profiles import lasting, measured, named
 
-Given = tuple[Label, Sequence[Profile]]
+Given = tuple[RunLabel, Sequence[Profile]]
 COMMITS = tuple(f"{number:040x}" for number in range(0xA0, 0xB0))
 
 
 def run_of(number: int, *profiles: Profile, accepted: bool = False) -> Given:
     """Return a run of commit `number`, of which each was made a day after the one before."""
-    return Label(COMMITS[number], f"2026-03-{number + 1:02}T12:00:00+00:00", accepted), profiles
+    return RunLabel(COMMITS[number], f"2026-03-{number + 1:02}T12:00:00+00:00", accepted), profiles
 
 
 def as_k(profile: Profile, milliseconds: float = 2.0, **machine: str) -> Profile:
