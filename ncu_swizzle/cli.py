@@ -19,6 +19,7 @@ from ncu_swizzle.commands import (
     doctor,
     endings,
     fix,
+    history,
     init,
     lint,
     list_,
@@ -59,6 +60,7 @@ app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
 app.command("fix")(fix.fix)
 app.command("bisect")(bisect.bisect)
+app.add_typer(history.app, name="history")
 app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("list")(list_.list_)
@@ -97,6 +99,7 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle fix my.cu            rewrite what conflicts, with a proof
     ncu-swizzle bisect GOOD BAD K    the commit that brought a conflict
+    ncu-swizzle history add RUN      counts and times over commits
     ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
     ncu-swizzle doctor               can this machine measure, and if not, why not

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,6 +40,9 @@ def check(
     baseline: Annotated[
         str, typer.Option(metavar="FILE|none", help="Default: ncu-swizzle-baseline.json, if it exists.")
     ] = "",
+    history: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="No more excess than in the last good run kept there.")
+    ] = None,
     kernel_name: Annotated[
         str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Check only kernels with this name.")
     ] = "",
@@ -52,6 +56,7 @@ def check(
     ncu-swizzle check swizzle-out/kernel2                 no excessive wavefronts
     ncu-swizzle check mine.ncu-rep --max-degree LDSM=1 --max-excessive STS=4096
     ncu-swizzle check mine.json --baseline ncu-swizzle-baseline.json --max-regression 5
+    ncu-swizzle check mine.json --history ncu-swizzle-history
     ncu-swizzle check app.launches --rebuild 'nvcc -O3 app.cu'     captured, checked with a new build
     ncu-swizzle check my.cu --grid 128 --block 256 --arg x=float32[4096]:random     as for ncu-swizzle profile
 
@@ -65,7 +70,7 @@ def check(
     limits = (tuple(max_excessive), tuple(max_degree), tuple(max_regression))
     query = checking.CheckOptions(
         tuple(profiles), limits, baseline, sources.config, allow_recorded, kernel_name, sources.catalog, sources.trust,
-        own.described(request.problem),
+        own.described(request.problem), history,
     )  # fmt: skip
     with output.progress() as progress:
         verdict = checking.check(query, replace(with_options(request, options), build=build), progress)

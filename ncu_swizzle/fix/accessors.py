@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 HEAD = "static __device__ __forceinline__ constexpr"
+OUTER = (
+    "function_definition", "template_declaration", "preproc_function_def", "preproc_def", "struct_specifier",
+    "class_specifier",
+)  # fmt: skip
 WHY = {
     True: "// Every row is XORed with its number, so that the elements of a column lie in different banks.",
     False: "// Every row is followed by unused elements, so that those of a column lie in different banks.",
@@ -72,10 +76,10 @@ class Accessors:
         return [Edit(at, at, "".join(f"{line}{end}" for line in lines) + end)]
 
     def _before(self, use: Node) -> int:
-        """Return where the function, template or macro that holds a use begins, at the start of its line."""
+        """Return where the function, class, template or macro that holds a use begins, at the start of its line."""
         outer, node = use, use.parent
         while node is not None:
-            if node.type in ("function_definition", "template_declaration", "preproc_function_def", "preproc_def"):
+            if node.type in OUTER:
                 outer = node
             node = node.parent
         if outer is use:  # in a macro's body, a tree of its own

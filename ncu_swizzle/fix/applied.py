@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ncu_swizzle.cubin.shared_arrays import shared_arrays
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.candidates import Ranked
 from ncu_swizzle.fix.moved import Moved
@@ -26,6 +27,18 @@ class Applied:
     before: range
     ranked: Ranked
     left: int  # excessive wavefronts of the launch that the mapping leaves
+    ahead: int | None = None  # of a struct's array: how many of the same mapping lie before it
+
+    def of(self, array: SharedArray) -> Applied:
+        """Return the same for another kernel's array."""
+        start = array.start + self.offset
+        before = array.span if self.ahead is None else range(start, start + len(self.before))
+        return replace(self, symbol=array.symbol, before=before)
+
+    @property
+    def array(self) -> str:
+        """The array's name in the source."""
+        return self.name if self.ahead is None else re.split(r"[.\[]", self.name)[0]
 
     def moved(self, after: Emulated, dynamic: int) -> Moved:
         """Return where the elements have gone; raise ValueError if two share a place."""
@@ -35,6 +48,9 @@ class Applied:
         places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
         start = array.start + self.offset
         bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
+        if self.ahead is not None and not isinstance(transform, RowXor):
+            bytes_ = len(self.before) // transform.every * (transform.every + transform.by)
+            start += self.ahead * (bytes_ - len(self.before))
         reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER
         return Moved(
             self.name, self.before, range(start, start + bytes_), size, places, self.left, reason if self.left else ""

@@ -196,7 +196,11 @@ def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int
     """Return a root's mapping, with its bytes as they were before any patch."""
     start = starts.get(root.array.symbol, root.array.start) + root.root.offset
     left = seen.in_launch(made.candidate.excessive)
-    return Applied(root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made, left)
+    before = [other for other in seen.roots if other.array is root.array and other.start < root.start]
+    ahead = len(before) if root.root.place.member else None
+    return Applied(
+        root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made, left, ahead
+    )
 
 
 def _stays(emulated: Emulated, made: Moved) -> Claim | None:

@@ -54,9 +54,9 @@ class Neighbour:
         self.tried = (
             *self.applied,
             *(
-                replace(made, symbol=arrays[made.name].symbol, before=arrays[made.name].span)
+                made.of(arrays[made.array])
                 for made in applied
-                if made.name in arrays and made.name not in {own.name for own in self.applied}
+                if made.array in arrays and made.name not in {own.name for own in self.applied}
             ),
         )
         return prove(self.target, same, [made.moved(now, dynamic) for made in self.tried], context)

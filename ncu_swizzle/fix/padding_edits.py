@@ -9,11 +9,12 @@ from ncu_swizzle.fix.accessors import Accessors
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.spelling import atom
 from ncu_swizzle.smem.swizzle import Padding
-from ncu_swizzle.source import cuda
+from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.reach import Reach, ReachedPlace
 from ncu_swizzle.source.sums import Factor, Term
+from ncu_swizzle.source.webs import Root
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -41,8 +42,8 @@ class PaddingEdits:
         self.accessors = Accessors(self.draft.file)
         made: list[Edit] = []
         for root in self.draft.tile.roots:
-            declaration = self.declarations.get(root.place.declared.id)
-            if declaration is None or declaration.dynamic or root.offset:
+            declaration = self._declared(root)
+            if declaration is None or declaration.dynamic or (root.offset and not root.place.member):
                 raise self.draft.unfit(
                     root.place.declared, f"{root.place.name} lies in shared memory of a size that the launch gives"
                 )
@@ -52,6 +53,14 @@ class PaddingEdits:
         for reach in self.draft.tile.reaches:
             made += self._reach(reach)
         return [*dict.fromkeys(made), *self.accessors.edits()]
+
+    def _declared(self, root: Root) -> SharedDeclaration | None:
+        """Return the declaration of a root; that of a struct's member makes as many rows as the struct's own."""
+        declared, holder = root.place.declared, self.declarations.get(root.array.declared.id)
+        if not root.place.member or holder is None:
+            return self.declarations.get(declared.id)
+        statement = cuda.above(declared, "field_declaration") or declared
+        return SharedDeclaration(root.place.name, declared, statement, "", sizes_of(declared), holder.dynamic)
 
     def _declaration(self, declaration: SharedDeclaration) -> list[Edit]:
         *_, last = declaration.sizes or (declaration.declared,)
@@ -74,7 +83,7 @@ class PaddingEdits:
 
     def _parameter(self, place: ReachedPlace) -> list[Edit]:
         """Return the edit of a parameter or pointer whose type says how long a row is."""
-        if place.array or place.rank < 2:
+        if place.array or place.member or place.rank < 2:
             return []
         sizes = sizes_of(place.declared)
         if not sizes:
@@ -96,6 +105,7 @@ class PaddingEdits:
     def _reach(self, reach: Reach) -> list[Edit]:
         if reach.layout is not None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: the layout is not rewritten")
+        self._seen(reach)
         made: list[Edit] = []
         if reach.leading is not None:
             made += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
@@ -103,6 +113,23 @@ class PaddingEdits:
             if step.node is not None:
                 made += self._terms(step.node, self._rows(self.draft.size(step.unit, reach.node), reach.node), reach)
         return made
+
+    def _seen(self, reach: Reach) -> None:
+        """Raise Unfit if a method adds to a place, and nothing shows that it does not leave the row.
+
+        A method may be one that the kernel does not call, so that the proof would not see it.
+        """
+        if self.flat or not reach.start.member or classes.around(self.draft.file, reach.node) is None:
+            return
+        steps = reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]
+        terms = [(term, self.draft.size(step.unit, reach.node)) for step in steps for term in self.draft.terms(step)]
+        row = self.padding.every * self.draft.element_bytes
+        if any(term.variable for term, _ in terms) and not any(
+            term.constant and term.constant * unit % row == 0 for term, unit in terms
+        ):
+            raise self.draft.unfit(
+                reach.node, f"{self.draft.quoted(reach.node)}: the row's length is not to be seen in it"
+            )
 
     def _rows(self, bytes_: int, node: Node) -> _RowLengths:
         old, new = (

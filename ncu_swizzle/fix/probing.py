@@ -16,8 +16,10 @@ from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.launched import launched_offsets
 from ncu_swizzle.fix.rebuilt import rebuilt
-from ncu_swizzle.source import cuda, probes
+from ncu_swizzle.source import cuda, probes, structs
 from ncu_swizzle.source.arrays import SharedDeclaration
+from ncu_swizzle.source.classes import CLASSES, around
+from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.probes import Probe
 from ncu_swizzle.source.reach import BYTES, Member, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
@@ -39,6 +41,8 @@ class Questions:
     kernel: str
     probes: list[Probe] = field(default_factory=list)
     about: list[tuple[str, int | str, str]] = field(default_factory=list)
+    declared: dict[tuple[int, str], int] = field(default_factory=dict)  # what a name in a function refers to
+    opened: list[Edit] = field(default_factory=list)  # of classes whose members are asked for
 
     def ask(self, kind: str, about: int | str, at: int | None, expression: str, name: str = "") -> None:
         key = (kind, about, name)
@@ -64,6 +68,8 @@ class Questions:
         """Ask where an array of a struct is in it, and for its sizes."""
         through, id_ = member.through, member.place.declared.id
         at = self._declared_at(through.declared)
+        struct = cuda.above(member.place.declared, *CLASSES)
+        self.opened += structs.opened(struct) if struct is not None else ()
         whole = f"{member.object_}.{member.place.name}"
         address = f"(const volatile char *)(&{whole}) - (const volatile char *)(&{member.object_})"
         for kind, expression in (
@@ -106,6 +112,8 @@ class Questions:
             if declared is not None and at is not None and declared.start_byte >= at:
                 continue  # a loop's variable
             id_ = holder.body.id if holder is not None and not holder.macro else 0
+            if declared is not None:
+                self.declared[id_, self.scopes.file.of(use)] = declared.id
             self.ask("name", id_, at, self.scopes.file.of(use), self.scopes.file.of(use))
 
     def _declared_at(self, declared: Node) -> int | None:
@@ -161,7 +169,7 @@ def known(
             questions.member(member)
         for node, at in _expressions(web, arrays, questions):
             questions.names(node, at)
-    answered = _answered(questions, _compiled(target, questions.probes, scopes.file.text, settings))
+    answered = _answered(questions, _compiled(target, questions, settings))
     return replace(answered, offsets={**launched_offsets(target, scopes, webs, answered), **answered.offsets})
 
 
@@ -183,10 +191,10 @@ def _expressions(
         yield from ((node, after) for node in nodes if node is not None)
 
 
-def _compiled(target: Target, asked: Sequence[Probe], text: bytes, settings: EmulationSettings) -> Mapping[int, int]:
+def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:
     left_out: frozenset[int] = frozenset()
     for _ in range(TRIES):
-        with_probes = probes.probed(text, asked, left_out)
+        with_probes = probes.probed(questions.scopes.file.text, questions.probes, left_out, questions.opened)
         with rebuilt(target, with_probes) as copy:
             try:
                 arch = copy.family.arch or ARCH
@@ -207,12 +215,17 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
     for number, (kind, about, name) in enumerate(questions.about):
         if number in values:
             found.setdefault(kind, {})[about, name] = values[number]
-    scopes, names = questions.scopes, found.get("name", {})
+    scopes, declared = questions.scopes, questions.declared
+    names = {(about, name): n for (about, name), n in found.get("name", {}).items() if isinstance(about, int)}
 
     def value(node: Node) -> int | None:
         text = scopes.file.of(node)
         holder = scopes.holder(node)
-        own = names.get((holder.body.id if holder is not None and not holder.macro else 0, text))
+        key = (holder.body.id if holder is not None and not holder.macro else 0, text)
+        own = names.get(key)
+        if own is None and around(scopes.file, node) is not None:  # a method that the kernel does not call
+            others = {n for k, n in names.items() if k in declared and declared[k] == declared.get(key)}
+            return next(iter(others)) if len(others) == 1 else None
         everywhere = {number for (_, name), number in names.items() if name == text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
         return own if own is not None else shared if holder is None or holder.macro else None

@@ -12,6 +12,7 @@ from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import TileSeen
 from ncu_swizzle.fix.subject import FixSubject
 from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source.edits import Edit, Overlap, edited
 
 
@@ -44,9 +45,9 @@ def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[Writt
 
 
 def _edits(subject: FixSubject, draft: Draft, made: Ranked, flat: bool) -> list[Edit]:
-    if draft.tile.obstacles:
-        first = draft.tile.obstacles[0]
-        raise Unfit(first.reason, first.line)
+    for obstacle in draft.tile.obstacles:
+        if not obstacle.length or isinstance(made.transform, Padding):
+            raise Unfit(obstacle.reason, obstacle.line)
     if isinstance(made.transform, RowXor):
         return XorEdits(draft, made.transform, flat).edits()
     return PaddingEdits(draft, made.transform, dict(subject.declarations), flat).edits()

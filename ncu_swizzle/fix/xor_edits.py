@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
@@ -71,6 +71,7 @@ class XorEdits:
 
     def _base_of(self, reach: Reach) -> _Base:
         """Return where a use that goes on leads to."""
+        self._here(reach)
         draft, steps = self.draft, self.draft.moving(reach)
         start = self._base(reach.start) if reach.end is not reach.start else _Base()
         if reach.layout is not None or reach.leading is not None:
@@ -109,6 +110,13 @@ class XorEdits:
             raise self.draft.unfit(reach.node, f"{row} would be evaluated twice")
         return _Base(row, self.draft.file.line(reach.node))
 
+    def _here(self, reach: Reach) -> None:
+        """Raise Unfit if a row's number is that of another function, by whose parameters it is written."""
+        if any(step.foreign for step in reach.steps):
+            raise self.draft.unfit(
+                reach.node, f"{self.draft.quoted(reach.node)}: the row's number is not known where it is used"
+            )
+
     def _parameter(self, place: ReachedPlace) -> bool:
         return cuda.above(place.declared, "parameter_declaration", "optional_parameter_declaration") is not None or (
             cuda.above(place.declared, "preproc_params") is not None
@@ -117,6 +125,7 @@ class XorEdits:
     # ---------------------------------------------------------------------------------------- accesses
 
     def _access(self, reach: Reach) -> list[Edit]:
+        self._here(reach)
         base = self._base(reach.start)
         if reach.layout is not None:
             return self._layout(reach)
@@ -145,7 +154,10 @@ class XorEdits:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} adds to the address of an element")
         if row is None or column is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} leaves out an index")
-        return self._xored(column.start_byte, column.end_byte, self._once(row))
+        made = self.xor
+        if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:
+            made = replace(made, rows=0)  # another instance may have more rows
+        return self._xored(column.start_byte, column.end_byte, bits_of_row(made, self._once(row)))
 
     def _once(self, row: Node) -> str:
         """Return a row's index that may be written twice."""
@@ -154,13 +166,13 @@ class XorEdits:
             raise self.draft.unfit(row, f"{text} would be evaluated twice")
         return text
 
-    def _xored(self, start: int, end: int, row: str, always: bool = False) -> list[Edit]:
+    def _xored(self, start: int, end: int, bits: str, always: bool = False) -> list[Edit]:
         column = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
         outer = ("(", ")") if always else ("", "")
         return [
             Edit(start, start, f"{outer[0]}{opening}"),
-            Edit(end, end, f"{closing} ^ {bits_of_row(self.xor, row)}{outer[1]}"),
+            Edit(end, end, f"{closing} ^ {bits}{outer[1]}"),
         ]
 
     def _index(self, reach: Reach, step: ReachStep, node: Node, base: _Base) -> list[Edit]:
@@ -200,12 +212,8 @@ class XorEdits:
         piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         if piece.count("(") != piece.count(")") or any(start <= t.node.start_byte < end for t in self._rows(step)):
             return None
-        kept, self.xor = self.xor, xor
-        try:
-            whole = start == node.start_byte and end == node.end_byte
-            return self._xored(start, end, row, always=not whole)
-        finally:
-            self.xor = kept
+        whole = start == node.start_byte and end == node.end_byte
+        return self._xored(start, end, bits_of_row(xor, row), always=not whole)
 
     def _outer(self, node: Node, limit: Node) -> Node:
         """Return a term with the parentheses right around it."""

@@ -18,6 +18,7 @@ from typing import Any
 from ncu_swizzle import digest, paths, validate
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import brief, exists, is_folder, read_bytes, write_json
+from ncu_swizzle.gate.verdict import BASELINE, HISTORY
 from ncu_swizzle.profiles.counts import Ratios
 from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import MachineInfo, Profile
@@ -142,14 +143,36 @@ def _same_launch(first: Profile, second: Profile) -> bool:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The entries of a file."""
+    """The entries of a file; or, if `history`, the last good runs of the folder, which belong to one engine each."""
 
     entries: tuple[Entry, ...]
     file: Path = paths.BASELINE
+    history: bool = False
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return "history" if self.history else "baseline"
+
+    @property
+    def criterion(self) -> str:
+        return HISTORY if self.history else BASELINE
+
+    @property
+    def again(self) -> str:
+        """The command that adds what it lacks."""
+        return "ncu-swizzle history add PROFILE…" if self.history else "ncu-swizzle baseline save PROFILE…"
+
+    @property
+    def accept(self) -> str:
+        """The command that makes growth the new standard."""
+        return f"{self.again} --accept" if self.history else self.again
 
     def nearest(self, now: Entry) -> Entry | None:
         """Return the entry of the same kernel with the fewest differing conditions, or None."""
         candidates = [entry for entry in self.entries if entry.kernel == now.kernel]
+        if self.history:
+            candidates = [entry for entry in candidates if entry.engine == now.engine]
         return min(candidates, key=lambda entry: len(differences(entry, now)), default=None)
 
     def with_(self, entries: Iterable[Entry]) -> Baseline:
@@ -169,14 +192,14 @@ class Baseline:
         return {"schema": SCHEMA, "kernels": [_to_data(entry) for entry in self.entries]}
 
 
-def differences(then: Entry, now: Entry) -> list[str]:
+def differences(then: Entry, now: Entry, called: str = "baseline") -> list[str]:
     """Return the conditions of two entries that differ or are unknown, a phrase each."""
     phrases = []
     before, after = then.conditions, now.conditions
     for name in dict.fromkeys((*before, *after)):
         was, is_ = before.get(name, ""), after.get(name, "")
         if was != is_:
-            phrases.append(f"{name} {is_ or 'unknown'}, in the baseline {was or 'unknown'}")
+            phrases.append(f"{name} {is_ or 'unknown'}, in the {called} {was or 'unknown'}")
         elif not is_ and name not in ("problem", "clock control"):
             phrases.append(f"{name} unknown")
     return phrases

@@ -14,7 +14,7 @@ from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.files import exists, locked
-from ncu_swizzle.gate import baseline, config, places, policy
+from ncu_swizzle.gate import baseline, config, last_good, places, policy
 from ncu_swizzle.gate.baseline import Baseline
 from ncu_swizzle.gate.config import GateSettings
 from ncu_swizzle.gate.judge import judge
@@ -39,6 +39,7 @@ class CheckOptions:
     catalog: tuple[Path, ...] = ()
     trust: bool = False
     description: KernelDescription = KernelDescription()  # of the .cu, cubin and PTX files among the profiles
+    history: Path | None = None  # the folder of one, whose last good runs are compared with
 
 
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
@@ -46,9 +47,10 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     rules = _policy(options, Path.cwd())
     policy.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
+    kept = last_good.load(rules.history) if rules.history else None
     catalog, names = checked_entries(options)
     profiles, reason = gather(names, request, on_progress, catalog)
-    verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()))
+    verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()), kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
 
 
@@ -75,7 +77,7 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
     ]
     allow = settings.allow_recorded if options.allow_recorded is None else options.allow_recorded
     only = policy.pattern(options.only.removeprefix("regex:"), "--kernel-name")
-    return Policy((*settings.rules, *typed), _baseline(options.baseline, settings), allow, only)
+    return Policy((*settings.rules, *typed), _baseline(options.baseline, settings), allow, only, options.history)
 
 
 def _settings(file: str, folder: Path, trust: bool) -> GateSettings:

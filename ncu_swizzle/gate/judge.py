@@ -13,9 +13,7 @@ from ncu_swizzle.gate import places, policy
 from ncu_swizzle.gate.baseline import Baseline, Entry, differences, entry_of, grouped_launches
 from ncu_swizzle.gate.marked import marked
 from ncu_swizzle.gate.policy import Policy, Rule
-from ncu_swizzle.gate.uncounted import why_unknown
 from ncu_swizzle.gate.verdict import (
-    BASELINE,
     MAX_EXCESSIVE,
     MAX_REGRESSION,
     MEASURED,
@@ -31,10 +29,10 @@ from ncu_swizzle.profiles.engine import EMULATED
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.profiles.ownership import Here, nowhere
 from ncu_swizzle.profiles.remarks import UNCHECKED
+from ncu_swizzle.profiles.uncounted import why_unknown
 from ncu_swizzle.texts import in_words
 
 NOTHING = Total(0, 0, 0)
-SAVE = "ncu-swizzle baseline save PROFILE…"
 
 
 @dataclass(frozen=True)
@@ -63,18 +61,20 @@ def judge(
     baseline: Baseline | None = None,
     note: str = "",
     here: Here = nowhere,
+    history: Baseline | None = None,
 ) -> Verdict:
     """Return the verdict; `note` says why values were not measured, `here` which sources are in the checkout.
+
+    `history` has the last good runs; a kernel of it that is not among the profiles is not missed.
 
     Raises UsageError for an unknown access kind.
     """
     policy.check_accesses(rules.effective, (access for profile in profiles for access in profile.accesses))
     chosen = [profile for profile in profiles if rules.concerns((profile.kernel.name, profile.kernel.function))]
     subjects = _subjects(chosen, here)
+    saved = [each for each in (baseline, history) if each]
     checks = [
-        check
-        for subject in subjects
-        for check in marked(_judge_kernel(subject, rules, baseline, note), subject.profiles)
+        check for subject in subjects for check in marked(_judge_kernel(subject, rules, saved, note), subject.profiles)
     ]
     judged = {check.kernel for check in checks}
     notes = tuple(f"No limit applies to {subject.label}." for subject in subjects if subject.label not in judged)
@@ -99,7 +99,7 @@ def _subjects(profiles: Sequence[Profile], here: Here) -> list[_Subject]:
     return subjects
 
 
-def _judge_kernel(subject: _Subject, rules: Policy, baseline: Baseline | None, note: str) -> Iterator[Check]:
+def _judge_kernel(subject: _Subject, rules: Policy, saved: Sequence[Baseline], note: str) -> Iterator[Check]:
     engine = subject.now.engine
     if engine not in ("ncu", EMULATED) and not (engine == "recorded" and rules.allow_recorded):
         message = f"its values are {engine}, not measured" + (f": {note}" if note else "")
@@ -115,7 +115,7 @@ def _judge_kernel(subject: _Subject, rules: Policy, baseline: Baseline | None, n
     for (criterion, access), limit in limits.items():
         if criterion != MAX_REGRESSION:
             yield _check_limit(subject, criterion, access, limit)
-    if baseline:
+    for baseline in saved:
         yield from _check_baseline(subject, baseline, limits.get((MAX_REGRESSION, "")), rules.allow_recorded)
 
 
@@ -172,16 +172,16 @@ def _total(profile: Profile, access: str) -> Total:
 
 def _check_baseline(subject: _Subject, baseline: Baseline, time: Rule | None, allow_recorded: bool) -> Iterator[Check]:
     then = baseline.nearest(subject.now)
-    criteria = [BASELINE, *([MAX_REGRESSION] if time else [])]
+    criteria = [baseline.criterion, *([MAX_REGRESSION] if time else [])]
     reason = _no_baseline(subject.now, then, baseline, allow_recorded)
     for criterion in criteria:
         if then is None or reason:
-            check = subject.check(Outcome.inconclusive, criterion, reason, hint=SAVE)
-        elif criterion == BASELINE:
-            check = _check_excess(subject, then)
+            check = subject.check(Outcome.inconclusive, criterion, reason, hint=baseline.again)
+        elif criterion == baseline.criterion:
+            check = _check_excess(subject, then, baseline)
         else:
             assert time is not None
-            check = _check_time(subject, then, time.limit)
+            check = _check_time(subject, then, time.limit, baseline)
         origin = time.origin if time and criterion == MAX_REGRESSION else str(baseline.file)
         yield replace(check, origin=origin)
 
@@ -189,37 +189,46 @@ def _check_baseline(subject: _Subject, baseline: Baseline, time: Rule | None, al
 def _no_baseline(now: Entry, then: Entry | None, baseline: Baseline, allow_recorded: bool) -> str:
     """Return why the baseline's entry cannot be compared with; empty if it can."""
     if then is None:
-        return f"{baseline.file} has no entry for it"
+        return (
+            f"{baseline.file} has no good run of it with the engine {now.engine}"
+            if baseline.history
+            else (f"{baseline.file} has no entry for it")
+        )
     if then.engine not in ("ncu", EMULATED) and not (then.engine == "recorded" and allow_recorded):
         return f"the values in {baseline.file} are {then.engine}, not measured"
-    apart = differences(then, now)
+    apart = differences(then, now, baseline.called)
     return f"not comparable: {'; '.join(apart)}" if apart else ""
 
 
-def _check_excess(subject: _Subject, then: Entry) -> Check:
+def _check_excess(subject: _Subject, then: Entry, baseline: Baseline) -> Check:
+    """Compare all accesses together with a baseline's, each kind with a history's."""
     unknown = next(filter(None, (why_unknown(profile, "") for profile in subject.profiles)), "")
     now, was = subject.now.excessive, then.excessive
     if unknown or now is None or was is None:
-        return subject.check(Outcome.inconclusive, BASELINE, unknown or "the baseline lacks counts", hint=SAVE)
-    message = f"{_wavefronts(now)}, {was:,} in the baseline"
+        lacking = unknown or f"the {baseline.called} lacks counts"
+        return subject.check(Outcome.inconclusive, baseline.criterion, lacking, hint=baseline.again)
+    message = f"{_wavefronts(now)}, {was:,} in the {baseline.called}"
     grown = {
         access: (subject.now.excessive_of(access) or 0) - (then.excessive_of(access) or 0)
         for access in subject.now.accesses
     }
     worst = max(grown, key=lambda access: grown[access], default="")
-    if worst and grown[worst] > 0:
+    more = bool(worst) and grown[worst] > 0
+    if more:
         message += f"; {worst} has {grown[worst]:,} more"
-    outcome = Outcome.passed if now <= was else Outcome.failed
-    check = subject.check(outcome, BASELINE, message, hint=f"if this is intended: {SAVE}" if now > was else "")
+    failed = more if baseline.history else now > was
+    hint = f"if this is intended: {baseline.accept}" if failed else ""
+    outcome = Outcome.failed if failed else Outcome.passed
+    check = subject.check(outcome, baseline.criterion, message, hint=hint)
     return replace(check, actual=now, limit=was)
 
 
-def _check_time(subject: _Subject, then: Entry, limit: float) -> Check:
-    """Compare the median with the baseline's: a regression fails beyond the limit plus both spreads."""
+def _check_time(subject: _Subject, then: Entry, limit: float, baseline: Baseline) -> Check:
+    """Compare the median with that of the entry: a regression fails beyond the limit plus both spreads."""
     now = subject.now
 
     def inconclusive(message: str) -> Check:
-        return subject.check(Outcome.inconclusive, MAX_REGRESSION, message, hint=SAVE)
+        return subject.check(Outcome.inconclusive, MAX_REGRESSION, message, hint=baseline.again)
 
     if now.engine == EMULATED:
         return inconclusive("its values are computed: there are no durations")
@@ -227,7 +236,9 @@ def _check_time(subject: _Subject, then: Entry, limit: float) -> Check:
         return inconclusive("the clock control of its run is unknown")
     if now.duration_ns is None or then.duration_ns is None or len(now.durations_ns) < len(subject.profiles):
         return inconclusive(
-            "its duration is unknown" if then.duration_ns is not None else "the baseline's duration is unknown"
+            "its duration is unknown"
+            if then.duration_ns is not None
+            else f"the {baseline.called}'s duration is unknown"
         )
     if doubt := next(filter(None, map(sanity.about_time, subject.profiles)), ""):
         return inconclusive(doubt)

@@ -39,12 +39,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """All rules; later ones override earlier ones. Without rules and baseline, no excessive wavefront is allowed."""
+    """All rules; later ones override earlier ones. Without rules, baseline and history, no excess is allowed."""
 
     rules: tuple[Rule, ...] = ()
     baseline: Path | None = None
     allow_recorded: bool = False
     only: str = ""  # regular expression of the kernels to judge; empty: every kernel
+    history: Path | None = None  # a folder
 
     def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
         """Return the rule in effect for each criterion and access kind of a kernel ("": all accesses together)."""
@@ -57,7 +58,7 @@ class Policy:
 
     @property
     def effective(self) -> tuple[Rule, ...]:
-        return self.rules if self.rules or self.baseline else (Rule(MAX_EXCESSIVE, 0),)
+        return self.rules if self.rules or self.baseline or self.history else (Rule(MAX_EXCESSIVE, 0),)
 
     def concerns(self, names: Iterable[str]) -> bool:
         return not self.only or kernel_pattern(self.only, "--kernel-name").is_one_of(names)
@@ -107,9 +108,9 @@ def kernel_pattern(text: str, origin: str) -> NamePattern:
 
 
 def check_baseline(policy: Policy) -> None:
-    """Raise UsageError for a limit on regressions without a baseline."""
+    """Raise UsageError for a limit on regressions without a baseline and a history."""
     regression = next((rule for rule in policy.rules if rule.criterion == MAX_REGRESSION), None)
-    if regression and policy.baseline is None:
+    if regression and policy.baseline is None and policy.history is None:
         raise UsageError(f"{regression.origin}: max-regression needs a baseline", "ncu-swizzle baseline save PROFILE…")
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 MAX_EXCESSIVE, MAX_DEGREE, MAX_REGRESSION = "max-excessive", "max-degree", "max-regression"
 BASELINE, MEASURED, PRESENT, BUILT, BOUNDS, TILES = "baseline", "measured", "present", "built", "bounds", "tiles"
+HISTORY = "history"
 
 # What each criterion requires, in one line.
 CRITERIA: Mapping[str, str] = {
@@ -16,6 +17,7 @@ CRITERIA: Mapping[str, str] = {
     MAX_DEGREE: "The degree (actual over ideal shared-memory wavefronts) stays within the limit.",
     MAX_REGRESSION: "The duration grows over the baseline by no more than the limit plus noise.",
     BASELINE: "There are no more excessive wavefronts than in the baseline.",
+    HISTORY: "No access kind has more excessive wavefronts than in the last good run of the history.",
     MEASURED: "The values were measured or computed.",
     PRESENT: "Every kernel named by a rule or the baseline is among the profiles.",
     BOUNDS: "Global memory is accessed inside of the launch's buffers only.",

@@ -1,4 +1,5 @@
-"""Which commit brought a conflict. Found without a GPU: wavefronts are computed from the sources of each commit.
+"""Counts over commits: which commit brought a conflict, and runs kept in a folder. Neither needs a GPU.
 
 commits (what git holds) → counted (one commit) → bisect (between a good and a bad one)
+profiles → kept (rows) → dataset (Parquet files) → tracks (a kernel over commits) → shown (terminal, JSON), page
 """

@@ -51,6 +51,11 @@ def find(root: Path, name: str) -> Commit:
     return _with_subjects(root, [found])[0]
 
 
+def time_of(root: Path, commit: Commit) -> str:
+    """Return when a commit was made, in ISO 8601; empty if git does not say."""
+    return _git(root, "log", "--no-walk", "--format=%cI", commit.name).decode(errors="replace").strip()
+
+
 def between(root: Path, good: Commit, bad: Commit) -> list[Commit]:
     """Return the commits after the good one up to the bad one, oldest first, merges as one commit each.
 

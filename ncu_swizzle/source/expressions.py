@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import calls, cuda, structs
+from ncu_swizzle.source import calls, classes, cuda, structs
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.reach import BYTES, Member, Obstacle, Reach, ReachedPlace, ReachStep, Web
 from ncu_swizzle.source.scopes import Scopes, declared_name
@@ -56,6 +56,22 @@ class PointerWalk:
             declared = scopes.resolve(use)
             if declared is not None and not cuda.same(declared, use):
                 self.uses.setdefault(declared.id, []).append(use)
+        for node in self.file.nodes("this"):
+            if (declared := self._own(node)) is not None and node.parent is not None:
+                self.uses.setdefault(declared.id, []).append(node.parent)
+        self._start()
+
+    def _own(self, this: Node) -> Node | None:
+        """Return the declaration of the member that ``this->v`` is."""
+        holder, struct = this.parent, classes.around(self.file, this)
+        name = cuda.field(holder, "field") if holder is not None and holder.type == "field_expression" else None
+        if name is None or struct is None:
+            return None
+        found = (declared for _, declared in structs.members(struct) if self.file.of(declared) == self.file.of(name))
+        return next(found, None)
+
+    def _start(self) -> None:
+        """Begin a web."""
         self.web = Web()
         self.waiting: list[ReachedPlace] = []
         self.passing: dict[int, tuple[int, str]] = {}  # parameters that are returned: with which rank and unit

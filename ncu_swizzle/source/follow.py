@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from ncu_swizzle.source import calls, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration
-from ncu_swizzle.source.expressions import PointerState, PointerUse, PointerWalk
-from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep, Web
-from ncu_swizzle.source.scopes import Scopes, declared_name, pointer_to_array
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-TO_ADDRESS = ("__cvta_generic_to_shared", "cast_smem_ptr_to_uint", "cast_smem_ptr_to_uint32")
-SAME = ("make_smem_ptr", "__builtin_assume_aligned", "launder")
-MATRIX = ("load_matrix_sync", "store_matrix_sync")
-# They access what they are pointed to, as wide as the pointer says or as they are told.
-ACCESSING = re.compile(
-    r"(atomic\w+|__pipeline_memcpy_async|memcpy_async|__ld\w+|__st\w+|memcpy|__shfl\w*|__half2float|float2half|min|max|f(ma|min|max)f?)$"
-)
+from ncu_swizzle.source.expressions import PointerState
+from ncu_swizzle.source.objects import ObjectWalk
+from ncu_swizzle.source.reach import ReachedPlace, Web
+from ncu_swizzle.source.scopes import Scopes
 
 
 def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
@@ -29,8 +14,8 @@ def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDe
     return _Follower(scopes, every).web_of(declaration)
 
 
-class _Follower(PointerWalk):
-    """Follows pointers to where they go: functions, variables, assembly."""
+class _Follower(ObjectWalk):
+    """Follows one array, and those that the same pointers reach into."""
 
     def web_of(self, declaration: SharedDeclaration) -> Web:
         self._add_array(declaration)
@@ -39,11 +24,13 @@ class _Follower(PointerWalk):
             for use in self.uses.get(place.declared.id, []):
                 self._follow(use, PointerState(place, place.rank, place.unit))
             self._others_into(place)
+        self._mentioned()
         return self.web
 
     def _add_array(self, declaration: SharedDeclaration) -> None:
         if declaration.declared.id not in self.web.places:
-            self._add(ReachedPlace(declaration.name, declaration.declared, declaration.rank, array=True))
+            place = self._add(ReachedPlace(declaration.name, declaration.declared, declaration.rank, array=True))
+            self._is_object(place, declaration.element)
 
     def _others_into(self, place: ReachedPlace) -> None:
         """Add the other arrays that one of a web's names is made from: they share its mapping."""
@@ -53,7 +40,8 @@ class _Follower(PointerWalk):
             if declaration.declared.id in self.web.places:
                 continue
             alone = _Follower.__new__(_Follower)
-            alone.__dict__ = {**self.__dict__, "web": Web(), "waiting": [], "passing": {}}
+            alone.__dict__ = dict(self.__dict__)
+            alone._start()
             alone._add_array(declaration)
             while alone.waiting:
                 other = alone.waiting.pop()
@@ -61,119 +49,3 @@ class _Follower(PointerWalk):
                     alone._follow(use, PointerState(other, other.rank, other.unit))
             if place.declared.id in alone.web.places:
                 self._add_array(declaration)
-
-    def _in_argument_list(self, use: PointerUse) -> None:
-        call = use.parent.parent
-        if call is None or call.type != "call_expression":
-            self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
-            return
-        name = calls.called(self.file, call)
-        position = next(i for i, child in enumerate(use.parent.named_children) if cuda.same(child, use.node))
-        cast = calls.cast_type(self.file, call)
-        if cast:
-            self._cast(call, cast, use.state)
-        elif name in TO_ADDRESS:
-            self._follow(call, replace(use.state, rank=1, unit=BYTES))
-        elif name in SAME:
-            self._follow(call, replace(use.state, rank=1))
-        elif name == "make_tensor" and use.parent.named_child_count == 2 and position == 0:
-            self._reach(call, use.state, layout=use.parent.named_children[1])
-        elif name in MATRIX:
-            self._reach(
-                call, use.state, leading=use.parent.named_children[2 if use.parent.named_child_count > 2 else -1]
-            )
-        elif name in self.scopes.callables:
-            self._into(call, name, position, use.state)
-        elif ACCESSING.fullmatch(name):
-            self._access(call, use.state)
-        else:
-            self._stop(call, use.state, f"{use.state.start.name} is handed to {name}, which this file does not define")
-
-    def _into(self, call: Node, name: str, position: int, state: PointerState) -> None:
-        """Follow an argument into the function or macro of this file that takes it."""
-        for made in self.scopes.callables[name]:
-            parameter = made.parameters[position] if position < len(made.parameters) else None
-            if parameter is None:
-                continue
-            rank, unit = (
-                calls.shape_of(self.file, parameter, state.rank, state.unit)
-                if not made.macro
-                else (state.rank, state.unit)
-            )
-            known = parameter.id in self.passing
-            self._goes_to(call, parameter, rank, unit, state)
-            if known:
-                self._follow(
-                    call, replace(state, rank=self.passing[parameter.id][0], unit=self.passing[parameter.id][1])
-                )
-
-    def _in_init_declarator(self, use: PointerUse) -> None:
-        declarator = cuda.field(use.parent, "declarator")
-        declared = declared_name(declarator) if declarator is not None else None
-        if declared is None or not cuda.same(cuda.field(use.parent, "value"), use.node):
-            self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
-            return
-        self._goes_to(
-            use.node, declared, *calls.shape_of(self.file, declared, use.state.rank, use.state.unit), use.state
-        )
-
-    def _in_assignment_expression(self, use: PointerUse) -> None:
-        left, right = cuda.field(use.parent, "left"), cuda.field(use.parent, "right")
-        operator = next((self.file.of(child) for child in use.parent.children if not child.is_named), "")
-        if left is None or right is None:
-            return
-        if cuda.same(left, use.node):
-            if operator == "=":
-                return  # what it becomes is followed from there
-            if operator in ("+=", "-="):
-                step = ReachStep(right, use.state.unit, 1, subscript=False, negative=operator == "-=")
-                self.web.reaches.append(
-                    Reach(
-                        use.state.start,
-                        (*use.state.steps, step),
-                        use.parent,
-                        use.state.start,
-                        unit=use.state.unit,
-                        advance=True,
-                    )
-                )
-                return
-        statement = use.parent.parent
-        declared = pointer_to_array(statement) if statement is not None else None
-        if declared is not None:
-            self._goes_to(use.node, declared, 2, "", use.state)
-        elif left.type == "identifier" and operator == "=" and (target := self.scopes.resolve(left)) is not None:
-            self._goes_to(
-                use.node, target, *calls.shape_of(self.file, target, use.state.rank, use.state.unit), use.state
-            )
-        else:
-            self._stop(
-                use.parent,
-                use.state,
-                f"{self._quoted(use.parent)} keeps an address of {use.state.start.name} where it is not followed",
-            )
-
-    def _in_update_expression(self, use: PointerUse) -> None:
-        step = ReachStep(None, use.state.unit, 1, subscript=False)
-        self.web.reaches.append(
-            Reach(use.state.start, (*use.state.steps, step), use.parent, use.state.start, advance=True)
-        )
-
-    def _in_return_statement(self, use: PointerUse) -> None:
-        """Follow what a function returns to wherever it is called."""
-        made = self.scopes.holder(use.parent)
-        if made is None:
-            self._stop(use.node, use.state, f"{use.state.start.name} is returned")
-            return
-        if use.state.start.declared.id not in {p.id for p in made.parameters if p is not None} or use.state.steps:
-            self._stop(use.node, use.state, f"{made.name} returns an address within {use.state.start.name}")
-            return
-        self.passing[use.state.start.declared.id] = (use.state.rank, use.state.unit)
-        for reach in self.web.to(use.state.start):
-            self._follow(reach.node, PointerState(reach.start, use.state.rank, use.state.unit, reach.steps))
-
-    def _in_gnu_asm_input_operand(self, use: PointerUse) -> None:
-        self._access(use.node, use.state)
-
-    def _in_init_statement(self, use: PointerUse) -> None:
-        self._follow(use.parent, use.state)

@@ -26,8 +26,10 @@ class Probe:
     expression: str
 
 
-def probed(text: bytes, probes: Sequence[Probe], left_out: frozenset[int] = frozenset()) -> bytes:
-    """Return the source with a statement per probe."""
+def probed(
+    text: bytes, probes: Sequence[Probe], left_out: frozenset[int] = frozenset(), more: Sequence[Edit] = ()
+) -> bytes:
+    """Return the source with a statement per probe, and with more edits that let it be compiled."""
     edits: dict[int, list[str]] = {}
     for number, probe in enumerate(probes):
         if number not in left_out:
@@ -35,7 +37,8 @@ def probed(text: bytes, probes: Sequence[Probe], left_out: frozenset[int] = froz
             move = f"{{ .reg .b32 {register}; mov.b32 {register}, %0; }}"
             statement = f'asm volatile("{move}" :: "r"((int)({probe.expression})));'
             edits.setdefault(probe.at, []).append(statement)
-    return edited(text, [Edit(at, at, "".join(f"\n{line}\n" for line in lines)) for at, lines in edits.items()])
+    statements = [Edit(at, at, "".join(f"\n{line}\n" for line in lines)) for at, lines in edits.items()]
+    return edited(text, [*statements, *more])
 
 
 def refused(text: bytes, log: str) -> frozenset[int]:

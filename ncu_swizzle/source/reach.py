@@ -17,6 +17,7 @@ class ReachStep:
 
     `unit` is the C type that the number counts; empty for the array's own elements. `node` is None for the first
     element, as in ``*p``. `rank` is how many subscripts were left before this one; 1 also for what is added.
+    `foreign`: it stands in another function, by whose parameters it is written.
     """
 
     node: Node | None
@@ -24,6 +25,7 @@ class ReachStep:
     rank: int = 1
     subscript: bool = True
     negative: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +63,12 @@ class Reach:
 
 @dataclass(frozen=True, eq=False)
 class Obstacle:
-    """A use of a place that cannot be followed, at a line of the file."""
+    """A use of a place that cannot be followed, at a line of the file; with `length` only for longer rows."""
 
     start: ReachedPlace
     line: int
     reason: str
+    length: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import cuda
+from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.cuda import CudaFile
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Scopes:
         name = self.file.of(use)
         holder: Node | None = use.parent
         while holder is not None:
-            found = self._visible(holder, name, use)
+            found = self._visible(holder, name, use) or self._inherited(holder, name, use)
             if found is not None:
                 return found
             if holder.parent is None and holder.id in self._macro_of:
@@ -108,11 +108,21 @@ class Scopes:
 
     def _visible(self, scope: Node, name: str, use: Node) -> Node | None:
         declared = self._declared.get(scope.id, {}).get(name, [])
-        return next((node for node in reversed(declared) if node.start_byte <= use.start_byte), None)
+        anywhere = scope.type == "field_declaration_list"  # methods see all members
+        return next((node for node in reversed(declared) if anywhere or node.start_byte <= use.start_byte), None)
+
+    def _inherited(self, function: Node, name: str, use: Node) -> Node | None:
+        """Return what a name refers to in a class whose method is defined out of it."""
+        if function.type != "function_definition" or b"::" not in self.file.text:
+            return None
+        struct = classes.of_function(self.file, function)
+        body = cuda.field(struct, "body") if struct is not None else None
+        return self._visible(body, name, use) if body is not None else None
 
     def _anywhere(self, name: str) -> Node | None:
         """Return the only declaration of a name that a macro leaves to where it is used; None if there are several."""
         every = [node for names in self._declared.values() for node in names.get(name, [])]
+        every = [node for node in every if node.type != "field_identifier"]
         return every[0] if len(every) == 1 else None
 
     def holder(self, node: Node) -> Definition | None:
@@ -175,7 +185,13 @@ def _scope_of(node: Node) -> Node | None:
 def _declares(node: Node) -> Iterator[Node]:
     """Yield the identifiers that a node declares."""
     match node.type:
-        case "declaration" | "parameter_declaration" | "optional_parameter_declaration" | "for_range_loop":
+        case (
+            "declaration"
+            | "field_declaration"
+            | "parameter_declaration"
+            | "optional_parameter_declaration"
+            | "for_range_loop"
+        ):
             for declarator in node.children_by_field_name("declarator"):
                 yield from _named(declarator)
         case "preproc_function_def":

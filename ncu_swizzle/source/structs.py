@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import cuda
+from ncu_swizzle.source import classes, cuda
+from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.scopes import declared_name
 
 if TYPE_CHECKING:
@@ -15,14 +17,38 @@ if TYPE_CHECKING:
 
 def member(file: CudaFile, type_: str, name: str) -> Node | None:
     """Return the identifier in the declaration of a struct's member; None if the file does not define it."""
-    wanted = re.sub(r"<.*|\b(const|struct|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]
-    for struct in file.nodes("struct_specifier", "class_specifier", "union_specifier"):
-        named, body = cuda.field(struct, "name"), cuda.field(struct, "body")
-        if named is None or body is None or file.of(named) != wanted:
-            continue
-        for declaration in body.named_children:
-            for declarator in declaration.children_by_field_name("declarator"):
-                declared = declared_name(declarator)
-                if declared is not None and file.of(declared) == name:
-                    return declared
-    return None
+    struct = classes.find(file, type_, *classes.CLASSES, "union_specifier")
+    if struct is None:
+        return None
+    return next((declared for _, declared in members(struct) if file.of(declared) == name), None)
+
+
+def members(struct: Node) -> Iterator[tuple[Node, Node]]:
+    """Yield the declarations in a struct, each with an identifier that it declares."""
+    body = cuda.field(struct, "body")
+    for declaration in body.named_children if body is not None else ():
+        for declarator in declaration.children_by_field_name("declarator"):
+            declared = declared_name(declarator)
+            if declared is not None:
+                yield declaration, declared
+
+
+def arrays(struct: Node) -> list[Node]:
+    """Return the identifiers of a struct's arrays; those of all its objects, which are elsewhere, are left out."""
+    return [
+        declared
+        for declaration, declared in members(struct)
+        if declaration.type == "field_declaration"
+        and sizes_of(declared)
+        and not any(child.type == "storage_class_specifier" for child in declaration.children)
+    ]
+
+
+def opened(struct: Node) -> Iterator[Edit]:
+    """Yield the edits that make everything in a struct public."""
+    body = cuda.field(struct, "body")
+    for child in body.children if body is not None else ():
+        colon = child.next_sibling if child.type == "access_specifier" else None
+        at = child.end_byte if child.type == "{" else colon.end_byte if colon is not None else None
+        if at is not None:
+            yield Edit(at, at, " public: ")

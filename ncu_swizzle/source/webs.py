@@ -54,12 +54,13 @@ def carved(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int, int
 
     `members` are the arrays in structs, by their declaration and that of what they are reached through.
     """
+    objects = {member.through.declared.id for member in web.members}
     holders = {_array(web, member.through).declared.id for member in web.members}
     roots = [Root(array, array) for array in web.arrays if array.declared.id not in holders]
     roots += [
         Root(place, _array(web, place), offsets[id_])
         for id_, place in web.places.items()
-        if _begins(web, place, offsets)
+        if id_ not in objects and _begins(web, place, offsets)
     ]
     roots += _in_structs(web, offsets, members)
     starts = {root.place.declared.id for root in roots}

@@ -39,13 +39,17 @@ args = ["y=uint32[32]:out"]
 EXCESSIVE = 2 * 31  # of a store and a load, 32 ways each
 
 
-def git(folder: Path, *words: str) -> str:
-    """Run git as a user without any configuration of their own."""
+def git(folder: Path, *words: str, date: str = "2026-03-01T12:00:00Z") -> str:
+    """Run git as a user without any configuration of their own; commits are made at `date`."""
     who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
     nothing = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     command = ["git", "-C", str(folder), *words]
     return subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, **who, **nothing}
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **who, **nothing, "GIT_COMMITTER_DATE": date},
     ).stdout
 
 
@@ -61,6 +65,6 @@ def repository(folder: Path, commits: int, planted: int | None, broken: tuple[in
         (folder / "kernels" / "turn.ptx").write_text(text, encoding="utf-8")
         (folder / "README").write_text(f"{number}\n", encoding="utf-8")
         git(folder, "add", "-A")
-        git(folder, "commit", "-q", "-m", f"Change {number}")
+        git(folder, "commit", "-q", "-m", f"Change {number}", date=f"2026-03-01T12:{number:02}:00Z")
         names.append(git(folder, "rev-parse", "HEAD").strip())
     return names

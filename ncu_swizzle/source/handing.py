@@ -1,0 +1,134 @@
+"""Pointers into a shared array that go on: to functions, variables, assembly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.source import calls, cuda
+from ncu_swizzle.source.expressions import ACCESSING, MATRIX, SAME, TO_ADDRESS, PointerState, PointerUse, PointerWalk
+from ncu_swizzle.source.reach import BYTES, Reach, ReachStep
+from ncu_swizzle.source.scopes import declared_name, pointer_to_array
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+class HandingWalk(PointerWalk):
+    """Follows pointers to where they go: functions, variables, assembly."""
+
+    def _in_argument_list(self, use: PointerUse) -> None:
+        call = use.parent.parent
+        if call is None or call.type != "call_expression":
+            self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
+            return
+        name = calls.called(self.file, call)
+        position = next(i for i, child in enumerate(use.parent.named_children) if cuda.same(child, use.node))
+        cast = calls.cast_type(self.file, call)
+        if cast:
+            self._cast(call, cast, use.state)
+        elif name in TO_ADDRESS:
+            self._follow(call, replace(use.state, rank=1, unit=BYTES))
+        elif name in SAME:
+            self._follow(call, replace(use.state, rank=1))
+        elif name == "make_tensor" and use.parent.named_child_count == 2 and position == 0:
+            self._reach(call, use.state, layout=use.parent.named_children[1])
+        elif name in MATRIX:
+            self._reach(
+                call, use.state, leading=use.parent.named_children[2 if use.parent.named_child_count > 2 else -1]
+            )
+        elif name in self.scopes.callables:
+            self._into(call, name, position, use.state)
+        elif ACCESSING.fullmatch(name):
+            self._access(call, use.state)
+        else:
+            self._stop(call, use.state, f"{use.state.start.name} is handed to {name}, which this file does not define")
+
+    def _into(self, call: Node, name: str, position: int, state: PointerState) -> None:
+        """Follow an argument into the function or macro of this file that takes it."""
+        for made in self.scopes.callables[name]:
+            parameter = made.parameters[position] if position < len(made.parameters) else None
+            if parameter is None:
+                continue
+            rank, unit = (
+                calls.shape_of(self.file, parameter, state.rank, state.unit)
+                if not made.macro
+                else (state.rank, state.unit)
+            )
+            known = parameter.id in self.passing
+            self._goes_to(call, parameter, rank, unit, state)
+            if known:
+                self._follow(
+                    call, replace(state, rank=self.passing[parameter.id][0], unit=self.passing[parameter.id][1])
+                )
+
+    def _in_init_declarator(self, use: PointerUse) -> None:
+        declarator = cuda.field(use.parent, "declarator")
+        declared = declared_name(declarator) if declarator is not None else None
+        if declared is None or not cuda.same(cuda.field(use.parent, "value"), use.node):
+            self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
+            return
+        self._goes_to(
+            use.node, declared, *calls.shape_of(self.file, declared, use.state.rank, use.state.unit), use.state
+        )
+
+    def _in_assignment_expression(self, use: PointerUse) -> None:
+        left, right = cuda.field(use.parent, "left"), cuda.field(use.parent, "right")
+        operator = next((self.file.of(child) for child in use.parent.children if not child.is_named), "")
+        if left is None or right is None:
+            return
+        if cuda.same(left, use.node):
+            if operator == "=":
+                return  # what it becomes is followed from there
+            if operator in ("+=", "-="):
+                step = ReachStep(right, use.state.unit, 1, subscript=False, negative=operator == "-=")
+                self.web.reaches.append(
+                    Reach(
+                        use.state.start,
+                        (*use.state.steps, step),
+                        use.parent,
+                        use.state.start,
+                        unit=use.state.unit,
+                        advance=True,
+                    )
+                )
+                return
+        statement = use.parent.parent
+        declared = pointer_to_array(statement) if statement is not None else None
+        if declared is not None:
+            self._goes_to(use.node, declared, 2, "", use.state)
+        elif left.type == "identifier" and operator == "=" and (target := self.scopes.resolve(left)) is not None:
+            self._goes_to(
+                use.node, target, *calls.shape_of(self.file, target, use.state.rank, use.state.unit), use.state
+            )
+        else:
+            self._stop(
+                use.parent,
+                use.state,
+                f"{self._quoted(use.parent)} keeps an address of {use.state.start.name} where it is not followed",
+            )
+
+    def _in_update_expression(self, use: PointerUse) -> None:
+        step = ReachStep(None, use.state.unit, 1, subscript=False)
+        self.web.reaches.append(
+            Reach(use.state.start, (*use.state.steps, step), use.parent, use.state.start, advance=True)
+        )
+
+    def _in_return_statement(self, use: PointerUse) -> None:
+        """Follow what a function returns to wherever it is called."""
+        made = self.scopes.holder(use.parent)
+        if made is None:
+            self._stop(use.node, use.state, f"{use.state.start.name} is returned")
+            return
+        if use.state.start.declared.id not in {p.id for p in made.parameters if p is not None} or use.state.steps:
+            self._stop(use.node, use.state, f"{made.name} returns an address within {use.state.start.name}")
+            return
+        self.passing[use.state.start.declared.id] = (use.state.rank, use.state.unit)
+        for reach in self.web.to(use.state.start):
+            self._follow(reach.node, PointerState(reach.start, use.state.rank, use.state.unit, reach.steps))
+
+    def _in_gnu_asm_input_operand(self, use: PointerUse) -> None:
+        self._access(use.node, use.state)
+
+    def _in_init_statement(self, use: PointerUse) -> None:
+        self._follow(use.parent, use.state)
