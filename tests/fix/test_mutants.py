@@ -20,7 +20,7 @@ from tests.support.marks import NEEDS_ALL
 from tests.support.mutants import Mutant, mutants
 
 pytestmark = NEEDS_ALL
-OF_EACH = 18  # mutants of a fix, evenly spread over all of them
+OF_EACH = 24  # mutants of a fix, evenly spread over all of them
 FEW = {"rows-transpose": 4, "async-columns": 3}
 WANTED = 200
 
