@@ -41,13 +41,9 @@ def save(
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.gate import checking, reporting
 
-    description = own.described(request.problem)
-    entries = checking.CheckOptions(
-        tuple(profiles), config=sources.config, catalog=sources.catalog, trust=sources.trust, description=description
-    )
-    catalog, names = checking.checked_entries(entries)
+    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
     with output.progress() as progress:
-        gathered, _ = checking.gather(names, with_options(request, options), progress, catalog)
+        gathered, _ = checking.gathered(named, with_options(request, options), progress)
     reporting.show_baseline(checking.save(gathered, file, fresh), Output())
 
 

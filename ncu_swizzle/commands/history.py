@@ -57,13 +57,9 @@ def add(
     from ncu_swizzle.history import dataset
 
     dataset.need_pyarrow()
-    description = own.described(request.problem)
-    entries = checking.CheckOptions(
-        tuple(profiles), config=sources.config, catalog=sources.catalog, trust=sources.trust, description=description
-    )
-    catalog, names = checking.checked_entries(entries)
+    named = checking.CheckOptions.naming(profiles, sources, own.described(request.problem))
     with output.progress() as progress:
-        gathered, _ = checking.gather(names, with_options(request, options), progress, catalog)
+        gathered, _ = checking.gathered(named, with_options(request, options), progress)
     label = dataset.label_of(commit, accept, gathered, Path.cwd())
     file, new = dataset.add(gathered, folder, label)
     sys.stdout.write(on_terminal(f"{'Added' if new else 'Already there:'} {file}") + "\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.gate.outputs import Outputs
+from ncu_swizzle.option import option
 from ncu_swizzle.texts import on_terminal
 
 if TYPE_CHECKING:
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
     from ncu_swizzle.gate.verdict import Verdict
 
 LIMIT = "[KERNEL:][ACCESS=]NUMBER"
+
+
+@dataclass(frozen=True)
+class LintExtras:
+    """What a lint does besides listing: compare with a commit, write a page, rewrite sources."""
+
+    against: str = option("", "Fail only what got worse since the branch left it, such as origin/main.", "COMMIT")
+    html: Path | None = option(None, "Write a page of the kernels, as emulated.", "FILE")
+    fix: bool = option(False, "Rewrite the .cu files where that is proved, then lint.", flags=("--fix",))
+    diff: bool = option(False, "Show what --fix writes; without --fix, SARIF has it as fixes.", flags=("--diff",))
 
 
 @grouped
@@ -38,16 +51,10 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    against: Annotated[
-        str,
-        typer.Option(metavar="COMMIT", help="Fail only what got worse since the branch left it, such as origin/main."),
-    ] = "",
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page of the kernels, as emulated.")] = None,
+    extras: LintExtras,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
     ] = [],  # noqa: B006 - typer takes a list as it is
-    fix: Annotated[bool, typer.Option("--fix", help="Rewrite the .cu files where that is proved, then lint.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would write; SARIF has it as fixes.")] = False,
 ) -> None:
     """List every line whose accesses conflict: exit code 0, 1, 2 or 5.
 
@@ -63,45 +70,64 @@ def lint(
     buffers fail, too.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.fix import linted
-    from ncu_swizzle.gate import against as comparing
-    from ncu_swizzle.gate import base as bases
-    from ncu_swizzle.gate import lint_page, linting, reporting
+    from ncu_swizzle.gate import reporting
     from ncu_swizzle.gate.lint_inputs import LintOptions, describing
 
     build.refuse_without_launches(files)
-    description = own.described(request.problem)
     query = LintOptions(
-        tuple(files), tuple(max_degree), description, sources.catalog, sources.config, sources.trust, build
-    )
-    settings = EmulationSettings.of(request)
+        tuple(files), tuple(max_degree), own.described(request.problem), sources.catalog, sources.config,
+        sources.trust, build,
+    )  # fmt: skip
     with output.progress() as progress:
-        kernels = list(linting.lint_kernels(query, settings, progress))
-        made = _fixes(query, request, linting.verdict_of(kernels), progress, apply=fix) if fix or diff else []
-        if fix and made:
-            kernels = list(linting.lint_kernels(query, settings, progress))
-        base = bases.lint_base(against, query, settings, progress) if against else None
-    verdict = comparing.verdict(kernels, base) if base else linting.verdict_of(kernels)
-    if diff and made:
-        verdict = linted.corrected(verdict, made)
-    if html:
-        verdict = lint_page.write(html, kernels, base, verdict)
+        verdict = _linted(query, request, extras, progress)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         raise NotComparable("nothing was linted: no launch is described", describing(*files))
     reporting.conclude(verdict, listed=True)
 
 
-def _fixes(query: LintOptions, request: Request, verdict: Verdict, progress: Progress, apply: bool) -> list[SourceFix]:
-    """Return what was proved, and print it, or write it."""
+def _linted(query: LintOptions, request: Request, extras: LintExtras, progress: Progress) -> Verdict:
+    """Return the verdict on the files as they are in the end, with what would correct them."""
+    from ncu_swizzle.engines.emulation import EmulationSettings
+    from ncu_swizzle.gate import linting
+
+    settings = EmulationSettings.of(request)
+    kernels = list(linting.lint_kernels(query, settings, progress))
+    made: Sequence[SourceFix] = ()
+    if extras.fix or extras.diff:
+        made = _fixes(query, request, linting.verdict_of(kernels), extras, progress)
+    if extras.fix and made:
+        kernels, made = list(linting.lint_kernels(query, settings, progress)), ()
+    verdict, base = linting.verdict_of(kernels), None
+    if extras.against:
+        from ncu_swizzle.gate import against
+        from ncu_swizzle.gate.base import lint_base
+
+        base = lint_base(extras.against, query, settings, progress)
+        verdict = against.verdict(kernels, base)
+    if made:
+        from ncu_swizzle.fix import linted
+
+        verdict = linted.corrected(verdict, made)
+    if extras.html:
+        from ncu_swizzle.gate import lint_page
+
+        verdict = lint_page.write(extras.html, kernels, base, verdict)
+    return verdict
+
+
+def _fixes(
+    query: LintOptions, request: Request, verdict: Verdict, extras: LintExtras, progress: Progress
+) -> Sequence[SourceFix]:
+    """Return what was proved, shown and written as asked."""
     from ncu_swizzle.fix import linted, shown
+    from ncu_swizzle.gate.places import in_checkout
 
     made = linted.fixes(query, request, verdict, progress)
-    if apply:
-        for source in linted.apply(made):
-            typer.echo(on_terminal(f"fixed {source}"), err=True)
-    else:
+    if extras.diff:
         for fixed in made:
             typer.echo(on_terminal(shown.patch_of(fixed)), nl=False, err=True)
+    if extras.fix:
+        for source in linted.apply(made):
+            typer.echo(on_terminal(f"fixed {in_checkout(str(source), Path.cwd())}"), err=True)
     return made

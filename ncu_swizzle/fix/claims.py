@@ -64,7 +64,7 @@ class Excess:
 
 @dataclass(frozen=True)
 class Proof:
-    """The claims in the order of `About`, and the figures that they rest on."""
+    """The claims, in the order of `About`, and the figures behind them."""
 
     claims: tuple[Claim, ...]
     before: Excess = Excess()

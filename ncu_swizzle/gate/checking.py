@@ -9,7 +9,7 @@ from pathlib import Path
 from ncu_swizzle import paths
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.collection import Catalog
-from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
 from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import NotComparable
@@ -41,6 +41,17 @@ class CheckOptions:
     description: KernelDescription = KernelDescription()  # of the .cu, cubin and PTX files among the profiles
     history: Path | None = None  # the folder of one, whose last good runs are compared with
 
+    @classmethod
+    def naming(cls, profiles: Sequence[str], sources: CatalogOptions, description: KernelDescription) -> CheckOptions:
+        """Return options that only say which profiles, and where their kernels are described."""
+        return cls(
+            tuple(profiles),
+            config=sources.config,
+            catalog=sources.catalog,
+            trust=sources.trust,
+            description=description,
+        )
+
 
 def check(options: CheckOptions, request: Request, on_progress: Progress) -> Verdict:
     """Return the verdict on the profiles; source paths are relative to the current folder if they exist there."""
@@ -48,10 +59,15 @@ def check(options: CheckOptions, request: Request, on_progress: Progress) -> Ver
     policy.check_baseline(rules)
     saved = baseline.load(rules.baseline) if rules.baseline else None  # fails before anything slow starts
     kept = last_good.load(rules.history) if rules.history else None
-    catalog, names = checked_entries(options)
-    profiles, reason = gather(names, request, on_progress, catalog)
+    profiles, reason = gathered(options, request, on_progress)
     verdict = judge(profiles, rules, saved, reason, places.files_in(Path.cwd()), kept)
     return replace(verdict, checks=tuple(_in_checkout(check, Path.cwd()) for check in verdict.checks))
+
+
+def gathered(options: CheckOptions, request: Request, on_progress: Progress) -> tuple[list[Profile], str]:
+    """Return the profiles that the options name, and why nothing was measured (empty if it was)."""
+    catalog, names = checked_entries(options)
+    return gather(names, request, on_progress, catalog)
 
 
 def checked_entries(options: CheckOptions) -> tuple[Catalog, list[str]]:

@@ -189,14 +189,8 @@ def of_comparisons(comparisons: Sequence[Comparison], kind: Kind = "instructions
     return _stacked(named, kind)
 
 
-def _named(table: pd.DataFrame, label: str, engine: str) -> pd.DataFrame:
-    """Return a table with its profile's label and engine: as objects, since pyarrow's strings hold no surrogates."""
-    words = {"profile": label, "engine": engine}
-    return table.assign(**{name: pd.Series(word, table.index, dtype="object") for name, word in words.items()})
-
-
 def _stacked(named: Sequence[tuple[str, Profile]], kind: Kind) -> pd.DataFrame:
-    tables = [_named(of_profile(profile, kind), label, profile.engine) for label, profile in named]
+    tables = [of_profile(profile, kind).assign(profile=label, engine=profile.engine) for label, profile in named]
     columns = [column.name for column in COLUMNS[kind]]
     stalls = sorted({name for table in tables for name in table.columns if name.startswith(STALL)})
     filled = [table.reindex(columns=["profile", "engine", *columns, *stalls]) for table in tables]

@@ -54,7 +54,7 @@ def _changed(
 def on_one_gpu(sweep: Sweep, uuids: set[str]) -> Sweep:
     """Return the sweep without kept points whose unit has to go on, if the GPU that measured them is not here.
 
-    What is compared is measured on one GPU, so a unit is kept whole, gone on with on the same GPU, or begun anew.
+    Profiles that are compared come from one GPU: a unit is complete, is finished on the same GPU, or starts over.
     """
     if sweep.engine != NCU:
         return sweep
