@@ -24,7 +24,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import read_bytes
 from ncu_swizzle.service import answer
-from ncu_swizzle.service.answer import Answer
+from ncu_swizzle.service.answer import Answer, Call
 from ncu_swizzle.service.launch import LaunchGiven
 from ncu_swizzle.service.process import Service
 from ncu_swizzle.texts import in_json, visible
@@ -179,7 +179,7 @@ class Tools:
         try:
             if page == 1 or key not in self._kept:
                 self._keep(key, await self._called(here, call, given))
-            shown = answer.page(self._kept[key], page)
+            shown = answer.page(self._kept[key], Call(call, given), page)
         except NcuSwizzleError as error:
             raise ToolError(visible(f"{error}\ntry: {error.hint}" if error.hint else str(error))) from None
         return CallToolResult(content=[TextContent(type="text", text=shown.text())], structured_content=shown.data())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from ncu_swizzle.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.service import judging, kernels, mappings, reports
 from ncu_swizzle.service.__main__ import CALLS, answer
+from ncu_swizzle.service.answer import Call
 from ncu_swizzle.service.caller import Caller
 from ncu_swizzle.service.launch import LaunchGiven
 from tests.support.marks import NEEDS_ALL
@@ -52,7 +52,7 @@ def test_lint_names_the_line_and_the_call_that_follows(caller: Caller) -> None:
     assert made.rows[0]["place"] == "t.cu:7"
     assert made.rows[0]["actual"] == 32
     assert "Swizzle<5,0,5>" in made.rows[0]["message"]
-    assert "t.cu" in made.next
+    assert made.next == Call("fix", {"file": "t.cu", "launch": GIVEN.as_json()})
 
 
 @NEEDS_ALL
@@ -72,8 +72,11 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(caller: Caller, 
     launch = LaunchGiven(grid="1", block="32", args=("i=int32[32]:random%4096", "o=int32[32]:out"))
     made = judging.lint(caller, ["d.cu"], launch)
     assert made.facts["outcome"] == "inconclusive"
-    assert "launch.sample=1" in made.next
-    assert judging.lint(caller, ["d.cu"], dataclasses.replace(launch, sample=1)).facts["outcome"] != "inconclusive"
+    assert made.next is not None
+    assert made.next.arguments["launch"]["sample"] == 1
+    request = {"call": made.next.tool, "arguments": made.next.arguments}
+    again = answer({**request, "folders": caller.folders.as_json(), "timeout_s": 60})
+    assert again.facts["outcome"] != "inconclusive"
 
 
 @NEEDS_ALL
@@ -130,7 +133,7 @@ def test_compare_puts_the_baseline_first(caller: Caller, folder: Path) -> None:
         (folder / f"{name}.ncu-rep").write_bytes(REPORT.with_name(f"{name}.ncu-rep").read_bytes())
     made = reports.compare(caller, [f"{name}.ncu-rep" for name in names])
     assert made.summary.startswith("transpose_xor removes all")
-    assert made.next == ""
+    assert made.next is None
 
 
 def test_read_report_lists_or_shows_one(caller: Caller, folder: Path) -> None:
