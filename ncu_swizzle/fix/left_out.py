@@ -8,7 +8,7 @@ from pathlib import PurePath
 from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.result import TileFix
 from ncu_swizzle.fix.subject import FixSubject
-from ncu_swizzle.profiles.model import Instruction
+from ncu_swizzle.profiles.counts import Instruction
 
 UNKNOWN = "the wavefronts of some accesses are unknown"
 
