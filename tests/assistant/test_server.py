@@ -97,7 +97,7 @@ def test_the_next_call_can_be_made_as_it_is(tmp_path: Path) -> None:
         assert called == ["list_kernels", "lint", "fix", "fix", "lint"]
         assert result.structured_content["outcome"] == "pass"
 
-    with_client(written(tmp_path), use)
+    with_client(written(tmp_path), use, limit_s=200)
 
 
 def test_long_answers_have_pages(tmp_path: Path) -> None:

@@ -164,3 +164,31 @@ def test_every_call_is_made_from_a_request(caller: Caller) -> None:
     request = {"call": "list_kernels", "arguments": {}, "folders": caller.folders.as_json(), "timeout_s": 60}
     assert "kernel2" in [row["name"] for row in answer(request).rows]
     assert set(CALLS) >= {"lint", "profile", "explain", "suggest", "check", "compare", "read_report", "list_kernels"}
+
+
+def test_kernels_of_different_projects_are_not_mixed(caller: Caller, folder: Path) -> None:
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "t.cu").write_text((folder / "t.cu").read_text(encoding="utf-8"), encoding="utf-8")
+        (folder / name / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"a/t.cu and b/t.cu belong to different projects"):
+        judging.lint(caller, ["a/t.cu", "b/t.cu"])
+    with pytest.raises(UsageError, match="different projects"):
+        reports.compare(caller, ["a/t.cu", "b/t.cu"])
+    assert caller.entries(["a/t.cu", "a/t.cu"], LaunchGiven()).config == str(folder / "a" / "ncu-swizzle.toml")
+
+
+def test_a_header_is_no_source(caller: Caller, folder: Path) -> None:
+    (folder / "body.cuh").write_text("__device__ void body() {}", encoding="utf-8")
+    for call in (judging.lint, kernels.list_kernels, mappings.explain):
+        with pytest.raises(UsageError, match="is a header"):
+            call(caller, ["body.cuh"] if call is judging.lint else "body.cuh")
+
+
+@NEEDS_ALL
+def test_only_files_of_the_client_are_rewritten(caller: Caller) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
+    from ncu_swizzle.service import fixes
+
+    with pytest.raises(Untrusted, match="outside of the folders"):
+        fixes.fix(caller, "transpose-plain", write=True)
