@@ -37,11 +37,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what is compiled and disassembled for later runs, apart from the user's own cache."""
+    """Keep what is compiled and disassembled for later runs, and bytecode, apart from the user's own cache."""
     gc.set_threshold(GARBAGE)
     cache = getattr(config, "cache", None)  # its plugin can be switched off
     if cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(cache.mkdir("xdg"))
+        # The processes that tests start would each compile the package again: about two seconds of each.
+        os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(cache.mkdir("bytecode")))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ The only module that imports the `mcp` package.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
@@ -17,6 +17,7 @@ import anyio.to_thread
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -24,7 +25,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import read_bytes
 from ncu_swizzle.service import answer
-from ncu_swizzle.service.answer import Answer
+from ncu_swizzle.service.answer import Answer, Call
 from ncu_swizzle.service.launch import LaunchGiven
 from ncu_swizzle.service.process import Service
 from ncu_swizzle.texts import in_json, visible
@@ -53,6 +54,8 @@ PAGES = {
 File = Annotated[str, Field(description="A .cu, .py, cubin or PTX file, or a .launches file.")]
 Kernel = Annotated[str, Field(description="A kernel's name of list_kernels, or its file: my.cu, my.py::fn.")]
 Entry = Annotated[str, Field(description="A kernel's name or file, a .ncu-rep file, a saved profile or a run.")]
+Files = Annotated[list[File], Field(min_length=1)]
+Entries = Annotated[list[Entry], Field(min_length=1)]
 Launch = Annotated[
     LaunchGiven | None,
     Field(
@@ -80,7 +83,7 @@ class Tools:
     async def lint(
         self,
         here: Here,
-        files: list[File],
+        files: Files,
         launch: Launch = None,
         max_degree: Annotated[float | None, Field(description="Actual over ideal wavefronts; default 1.")] = None,
         page: PageNumber = 1,
@@ -143,7 +146,7 @@ class Tools:
         return await self._answer(here, "profile", given, page)
 
     async def compare(
-        self, here: Here, entries: list[Entry], launch: Launch = None, page: PageNumber = 1
+        self, here: Here, entries: Entries, launch: Launch = None, page: PageNumber = 1
     ) -> CallToolResult:
         """Compare kernels, reports or saved profiles; the first is the baseline."""
         return await self._answer(here, "compare", {"entries": entries, "launch": _plain(launch)}, page)
@@ -151,7 +154,7 @@ class Tools:
     async def check(
         self,
         here: Here,
-        entries: list[Entry],
+        entries: Entries,
         launch: Launch = None,
         max_excessive: float | None = None,
         max_degree: float | None = None,
@@ -179,7 +182,7 @@ class Tools:
         try:
             if page == 1 or key not in self._kept:
                 self._keep(key, await self._called(here, call, given))
-            shown = answer.page(self._kept[key], page)
+            shown = answer.page(self._kept[key], Call(call, given), page)
         except NcuSwizzleError as error:
             raise ToolError(visible(f"{error}\ntry: {error.hint}" if error.hint else str(error))) from None
         return CallToolResult(content=[TextContent(type="text", text=shown.text())], structured_content=shown.data())
@@ -209,17 +212,35 @@ def _plain(launch: LaunchGiven | None) -> dict[str, Any] | None:
 
 def server(service: Service, version: str) -> MCPServer[Any]:
     """Return the server, with its tools and the pages of the documentation."""
-    made: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version)
     tools = Tools(service)
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    for tool in (
+    writing = ToolAnnotations(read_only_hint=False, open_world_hint=False)
+    looks = (
         tools.list_kernels, tools.lint, tools.explain, tools.suggest, tools.profile, tools.compare, tools.check,
         tools.read_report,
-    ):  # fmt: skip
-        made.add_tool(tool, annotations=reading)
-    made.add_tool(tools.fix, annotations=ToolAnnotations(read_only_hint=False, open_world_hint=False))
+    )  # fmt: skip
+    listed = [*(_tool(look, reading) for look in looks), _tool(tools.fix, writing)]
+    made: MCPServer[Any] = MCPServer(NAME, instructions=INSTRUCTIONS, version=version, tools=listed)
     for name, title in PAGES.items():
         made.resource(f"{NAME}://docs/{name}", name=name, title=title, mime_type="text/markdown")(partial(_page, name))
+    return made
+
+
+def serve(service: Service, version: str) -> None:
+    """Serve a client on stdin and stdout until it is gone."""
+    try:
+        server(service, version).run("stdio")
+    except* BrokenPipeError:  # it went in the middle of an answer
+        pass
+
+
+def _tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
+    """Return a tool that refuses arguments which it does not have; the SDK alone would ignore a misspelt one."""
+    made = Tool.from_function(function, annotations=annotations)
+    arguments = made.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    made.parameters = arguments.model_json_schema(by_alias=True)
     return made
 
 

@@ -20,7 +20,8 @@ from ncu_swizzle.validate import LIMIT
 
 Problem = dict[str, int]
 BINARIES = (".cubin", ".ptx")  # already compiled: they can only be emulated
-FILES = (".cu", *BINARIES)
+SOURCE = ".cu"
+FILES = (SOURCE, *BINARIES)
 PYTHON = ".py"  # a function of such a file is named as my.py::function, see `kernel_files`
 COMMON = "common"  # the folder of shared headers, next to the families' folders
 

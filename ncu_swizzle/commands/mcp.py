@@ -37,8 +37,8 @@ def mcp(
         if not root.is_dir():
             raise UsageError(f"{root} is not a folder", "--root names a folder that exists")
     try:
-        from ncu_swizzle.assistant.server import server
+        from ncu_swizzle.assistant.server import serve
     except ImportError as error:
         raise EnvironmentLacking(f"the mcp package is missing: {error}", "pip install 'ncu-swizzle[mcp]'") from error
     folders = Folders(tuple(root.absolute() for root in roots), allow_run)
-    server(Service(folders, timeout), endings.version()).run("stdio")
+    serve(Service(folders, timeout), endings.version())

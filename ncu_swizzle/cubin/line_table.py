@@ -8,6 +8,7 @@ and ``nvdisasm --print-line-info-inline``; tests compare the two.)
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
 _MOST_ROWS = 1 << 21
 _MOST_LINES = 1 << 31  # of a file
 _MOST_SHIFT = 63  # bits of a number, before its last byte
+_BEYOND_ASCII = re.compile(rb"\\([23][0-7]{2})")  # a byte as nvcc writes it in octal digits: \303
 _DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
 
 
@@ -81,6 +83,19 @@ def _relocations(elf: ELFFile) -> dict[int, str]:
     return {r["r_offset"]: symbols.get_symbol(r["r_info_sym"]).name for r in section.iter_relocations()}
 
 
+def _path(folder: str, name: str) -> str:
+    """Return a file's path. nvcc writes bytes beyond ASCII in octal, and ends the folder at the last backslash, too."""
+    whole = _plain(folder)
+    if "\udc80" <= whole[-1:] <= "\udcff" and _BEYOND_ASCII.match(b"\\" + name.encode(errors="surrogateescape")):
+        return _plain(f"{folder}\\{name}")  # half a character is no end of a folder's name
+    return str(PurePosixPath(whole, _plain(name)))
+
+
+def _plain(text: str) -> str:
+    encoded = text.encode(errors="surrogateescape")
+    return _BEYOND_ASCII.sub(lambda found: bytes([int(found[1], 8)]), encoded).decode(errors="surrogateescape")
+
+
 class _Program:
     """The interpreter of a DWARF 2 line-number program (DWARF 2.0.0, section 6.2)."""
 
@@ -112,7 +127,7 @@ class _Program:
         while name := self._string():
             folder = folders[self._unsigned()]
             self._unsigned(), self._unsigned()  # time and size
-            self.files.append(str(PurePosixPath(folder, name)))
+            self.files.append(_path(folder, name))
         self.position = program
         self.numbered: list[TableRow] = []
         while self.position < end:

@@ -28,6 +28,7 @@ from ncu_swizzle.texts import one_line
 NAME = "ncu-swizzle"
 CUDA = (".cu", ".cuh")
 FRONTENDS = ("triton", "gluon", "numba", "cuda")  # a Python file without these words has no kernels
+MARK = "\ufeff"  # before a text in UTF-8, which editors keep to themselves
 KEPT = 64  # sources, whose answers are kept after they are closed
 
 OnProgress = Callable[[float, str], None]
@@ -181,7 +182,7 @@ class Editor:
         except NcuSwizzleError as error:
             self._say(f"{error}; {error.hint}" if error.hint else str(error), types.MessageType.Error)
             return
-        made = next((row["text"] for row in answer.rows if "text" in row), None)
+        made = next((row["text"].removeprefix(MARK) for row in answer.rows if "text" in row), None)
         if made is not None and self._text(uri) == text:
             change = types.WorkspaceEdit(changes={uri: list(edits(text, made))})
             await self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(change, "ncu-swizzle fix"))
@@ -231,8 +232,9 @@ class _Bar:
 
 
 def _on_disk(path: str) -> str:
+    """Return a source as an editor has it: with its own ends of lines, without a byte-order mark."""
     try:
-        return Path(path).read_text("utf-8", "replace")
+        return Path(path).read_bytes().decode("utf-8", "replace").removeprefix(MARK)
     except OSError:  # a file that was never saved
         return ""
 

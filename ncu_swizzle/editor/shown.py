@@ -9,6 +9,7 @@ from pathlib import PurePath
 from lsprotocol import types
 
 from ncu_swizzle.catalog.family import PYTHON
+from ncu_swizzle.editor.edits import lines_of
 from ncu_swizzle.editor.seen import Seen
 from ncu_swizzle.gate.verdict import BOUNDS, BUILT, MAX_DEGREE, Outcome
 from ncu_swizzle.service.answer import Answer, Row
@@ -23,7 +24,7 @@ FIX = "ncu-swizzle.fix"  # the command behind the action
 
 def diagnostics(seen: Seen) -> list[types.Diagnostic]:
     """Return a diagnostic per line that conflicts, cannot be judged, or keeps its kernel from being judged."""
-    lines = seen.text.splitlines()
+    lines = lines_of(seen.text)
     made = [_of_row(row, lines) for row in seen.lines if "outcome" in row]
     first = _definition(seen.text, ANY)
     notes = [row["undeclared"] for row in seen.rows if "undeclared" in row]
@@ -50,11 +51,16 @@ def _diagnostic(message: str, line: int, lines: list[str], severity: types.Diagn
     text = lines[number] if lines else ""
     start = len(text) - len(text.lstrip())
     return types.Diagnostic(
-        types.Range(types.Position(number, start), types.Position(number, len(text.rstrip()))),
+        types.Range(types.Position(number, start), types.Position(number, _units(text.rstrip()))),
         one_line(message),
         severity=severity,
         source=SOURCE,
     )
+
+
+def _units(text: str) -> int:
+    """Return the length of a text in UTF-16, as the protocol counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def lenses(seen: Seen, text: str) -> Iterator[types.CodeLens]:

@@ -18,6 +18,7 @@ from ncu_swizzle.fix.candidates import MappingKind, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.excess import of_launch
+from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.proof import prove
@@ -74,8 +75,13 @@ class Fixing:
     codes: Mapping[str, bytes] | None = None  # of all kernels in the source as it was
 
     def tiles(self) -> Iterator[TileFix]:
-        """Fix one tile after the other; yield what came of each."""
+        """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
         subject = self._subject()
+        others = list(left_out(subject, bool(self.applied)))
+        yield from self._tiles(subject)
+        yield from others
+
+    def _tiles(self, subject: FixSubject) -> Iterator[TileFix]:
         starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
         while True:
@@ -261,4 +267,6 @@ def fix(
     before = source_of(target) if text is None else text
     work = Fixing(target, options, context, before, EmulationSettings.of(context.request), beside, applied)
     tiles = tuple(work.tiles())
-    return KernelFix(target.name, target.source, before, work.text, tiles, work.proof, along=bool(applied))
+    return KernelFix(
+        target.name, target.source, before, work.text, tiles, work.proof, applied=work.applied, along=bool(applied)
+    )

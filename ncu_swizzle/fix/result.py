@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.claims import Proof, State
 
 
@@ -41,6 +42,7 @@ class KernelFix:
     proof: Proof | None = None
     suggest: str = ""
     notes: tuple[str, ...] = ()
+    applied: tuple[Applied, ...] = ()  # the mappings of its arrays that `after` has
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property

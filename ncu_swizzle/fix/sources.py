@@ -76,9 +76,11 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         except NcuSwizzleError as error:
             if not beside:
                 raise
-            made = KernelFix(target.name, target.source, text, text, notes=(str(error),))
+            made = KernelFix(target.name, target.source, text, text, notes=(str(error),), applied=applied)
         kernels.append(replace(made, suggest=suggesting(query, target)))
         text = made.after
+        if several:  # what the patches of later kernels must keep of this one
+            several[number].applied = made.applied
         query.progress(target.name, 100)
     return SourceFix(targets[0].source, before, text, tuple(kernels))
 

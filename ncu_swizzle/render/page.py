@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -26,6 +27,7 @@ from ncu_swizzle.tiles import lookup
 from ncu_swizzle.tiles.declaration import Tile
 
 HEAD, LEAST_WIDTH = 56, 480  # pixels: the height of a picture's title, the width of its text
+LETTERS = 7.4  # pixels of a letter of the title
 
 
 def render(comparison: Comparison) -> str:
@@ -68,9 +70,11 @@ def render_banks_svg(maps: Sequence[BankMap], title: str) -> str:
 
 
 def render_banks_card(maps: Sequence[BankMap], title: str) -> str:
-    """Return bank maps as a notebook shows them: a picture, whose styles the notebook's cannot change."""
-    picture = base64.b64encode(render_banks_svg(maps, title).encode()).decode()
-    return environment().get_template("banks/card.html").render(picture=picture, title=title)
+    """Return bank maps as a notebook shows them, side by side: pictures, whose styles the notebook's cannot change."""
+    board = banks.board(maps)
+    alone = [replace(board, pictures=(picture,)) for picture in board.pictures]
+    pictures = [(base64.b64encode(render_board_svg(each, title).encode()).decode(), _width(each)) for each in alone]
+    return environment().get_template("banks/card.html").render(pictures=pictures, title=title)
 
 
 def render_board(board: Board, title: str) -> str:
@@ -87,11 +91,16 @@ def render_board_svg(board: Board, title: str) -> str:
         .get_template("banks/picture.svg")
         .render(
             title=title,
+            letters=LETTERS,
             placed_pictures=tuple(zip(pictures, tops, strict=False)),
-            width=max(LEAST_WIDTH, *(picture.width for picture in pictures)),
+            width=_width(board),
             height=tops[-1],
         )
     )
+
+
+def _width(board: Board) -> int:
+    return max(LEAST_WIDTH, *(picture.width for picture in board.pictures))
 
 
 def render_bits(bits: BitPicture, title: str) -> str:

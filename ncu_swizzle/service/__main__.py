@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.build import lacking
-from ncu_swizzle.errors import InternalError, LaunchLacking, NcuSwizzleError, of_system
+from ncu_swizzle.errors import InternalError, NcuSwizzleError, of_system
 from ncu_swizzle.files import brief, read_json, write_json
+from ncu_swizzle.service import wording
 from ncu_swizzle.service.answer import Answer
 from ncu_swizzle.service.caller import Caller
 from ncu_swizzle.service.folders import Folders
@@ -78,17 +78,8 @@ def main() -> int:
     return 0
 
 
-def _in_json(kernel: str, options: str) -> str:
-    """Return the options that a launch lacks as a client sends them."""
-    return in_json({**({"kernel": kernel} if kernel else {}), **lacking.keywords(options)}).strip()
-
-
 def _error(error: NcuSwizzleError) -> dict[str, Any]:
-    hint = error.hint
-    if isinstance(error, LaunchLacking):
-        options, _ = lacking.completed(error)
-        hint = f"launch={_in_json(error.kernel, options)}" if options.startswith("--") else hint
-    return {"type": type(error).__name__, "message": str(error), "hint": hint}
+    return {"type": type(error).__name__, "message": str(error), "hint": wording.hint(error)}
 
 
 if __name__ == "__main__":

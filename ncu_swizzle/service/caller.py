@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncu_swizzle.catalog import kernel_files
 from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.engines.context import Progress, Request, silent
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.service.folders import Folders
 from ncu_swizzle.service.launch import LaunchGiven
 
@@ -30,9 +32,29 @@ class Caller:
         return CatalogOptions(config=self.folders.kernel(entry, launch))
 
     def entries(self, entries: Sequence[str], launch: LaunchGiven) -> CatalogOptions:
-        """Return where the kernels among entries are described; all of their files must be inside."""
-        configs = [self.folders.kernel(entry, launch) for entry in entries]
-        return CatalogOptions(config=next(iter(configs), ""))
+        """Return where the kernels among entries are described; all of their files must be inside.
+
+        Raises UsageError for kernels of different projects: one of them describes all kernels of a call.
+        """
+        configs = {entry: self.folders.kernel(entry, launch) for entry in entries}
+        described = {
+            config: entry
+            for entry, config in reversed(configs.items())
+            if kernel_files.is_kernel_file(entry) or not self.folders.is_path(entry)
+        }
+        if len(described) > 1:
+            second, first, *_ = described.values()
+            raise UsageError(
+                f"{first} and {second} belong to different projects", "make one call for the entries of each project"
+            )
+        return CatalogOptions(config=next(iter(described or configs.values()), ""))
+
+    def again(self, entry: str, launch: LaunchGiven, name: str = "") -> dict[str, Any]:
+        """Return the launch for a call about the same kernel, or the one of this name where several are described."""
+        given = launch.as_json()
+        if name and kernel_files.is_kernel_file(entry) and not kernel_files.split(entry)[1]:
+            given["kernel"] = launch.kernel or name
+        return {"launch": given} if given else {}
 
 
 def shown(path: str | Path) -> str:

@@ -13,7 +13,7 @@ from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.fix.written_files import apply
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
-from ncu_swizzle.service.answer import Answer, Row
+from ncu_swizzle.service.answer import Answer, Call, Row
 from ncu_swizzle.service.caller import Caller, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
 
@@ -29,15 +29,20 @@ def fix(
     """Answer the patch for a source, and each claim of its proof; with `write`, change the source if all is proved."""
     if only not in ("", *MappingKind):
         raise UsageError(f"unknown kind {only!r}", f"one of {', '.join(MappingKind)}")
-    fixed = _fixed(caller, file, launch, FixOptions(MappingKind(only) if only else None, max_shared))
+    fixed = _fixed(caller, file, launch, FixOptions(MappingKind(only) if only else None, max_shared), write)
     outcome = shown.outcome(fixed.kernels)
     written = write and fixed.changed
     if written:
         apply(fixed)
     rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
-    return Answer(
-        _summary(fixed, outcome), tuple(rows), _next(file, fixed, written), {"outcome": outcome, "written": written}
+    again = {"file": file, **caller.again(file, launch)}
+    limits = {name: value for name, value in (("only", only), ("max_shared", max_shared)) if value not in ("", None)}
+    following = (
+        Call("fix", {**again, **limits, "write": True}) if fixed.changed else _by_hand(caller, fixed, file, launch)
     )
+    if written:
+        following = Call("lint", {"files": [file], **caller.again(file, launch)})
+    return Answer(_summary(fixed, outcome), tuple(rows), following, {"outcome": outcome, "written": written})
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
@@ -47,11 +52,13 @@ def rewrite(caller: Caller, file: str) -> Answer:
     return Answer(_summary(fixed, shown.outcome(fixed.kernels)), text)
 
 
-def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions) -> SourceFix:
+def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
     sources = caller.sources(file, launch)
     for variant in lint_inputs.variants(LintOptions((file,), (), launch.described(), config=sources.config)):
         if not isinstance(variant, Skipped):
             caller.folders.variant(*variant)
+            if write:  # the package's own kernels may be read from anywhere
+                caller.folders.path(variant[0].source(variant[1]))
     request = caller.request(launch, "emulated")
     return fix_all(FixQuery(file, request, launch.described(), sources, options, caller.progress))
 
@@ -94,10 +101,8 @@ def _patch(fixed: SourceFix) -> Iterator[Row]:
         yield {"patch": shown.patch_of(fixed)}
 
 
-def _next(file: str, fixed: SourceFix, written: bool) -> str:
-    if written:
-        return f"lint with files=[{file!r}]"
-    if fixed.changed:
-        return "the same call with write=true changes the file"
-    refused = any(not kernel.clean for kernel in fixed.kernels)
-    return f"suggest with kernel={file!r} gives code to apply by hand" if refused else ""
+def _by_hand(caller: Caller, fixed: SourceFix, file: str, launch: LaunchGiven) -> Call | None:
+    """Return the call that gives code to apply by hand, for the first kernel that was refused."""
+    refused = next((kernel.kernel for kernel in fixed.kernels if not kernel.clean), "")
+    several = refused if len(fixed.kernels) > 1 else ""
+    return Call("suggest", {"kernel": file, **caller.again(file, launch, several)}) if refused else None

@@ -19,6 +19,7 @@ from ncu_swizzle.service.launch import LaunchGiven
 
 ALLOW_RUN = "start the server with --allow-run"
 AUTO = "auto"
+HEADERS = (".cuh", ".h", ".hpp")
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,16 @@ class Folders:
     def kernel(self, entry: str, launch: LaunchGiven) -> str:
         """Return the project's file to read for a kernel, or "none"; raise Untrusted for what it must not read.
 
+        Raises UsageError for a header, which is no source of its own.
+
         `entry` is a kernel's name, or a file. A project's file outside of the folders does not exist for us; what one
         inside names must be inside, too.
         """
         file, _ = kernel_files.split(entry)
         if named_file := self.is_path(entry):
             self.source(file)
+            if file.suffix in HEADERS:
+                raise UsageError(f"{entry} is a header", "name a .cu file that includes it")
         for named in (*_files_in(launch.args), *launch.include):
             self.path(named)
         described = launch.described()
@@ -83,7 +88,12 @@ class Folders:
 
     def is_path(self, entry: str) -> bool:
         """Return whether an entry names a file or a folder."""
-        return kernel_files.is_kernel_file(entry) or os.sep in entry or Path(entry).exists()
+        return (
+            Path(entry).suffix in HEADERS
+            or kernel_files.is_kernel_file(entry)
+            or os.sep in entry
+            or Path(entry).exists()
+        )
 
     def source(self, file: Path) -> None:
         """Raise Untrusted for a source that must not be read, or run in order to be compiled."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from ncu_swizzle.api import functions
+from ncu_swizzle.catalog import kernel_files
+from ncu_swizzle.catalog.family import SOURCE
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.gate import lint_inputs, linting
-from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
-from ncu_swizzle.gate.verdict import Check, Outcome, Verdict
-from ncu_swizzle.service.answer import Answer, Row
-from ncu_swizzle.service.caller import Caller, without_empty
+from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Verdict
+from ncu_swizzle.model import own_kernels
+from ncu_swizzle.service.answer import Answer, Call, Row
+from ncu_swizzle.service.caller import Caller, shown, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
 
 
@@ -28,11 +32,11 @@ def lint(
         launch.described(),
         config=caller.entries(files, launch).config,
     )
-    for variant in lint_inputs.variants(options):
-        if not isinstance(variant, Skipped):
-            caller.folders.variant(*variant)
+    found = [variant for variant in lint_inputs.variants(options) if not isinstance(variant, Skipped)]
+    for variant in found:
+        caller.folders.variant(*variant)
     verdict = linting.lint(options, EmulationSettings.of(caller.request(launch, "emulated")), caller.progress)
-    return _answer(verdict, _after_lint(verdict, files))
+    return _answer(verdict, _fixing(caller, verdict, files, launch, found) or _sampled(verdict, files, launch))
 
 
 def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven(), **limits: Any) -> Answer:
@@ -45,11 +49,13 @@ def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGi
         *entries, raising=False, engine=caller.folders.engine("auto"), config=config, timeout=caller.timeout_s,
         on_progress=caller.progress, **launch.keywords(), **given,
     )  # fmt: skip
-    failing = verdict.outcome is Outcome.failed
-    return _answer(verdict, f"explain with kernel={entries[0]!r}: why its worst access conflicts" if failing else "")
+    failing = {check.kernel for check in verdict.checks if check.outcome is Outcome.failed}
+    worst = next((e for e in entries if not own_kernels.is_saved(e) and (e in failing or len(entries) == 1)), "")
+    following = Call("explain", {"kernel": worst, **caller.again(worst, launch)})
+    return _answer(verdict, following if worst and failing else None)
 
 
-def _answer(verdict: Verdict, following: str) -> Answer:
+def _answer(verdict: Verdict, following: Call | None) -> Answer:
     rows = [_row(each) for each in verdict.checks]
     notes = [{"note": note} for note in verdict.notes]
     return Answer(f"{verdict.outcome}: {verdict.summary}", (*rows, *notes), following, {"outcome": verdict.outcome})
@@ -69,11 +75,27 @@ def _row(check: Check) -> Row:
     )
 
 
-def _after_lint(verdict: Verdict, files: Sequence[str]) -> str:
-    failed = next((check for check in verdict.checks if check.outcome is Outcome.failed and check.place), None)
-    if failed and failed.place:
-        file = failed.place.file if failed.place.file in files else files[0]
-        return f"fix with file={file!r}, kernel={failed.kernel!r}; explain shows the banks of one access"
-    if any(check.outcome is Outcome.inconclusive for check in verdict.checks):
-        return "give the data that addresses depend on in launch.args, or launch.sample=1 for random data"
-    return ""
+def _fixing(
+    caller: Caller, verdict: Verdict, files: Sequence[str], launch: LaunchGiven, variants: Sequence[Variant]
+) -> Call | None:
+    """Return the call that frees the first kernel that fails, or explains it if it has no source to be fixed."""
+    failed = next(
+        (each for each in verdict.checks if each.outcome is Outcome.failed and each.criterion == MAX_DEGREE), None
+    )
+    chosen = next((variant for variant in variants if failed and variant[1].name == failed.kernel), None)
+    if chosen is None:  # nothing fails, or a captured launch does
+        return None
+    family, kernel = chosen
+    source = os.path.realpath(family.source(kernel))
+    file = next((file for file in files if os.path.realpath(kernel_files.split(file)[0]) == source), "")
+    named = file or (kernel.name if kernel.name in files or family.shipped else shown(source))
+    if source.endswith(SOURCE) and not family.shipped:
+        return Call("fix", {"file": named, **caller.again(named, launch)})
+    return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})
+
+
+def _sampled(verdict: Verdict, files: Sequence[str], launch: LaunchGiven) -> Call | None:
+    """Return the call that judges what data decide on random data."""
+    if launch.sample is None and any("--sample" in check.hint for check in verdict.checks):
+        return Call("lint", {"files": list(files), "launch": {**launch.as_json(), "sample": 1}}, "takes random data")
+    return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ncu_swizzle.build import lacking
@@ -12,11 +13,9 @@ from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import kernel_files, user_kernels
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.catalog.spec import KernelSpec
-from ncu_swizzle.service.answer import Answer, Row
+from ncu_swizzle.service.answer import Answer, Call, Row
 from ncu_swizzle.service.caller import Caller, shown, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
-
-DESCRIBE = "lint with files=[FILE], and launch={...} for a kernel that ncu-swizzle.toml does not describe"
 
 
 def list_kernels(caller: Caller, file: str = "") -> Answer:
@@ -26,7 +25,7 @@ def list_kernels(caller: Caller, file: str = "") -> Answer:
     config = caller.folders.config(Path.cwd())
     rows = [_row(family, kernel) for family, kernel in user_kernels.everything((), config)]
     rows.sort(key=lambda row: "file" not in row)  # the project's first
-    return Answer(f"{len(rows)} kernels; those with a file are the project's.", tuple(rows), DESCRIBE)
+    return Answer(f"{len(rows)} kernels; those with a file are the project's.", tuple(rows), _linting(rows))
 
 
 def _row(family: Family, kernel: Kernel) -> Row:
@@ -39,15 +38,36 @@ def _of_file(caller: Caller, file: str) -> Answer:
     caller.folders.source(kernel_files.split(file)[0])
     config = caller.folders.kernel(file, LaunchGiven())
     source = Path(file)
-    catalog = user_kernels.everything((), config)
     described = [
-        _row(family, kernel)
-        for family, kernel in catalog
-        if not family.shipped and family.source(kernel).resolve() == source.resolve()
+        (family, kernel)
+        for family, kernel in user_kernels.everything((), config)
+        if not family.shipped and os.path.realpath(family.source(kernel)) == os.path.realpath(source)
     ]
-    guessed = list(_guesses(source, Toolchain(timeout_s=caller.timeout_s)))
-    rows = (*({**row, "described": True} for row in described), *map(_guess, guessed))
-    return Answer(f"{file}: {len(guessed)} kernels; launches are guessed from signatures: check them.", rows, DESCRIBE)
+    guesses = list(_guesses(source, Toolchain(timeout_s=caller.timeout_s)))
+    others = [guess for guess in guesses if not any(_is(guess.function, kernel) for _, kernel in described)]
+    rows = (*({**_row(*each), "described": True} for each in described), *map(_guess, others))
+    words = "; launches are guessed from signatures: check them" if others else ", with described launches"
+    following = Call("lint", {"files": [file], **_guessed(others, len(guesses) > 1)})
+    return Answer(f"{file}: {len(guesses)} kernels{words}.", rows, following)
+
+
+def _linting(rows: Sequence[Row]) -> Call | None:
+    """Return the call that lints the project's first source."""
+    return next((Call("lint", {"files": [row["file"]]}) for row in rows if "file" in row), None)
+
+
+def _guessed(others: Sequence[LaunchGuess], several: bool) -> Row:
+    """Return the guess for a kernel that nothing describes, if there is one."""
+    if not others:
+        return {}
+    row = _guess(others[0])
+    return {"launch": {**({"kernel": row["function"]} if several else {}), **row["launch"]}}
+
+
+def _is(function: str, kernel: Kernel) -> bool:
+    """Return whether a demangled function is the one that a kernel names, maybe without template arguments."""
+    base = function.partition("<")[0].partition("(")[0]
+    return kernel.entry in ("", function, base, base.rpartition("::")[2])
 
 
 def _guesses(source: Path, toolchain: Toolchain) -> Iterator[LaunchGuess]:

@@ -61,7 +61,11 @@ class LaunchGiven:
         )
         return options.described(self.problem)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what is given, as a client sends it."""
+        given = {name: value for name, value in vars(self).items() if value not in ("", (), {}, None)}
+        return {name: list(value) if name in LISTS else value for name, value in given.items()}
+
     def keywords(self) -> dict[str, Any]:
         """Return what is given as the keywords of `api.functions`."""
-        given = {name: value for name, value in vars(self).items() if value not in ("", (), {}, None)}
-        return {RENAMED.get(name, name): value for name, value in given.items()}
+        return {RENAMED.get(name, name): value for name, value in self.as_json().items()}

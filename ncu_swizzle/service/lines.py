@@ -24,10 +24,10 @@ from ncu_swizzle.profiles import tiles_seen
 from ncu_swizzle.service import answer, mappings
 from ncu_swizzle.service.answer import Answer, Row
 from ncu_swizzle.service.caller import Caller, without_empty
+from ncu_swizzle.service.folders import HEADERS
 from ncu_swizzle.service.launch import LaunchGiven
 
 KERNELS = "__global__"
-HEADERS = (".cuh", ".h", ".hpp")
 
 
 def lines(caller: Caller, file: str) -> Answer:
@@ -52,7 +52,7 @@ def lines(caller: Caller, file: str) -> Answer:
     kernels = list(linting.lint_kernels(options, settings, caller.progress))
     rows = [row for kernel in kernels for row in _rows(kernel, source)]
     notes = [{"note": note} for kernel in kernels for note in kernel.notes]
-    return Answer(f"{file}: {_summary(rows)}", (*rows, *notes), f"explain with kernel={file!r}", read)
+    return Answer(f"{file}: {_summary(rows)}", (*rows, *notes), facts=read)
 
 
 def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
@@ -69,7 +69,7 @@ def line(caller: Caller, file: str, number: int, kernel: str) -> Answer:
     here = f"{source.name}:{number}"
     names = (access.name for tile in tiles_seen.tiles(profile) for access in tile.accesses)
     name = next((name for name in names if name.endswith(here)), here)
-    return mappings.explanation(own_tiles.subject(BanksQuery(kernel, access=name), [profile]), kernel)
+    return mappings.explanation(own_tiles.subject(BanksQuery(kernel, access=name), [profile]))
 
 
 def _declared(caller: Caller, source: Path, config: str) -> list[Variant]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+from ncu_swizzle.catalog import kernel_files, user_kernels
+from ncu_swizzle.catalog.family import SOURCE
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.model import suggest as suggesting
 from ncu_swizzle.model.banks import subject_of
 from ncu_swizzle.model.own_kernels import KernelQuery
 from ncu_swizzle.model.subject import BanksQuery, Subject
 from ncu_swizzle.model.suggest import SuggestAnswer, SuggestQuery
-from ncu_swizzle.service.answer import Answer, Row
+from ncu_swizzle.service.answer import Answer, Call, Row
 from ncu_swizzle.service.caller import Caller
 from ncu_swizzle.service.launch import LaunchGiven
 from ncu_swizzle.smem import bankmap, code
@@ -38,7 +41,7 @@ def suggest(
     query = SuggestQuery(kernel, constraints=limits, kernel=_query(caller, kernel, launch))
     answers = list(suggesting.answers(query))
     rows = [row for answer in answers for row in _suggestion(answer, language)]
-    return Answer(" ".join(map(_best, answers)), tuple(rows), f"fix with file={kernel!r} rewrites and proves it")
+    return Answer(" ".join(map(_best, answers)), tuple(rows), _fixing(caller, kernel, launch))
 
 
 def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven = LaunchGiven()) -> Answer:
@@ -50,13 +53,25 @@ def explain(caller: Caller, kernel: str, access: str = "", launch: LaunchGiven =
     subject = subject_of(query)
     if subject.access is None:
         raise UsageError(f"{kernel} has no access to explain", "lint lists the lines that access shared memory")
-    return explanation(subject, kernel)
+    return explanation(subject, Call("suggest", {"kernel": kernel, **caller.again(kernel, launch)}))
 
 
-def explanation(subject: Subject, kernel: str) -> Answer:
+def explanation(subject: Subject, following: Call | None = None) -> Answer:
     """Answer why the access of a kernel conflicts under the first mapping, and how it is under the second."""
     rows = [row for pair in subject.pairs for row in _explained(*pair)]
-    return Answer(_why(subject), tuple(rows), f"suggest with kernel={kernel!r} gives code for the mapping")
+    return Answer(_why(subject), tuple(rows), following)
+
+
+def _fixing(caller: Caller, kernel: str, launch: LaunchGiven) -> Call | None:
+    """Return the call that rewrites a kernel's source; None if it has none of the client's."""
+    source = kernel_files.split(kernel)[0].suffix if caller.folders.is_path(kernel) else _suffix(caller, kernel)
+    return Call("fix", {"file": kernel, **caller.again(kernel, launch)}) if source == SOURCE else None
+
+
+def _suffix(caller: Caller, name: str) -> str:
+    catalog = user_kernels.everything((), caller.folders.config(Path.cwd()))
+    own = (family.source(kernel) for family, kernel in catalog if kernel.name == name and not family.shipped)
+    return next((source.suffix for source in own), "")
 
 
 def _query(caller: Caller, kernel: str, launch: LaunchGiven) -> KernelQuery:

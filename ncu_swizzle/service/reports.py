@@ -9,9 +9,10 @@ from ncu_swizzle.answers import Comparison
 from ncu_swizzle.api import functions
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate.lines import line_accesses
+from ncu_swizzle.model import own_kernels
 from ncu_swizzle.profiles.model import Profile
 from ncu_swizzle.render.view import findings
-from ncu_swizzle.service.answer import Answer, Row
+from ncu_swizzle.service.answer import Answer, Call, Row
 from ncu_swizzle.service.caller import Caller, without_empty
 from ncu_swizzle.service.launch import LaunchGiven
 
@@ -26,7 +27,7 @@ def profile(caller: Caller, kernel: str, launch: LaunchGiven = LaunchGiven(), en
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     facts = {"engine": result.engine, "engine_reason": result.reason}
-    return _answer(result.comparison, facts, _after(result.comparison, kernel))
+    return _answer(result.comparison, facts, _after(caller, result.comparison, kernel, launch))
 
 
 def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven()) -> Answer:
@@ -37,7 +38,7 @@ def compare(caller: Caller, entries: Sequence[str], launch: LaunchGiven = Launch
         on_progress=caller.progress, **launch.keywords(),
     )  # fmt: skip
     engines = sorted({each.engine for each in compared.profiles})
-    return _answer(compared, {"engine": ", ".join(engines)}, _after(compared, entries[-1]))
+    return _answer(compared, {"engine": ", ".join(engines)}, _after(caller, compared, entries[-1], launch))
 
 
 def read_report(caller: Caller, path: str, kernel: str = "", index: int | None = None) -> Answer:
@@ -47,9 +48,12 @@ def read_report(caller: Caller, path: str, kernel: str = "", index: int | None =
         raise UsageError(f"{path} has no profile {index}", f"index is at least 0 and at most {len(profiles) - 1}")
     if not kernel and index is None and len(profiles) > 1:
         rows = tuple(_brief(number, each) for number, each in enumerate(profiles))
-        return Answer(f"{path}: {len(profiles)} profiles", rows, f"read_report with path={path!r}, index=0 shows one")
+        worst = max(rows, key=lambda row: row["excessive"] or 0)
+        return Answer(
+            f"{path}: {len(profiles)} profiles", rows, Call("read_report", {"path": path, "index": worst["index"]})
+        )
     chosen = profiles[kernel] if kernel else profiles[index or 0]
-    return _answer(functions.compare([chosen]), {"engine": chosen.engine}, "")
+    return _answer(functions.compare([chosen]), {"engine": chosen.engine}, None)
 
 
 def _brief(number: int, profile: Profile) -> Row:
@@ -62,7 +66,7 @@ def _brief(number: int, profile: Profile) -> Row:
     }
 
 
-def _answer(compared: Comparison, facts: dict[str, Any], following: str) -> Answer:
+def _answer(compared: Comparison, facts: dict[str, Any], following: Call | None) -> Answer:
     rows: list[Row] = []
     for label, each in zip(compared.labels, compared.profiles, strict=True):
         rows += _accesses(label, each)
@@ -113,8 +117,10 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _after(compared: Comparison, kernel: str) -> str:
-    last = compared.profiles[-1].total
+def _after(caller: Caller, compared: Comparison, kernel: str, launch: LaunchGiven) -> Call | None:
+    if own_kernels.is_saved(kernel):  # which keeps no addresses to be explained
+        return None
+    last, given = compared.profiles[-1].total, caller.again(kernel, launch)
     if last.excessive is None:
-        return f"lint with files=[{kernel!r}] says why counts are unknown"
-    return f"explain with kernel={kernel!r}" if last.excessive else ""
+        return Call("lint", {"files": [kernel], **given}, "says why counts are unknown")
+    return Call("explain", {"kernel": kernel, **given}) if last.excessive else None

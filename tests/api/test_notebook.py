@@ -49,8 +49,8 @@ def test_bank_maps_are_drawn_in_a_cell() -> None:
     assert len(maps) == 2
     assert maps[0].access is not None
     html = maps._repr_html_()
-    assert html.count("<img") == 1
-    assert "max-width:100%" in html
+    assert html.count("<img") == 2
+    assert "flex-wrap:wrap" in html
     assert maps.svg().count("<svg") >= 1
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not find_spec("tree_sitter_cuda"), reason="needs pip install 'ncu-swizzle[fix]'"),
 ]
 GOAL = 20
+AT_ONCE = 2  # calls, as many as the server makes
 
 
 async def freed(client: Any, file: str, launch: dict[str, Any] | None = None) -> bool:
@@ -53,10 +56,16 @@ def test_twenty_kernels_are_freed(tmp_path: Path) -> None:
     files = [file.name for file in sorted(folder.glob("*.cu")) if file.stem not in refused]
     done: list[str] = []
 
-    async def use(client: Any) -> None:
-        for file in files:
-            if len(done) < GOAL and await freed(client, file):
+    async def work(client: Any, left: Iterator[str]) -> None:
+        for file in left:
+            if len(done) >= GOAL:
+                return
+            if await freed(client, file):
                 done.append(file)
 
+    async def use(client: Any) -> None:
+        left = iter(files)
+        await asyncio.gather(*(work(client, left) for _ in range(AT_ONCE)))
+
     with_client(folder, use, limit_s=1500)
-    assert len(done) == GOAL, done
+    assert len(done) >= GOAL, done

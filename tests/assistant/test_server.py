@@ -12,7 +12,7 @@ import pytest
 from tests.support.agents import NEEDS_MCP, text, with_client
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import RECORDINGS
-from tests.support.planted import LAUNCH, TRANSPOSE
+from tests.support.planted import ENTRY, LAUNCH, TRANSPOSE
 
 pytestmark = [
     NEEDS_MCP,
@@ -65,12 +65,49 @@ def test_an_agent_finds_a_conflict_step_by_step(tmp_path: Path) -> None:
     with_client(written(tmp_path), use)
 
 
+def test_calls_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    async def use(client: Any) -> None:
+        for call, given, why in (
+            ("fix", {"file": "t.cu", "kernel": "transpose"}, "not permitted"),
+            ("lint", {"files": ["t.cu"], "launch": {"gird": 1}}, "gird"),
+            ("lint", {"files": []}, "at least 1 item"),
+            ("fix", {"file": 3}, "valid string"),
+        ):
+            result = await client.call_tool(call, given)
+            assert result.is_error
+            assert why in text(result)
+        schemas = [tool.input_schema for tool in (await client.list_tools()).tools]
+        assert all(schema["additionalProperties"] is False for schema in schemas)
+
+    with_client(written(tmp_path), use)
+
+
+def test_the_next_call_can_be_made_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
+
+    async def use(client: Any) -> None:
+        called, call, given = [], "list_kernels", {"file": "t.cu"}
+        for _ in range(8):
+            result = await client.call_tool(call, given)
+            assert not result.is_error, text(result)
+            called.append(call)
+            if (following := result.structured_content.get("next")) is None:
+                break
+            call, given = following["tool"], following["arguments"]
+        assert called == ["list_kernels", "lint", "fix", "fix", "lint"]
+        assert result.structured_content["outcome"] == "pass"
+
+    with_client(written(tmp_path), use, limit_s=200)
+
+
 def test_long_answers_have_pages(tmp_path: Path) -> None:
     async def use(client: Any) -> None:
         first = await client.call_tool("compare", ALL)
         assert len(text(first)) < MOST
         pages = first.structured_content["pages"]
         assert pages > 1
+        second = first.structured_content["next"]
+        assert (await client.call_tool(second["tool"], second["arguments"])).structured_content["page"] == 2
         last = await client.call_tool("compare", {**ALL, "page": pages})
         assert last.structured_content["page"] == pages
         beyond = await client.call_tool("compare", {**ALL, "page": pages + 1})

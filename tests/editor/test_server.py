@@ -66,6 +66,26 @@ def test_a_conflict_shows_when_the_source_is_opened_and_goes_when_it_is_fixed(
 
 
 @NEEDS_ALL
+def test_names_lines_and_columns_beyond_ascii(tmp_path: Path, surroundings: Surroundings) -> None:
+    workspace = tmp_path / "wörk späce 日本"
+    workspace.mkdir()
+    lines = TURN.replace(" = x[", " /* 😀 */ = x[").replace("\n", " // \f 😀\r\n", 2)
+    (workspace / "türn.cu").write_bytes(lines.encode())
+    (workspace / "ncu-swizzle.toml").write_text(DESCRIBED.replace("turn.cu", "türn.cu"), "utf-8")
+
+    async def look(client: EditorClient) -> None:
+        uri = client.open("türn.cu")
+        (found,) = await client.diagnostics()
+        line = lines.split("\n")[3].rstrip("\r")
+        assert (found.range.start.line, found.range.start.character) == (3, 2)
+        assert found.range.end.character == len(line.encode("utf-16-le")) // 2
+        assert await client.lenses(uri) == [(1, "turn: 1,056 wavefronts, 64 ideal, degree 16.5")]
+        assert "32 ways" in await client.hover(uri, 4)
+
+    session(workspace, look, environment=surroundings)
+
+
+@NEEDS_ALL
 def test_what_is_known_needs_no_process(workspace: Path, surroundings: Surroundings) -> None:
     async def reopen(client: EditorClient) -> None:
         uri = client.open("turn.cu")

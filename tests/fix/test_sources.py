@@ -67,6 +67,46 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     assert fixed.kernels[0].suggest == "ncu-swizzle suggest columns"
 
 
+APART = """
+__global__ void floats(float *out, const float *in) {
+    __shared__ float tile[32][32];
+    tile[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+
+
+@NEEDS_ALL
+def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.cu").write_text(APART + APART.replace("float", "int"), encoding="utf-8")
+    described = (DESCRIBED.format(name=name, dtype=dtype) for name, dtype in (("floats", "float32"), ("ints", "int32")))
+    (tmp_path / "ncu-swizzle.toml").write_text("".join(described), encoding="utf-8")
+    fixed = fix_all(FixQuery("two.cu"))
+    assert all(kernel.proved for kernel in fixed.kernels)
+    assert fixed.after.count(b"threadIdx.x ^ threadIdx.y") == 2
+
+
+@NEEDS_ALL
+def test_a_conflict_in_a_header_is_no_clean_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "body.cuh").write_text(
+        APART.replace("__global__ void floats", "__device__ void body"), encoding="utf-8"
+    )
+    (tmp_path / "two.cu").write_text(
+        '#include "body.cuh"\n__global__ void floats(float *out, const float *in) { body(out, in); }\n'
+    )
+    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", dtype="float32"), encoding="utf-8")
+    fixed = fix_all(FixQuery("two.cu"))
+    assert shown.outcome(fixed.kernels) == "refused"
+    (tile,) = fixed.kernels[0].tiles
+    assert (tile.name, tile.excess_before, tile.reason_line) == ("tile", 992, 2)
+    assert "the access is at body.cuh:6" in tile.reason
+
+
 @NEEDS_ALL
 @pytest.mark.slow
 def test_a_patch_of_shared_code_is_proved_for_every_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

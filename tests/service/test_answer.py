@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.service import answer
-from ncu_swizzle.service.answer import Answer, Page
+from ncu_swizzle.service.answer import Answer, Call, Page
 from ncu_swizzle.texts import in_json
 
+CALL = Call("lint", {"files": ["a.cu"]})
 ROWS = st.lists(
     st.dictionaries(st.sampled_from("abc"), st.text(max_size=9000) | st.integers() | st.none(), min_size=1), max_size=40
 )
 
 
 def pages(made: Answer) -> list[Page]:
-    first = answer.page(made)
-    return [first, *(answer.page(made, number) for number in range(2, first.pages + 1))]
+    first = answer.page(made, CALL)
+    return [first, *(answer.page(made, CALL, number) for number in range(2, first.pages + 1))]
 
 
 @given(ROWS, st.text(max_size=300))
@@ -36,7 +37,7 @@ def test_pages_hold_every_row_once(rows: list[dict[str, object]], summary: str) 
 
 @given(ROWS)
 def test_no_page_is_long(rows: list[dict[str, object]]) -> None:
-    longest = answer.MOST_CHARACTERS + 6 * answer.LONGEST_TEXT  # of a character, JSON may need six
+    longest = answer.MOST_CHARACTERS + answer.LONGEST_TEXT
     for each in pages(Answer("fine", tuple(rows))):
         assert len(in_json(each.data())) <= longest
 
@@ -46,7 +47,8 @@ def test_plain_text_has_pages_of_the_stated_length() -> None:
     made = pages(Answer("2000 lines", rows))
     assert len(made) > 10
     assert all(len(each.text()) <= answer.MOST_CHARACTERS + 100 for each in made)
-    assert made[0].data()["next"] == "the same call with page=2"
+    assert made[0].data()["next"] == {"tool": "lint", "arguments": {"files": ["a.cu"], "page": 2}}
+    assert 'next: lint {"files": ["a.cu"], "page": 2}' in made[0].text()
     assert "next" not in made[-1].data()
 
 
@@ -58,16 +60,16 @@ def test_code_that_is_cut_is_whole_again_when_joined() -> None:
 
 def test_a_page_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(UsageError, match="no page 2") as error:
-        answer.page(Answer("one"), 2)
+        answer.page(Answer("one"), CALL, 2)
     assert error.value.hint == "page is at least 1 and at most 1"
 
 
 def test_texts_of_files_reach_the_client_visibly() -> None:
-    shown = answer.page(Answer("a\x1b[2J", ({"kernel": "b\u202ec"},))).text()
+    shown = answer.page(Answer("a\x1b[2J", ({"kernel": "b\u202ec"},)), CALL).text()
     assert "\x1b" not in shown
     assert "\u202e" not in shown
 
 
 def test_unknown_is_said_and_empty_is_not() -> None:
-    shown = answer.page(Answer("counts", ({"wavefronts": None, "note": "", "ideal": 0},))).text()
+    shown = answer.page(Answer("counts", ({"wavefronts": None, "note": "", "ideal": 0},)), CALL).text()
     assert shown == "counts\nwavefronts: unknown, ideal: 0"

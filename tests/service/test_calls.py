@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from ncu_swizzle.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.service import judging, kernels, mappings, reports
 from ncu_swizzle.service.__main__ import CALLS, answer
+from ncu_swizzle.service.answer import Call
 from ncu_swizzle.service.caller import Caller
 from ncu_swizzle.service.launch import LaunchGiven
 from tests.support.marks import NEEDS_ALL
@@ -52,7 +52,7 @@ def test_lint_names_the_line_and_the_call_that_follows(caller: Caller) -> None:
     assert made.rows[0]["place"] == "t.cu:7"
     assert made.rows[0]["actual"] == 32
     assert "Swizzle<5,0,5>" in made.rows[0]["message"]
-    assert "t.cu" in made.next
+    assert made.next == Call("fix", {"file": "t.cu", "launch": GIVEN.as_json()})
 
 
 @NEEDS_ALL
@@ -72,8 +72,11 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(caller: Caller, 
     launch = LaunchGiven(grid="1", block="32", args=("i=int32[32]:random%4096", "o=int32[32]:out"))
     made = judging.lint(caller, ["d.cu"], launch)
     assert made.facts["outcome"] == "inconclusive"
-    assert "launch.sample=1" in made.next
-    assert judging.lint(caller, ["d.cu"], dataclasses.replace(launch, sample=1)).facts["outcome"] != "inconclusive"
+    assert made.next is not None
+    assert made.next.arguments["launch"]["sample"] == 1
+    request = {"call": made.next.tool, "arguments": made.next.arguments}
+    again = answer({**request, "folders": caller.folders.as_json(), "timeout_s": 60})
+    assert again.facts["outcome"] != "inconclusive"
 
 
 @NEEDS_ALL
@@ -130,7 +133,7 @@ def test_compare_puts_the_baseline_first(caller: Caller, folder: Path) -> None:
         (folder / f"{name}.ncu-rep").write_bytes(REPORT.with_name(f"{name}.ncu-rep").read_bytes())
     made = reports.compare(caller, [f"{name}.ncu-rep" for name in names])
     assert made.summary.startswith("transpose_xor removes all")
-    assert made.next == ""
+    assert made.next is None
 
 
 def test_read_report_lists_or_shows_one(caller: Caller, folder: Path) -> None:
@@ -161,3 +164,31 @@ def test_every_call_is_made_from_a_request(caller: Caller) -> None:
     request = {"call": "list_kernels", "arguments": {}, "folders": caller.folders.as_json(), "timeout_s": 60}
     assert "kernel2" in [row["name"] for row in answer(request).rows]
     assert set(CALLS) >= {"lint", "profile", "explain", "suggest", "check", "compare", "read_report", "list_kernels"}
+
+
+def test_kernels_of_different_projects_are_not_mixed(caller: Caller, folder: Path) -> None:
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "t.cu").write_text((folder / "t.cu").read_text(encoding="utf-8"), encoding="utf-8")
+        (folder / name / "ncu-swizzle.toml").write_text(ENTRY, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"a/t.cu and b/t.cu belong to different projects"):
+        judging.lint(caller, ["a/t.cu", "b/t.cu"])
+    with pytest.raises(UsageError, match="different projects"):
+        reports.compare(caller, ["a/t.cu", "b/t.cu"])
+    assert caller.entries(["a/t.cu", "a/t.cu"], LaunchGiven()).config == str(folder / "a" / "ncu-swizzle.toml")
+
+
+def test_a_header_is_no_source(caller: Caller, folder: Path) -> None:
+    (folder / "body.cuh").write_text("__device__ void body() {}", encoding="utf-8")
+    for call in (judging.lint, kernels.list_kernels, mappings.explain):
+        with pytest.raises(UsageError, match="is a header"):
+            call(caller, ["body.cuh"] if call is judging.lint else "body.cuh")
+
+
+@NEEDS_ALL
+def test_only_files_of_the_client_are_rewritten(caller: Caller) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
+    from ncu_swizzle.service import fixes
+
+    with pytest.raises(Untrusted, match="outside of the folders"):
+        fixes.fix(caller, "transpose-plain", write=True)

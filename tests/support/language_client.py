@@ -78,7 +78,7 @@ class EditorClient:
     def open(self, name: str) -> str:
         """Open a file; return its URI."""
         file = self.root / name
-        item = types.TextDocumentItem(file.as_uri(), "cuda", 1, file.read_text("utf-8"))
+        item = types.TextDocumentItem(file.as_uri(), "cuda", 1, file.read_bytes().decode("utf-8"))
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return file.as_uri()
 
