@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.fix.claims import Proof, State
+from ncu_swizzle.fix.claims import Claim, Proof, State
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,18 @@ class KernelFix:
     proof: Proof | None = None
     suggest: str = ""
     notes: tuple[str, ...] = ()
+    measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
+    not_measured: str = ""  # why it was not
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property
     def proved(self) -> bool:
         return self.before != self.after and self.proof is not None and self.proof.state is State.HELD
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What was proved, then what was measured."""
+        return (*(self.proof.claims if self.proof else ()), *self.measured)
 
     @property
     def clean(self) -> bool:

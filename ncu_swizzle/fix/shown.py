@@ -33,7 +33,7 @@ def show(fixed: SourceFix, console: Console) -> None:
         for sentence in sentences(kernel):
             console.print(line(sentence), soft_wrap=True)
         if kernel.proved and kernel.proof:
-            console.print(_claims(kernel.proof))
+            console.print(_claims(kernel))
         console.print()
     if fixed.changed:
         console.print(_patch(patch_of(fixed)), soft_wrap=True)
@@ -63,13 +63,15 @@ def _sentence(tile: TileFix, file: str) -> str:
     return f"{where}: {verdict}: {tile.reason} ({file}:{tile.reason_line})."
 
 
-def _claims(proof: Proof) -> PlainTable:
+def _claims(kernel: KernelFix) -> PlainTable:
     table = PlainTable(gap=2, show_header=False)
     table.add_column()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for claim in proof.claims:
+    for claim in kernel.claims:
         table.add_row(line((claim.state, STYLES[claim.state])), claim.about, claim.reason)
+    if kernel.not_measured:
+        table.add_row("", "on a GPU", f"not measured: {kernel.not_measured}")
     return table
 
 
@@ -110,6 +112,8 @@ def _kernel(kernel: KernelFix) -> dict[str, Any]:
         "proved": kernel.proved,
         "tiles": [asdict(tile) for tile in kernel.tiles],
         "proof": _proof(kernel.proof) if kernel.proof else None,
+        "measured": [asdict(claim) for claim in kernel.measured],
+        "not_measured": kernel.not_measured,
         "suggest": kernel.suggest,
         "notes": list(kernel.notes),
     }
