@@ -28,7 +28,7 @@ SAMPLES = 15  # of each version's time
 
 @dataclass(frozen=True, eq=False)
 class CompiledPair:
-    """A kernel before and after its fix, compiled for this GPU; the sanitizer, which is slow, may get another problem."""
+    """A kernel before and after its fix, compiled for this GPU; the slow sanitizer may get another problem."""
 
     both: LaunchJob
     sanitized: Mapping[str, int]

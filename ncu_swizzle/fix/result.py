@@ -27,6 +27,7 @@ class TileFix:
     reason_line: int = 0
     code: str = ""
     tried: int = 0
+    file: str = ""  # if it is declared in another one than the kernel's source
 
 
 @dataclass(frozen=True)

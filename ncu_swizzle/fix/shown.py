@@ -50,10 +50,13 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
         if not tile.proved and tile.mapping:
             yield f"  {tile.mapping} would leave {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
             yield f"  To apply it by hand: {kernel.suggest}"
+        elif not tile.proved:
+            yield f"  A mapping for it: {kernel.suggest}"
     yield from kernel.notes
 
 
 def _sentence(tile: TileFix, file: str) -> str:
+    file = tile.file or file
     where = f"{tile.name} ({file}:{tile.line})"
     if tile.proved:
         cost = f", for {tile.extra_bytes:,} more bytes" if tile.extra_bytes else ""

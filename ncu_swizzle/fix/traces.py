@@ -120,8 +120,7 @@ class _Comparison:
     def _synchronised(self, pair: Pair) -> bool:
         """Compare what each thread synchronises with: the same, between the same barriers, after as many copies."""
         old, new = (
-            _synced(trace.syncs, table)
-            for table, trace in zip(self.tables, (pair.first, pair.second), strict=True)
+            _synced(trace.syncs, table) for table, trace in zip(self.tables, (pair.first, pair.second), strict=True)
         )
         if old.shape == new.shape and (old[:-1] == new[:-1]).all():
             return True
