@@ -13,52 +13,10 @@ from ncu_swizzle.emulate.parse import SassInstruction, parse_instruction
 from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.fix.lines import Lines
 
-COMPUTING = frozenset(
-    [
-        "FADD",
-        "FMUL",
-        "FFMA",
-        "FSEL",
-        "FMNMX",
-        "FSETP",
-        "FSET",
-        "FCHK",
-        "DADD",
-        "DMUL",
-        "DFMA",
-        "DSETP",
-        "DMNMX",
-        "HADD2",
-        "HMUL2",
-        "HFMA2",
-        "HMNMX2",
-        "HSET2",
-        "HSETP2",
-        "MUFU",
-        "F2F",
-        "F2FP",
-        "F2I",
-        "I2F",
-        "I2FP",
-        "FRND",
-        "HMMA",
-        "IMMA",
-        "DMMA",
-        "BMMA",
-        "QMMA",
-        "SHFL",
-        "VOTE",
-        "MATCH",
-        "REDUX",
-        "POPC",
-        "FLO",
-        "BREV",
-        "STG",
-        "ATOMG",
-        "RED",
-        "REDG",
-    ]
-)
+FLOATING = "FADD FMUL FFMA FSEL FMNMX FSETP FSET FCHK MUFU FRND F2F F2FP F2I I2F I2FP DADD DMUL DFMA DSETP DMNMX"
+HALVES = "HADD2 HMUL2 HFMA2 HMNMX2 HSET2 HSETP2 HMMA IMMA DMMA BMMA QMMA"
+OTHERS = "SHFL VOTE MATCH REDUX POPC FLO BREV STG ATOMG RED REDG"
+COMPUTING = frozenset(f"{FLOATING} {HALVES} {OTHERS}".split())
 
 
 def unlike(before: Executable, after: Executable) -> Location | None:

@@ -153,7 +153,8 @@ __global__ void k(const float *x, float *part, float *y, int n) {
     if (last && t < n) y[t] = part[t] * 2;
 }
 """,
-        'grid = 4\nblock = 256\nargs = ["x=float32[1024]:random", "part=float32[4]:out", "y=float32[4]:out", "n=int32:4"]',
+        "grid = 4\nblock = 256\n"
+        'args = ["x=float32[1024]:random", "part=float32[4]:out", "y=float32[4]:out", "n=int32:4"]',
         {
             "the fence before the ticket is gone": ("        __threadfence();\n", ""),
             "what the last block does is another thing": ("part[t] * 2", "part[t]"),
