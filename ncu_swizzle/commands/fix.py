@@ -37,6 +37,9 @@ def fix(
         bool, typer.Option("--apply", help="Write the source, if all is proved and it is unchanged.")
     ] = False,
     gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Measure what is proved, if a GPU is here.")] = True,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A measured .ncu-rep, which says what the conflicts cost.")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the patch and the page go.")
     ] = Path(),
@@ -63,7 +66,9 @@ def fix(
 
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
-        fixed = fix_all(FixQuery(what, request, own.described(request.problem), sources, options, progress, gpu))
+        fixed = fix_all(
+            FixQuery(what, request, own.described(request.problem), sources, options, progress, gpu, report)
+        )
     files = written_files.write(fixed, out, applied=apply)
     if json == "-":
         Output().file.write(shown.to_json(fixed, files.patch))

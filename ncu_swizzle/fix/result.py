@@ -44,6 +44,7 @@ class KernelFix:
     notes: tuple[str, ...] = ()
     measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
     not_measured: str = ""  # why it was not
+    cost: str = ""  # of the conflicts, from a measured report
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property

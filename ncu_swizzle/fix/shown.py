@@ -41,6 +41,8 @@ def show(fixed: SourceFix, console: Console) -> None:
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
     """Yield what came of a kernel's tiles."""
+    if kernel.cost:
+        yield kernel.cost
     if kernel.along:
         yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
     elif not kernel.tiles and not kernel.notes:
@@ -117,6 +119,7 @@ def _kernel(kernel: KernelFix) -> dict[str, Any]:
         "proof": _proof(kernel.proof) if kernel.proof else None,
         "measured": [asdict(claim) for claim in kernel.measured],
         "not_measured": kernel.not_measured,
+        "cost": kernel.cost,
         "suggest": kernel.suggest,
         "notes": list(kernel.notes),
     }

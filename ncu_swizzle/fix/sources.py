@@ -16,6 +16,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes
 from ncu_swizzle.fix import measuring
+from ncu_swizzle.fix.cost import with_costs
 from ncu_swizzle.fix.fixing import FixOptions, fix
 from ncu_swizzle.fix.neighbours import neighbour
 from ncu_swizzle.fix.result import KernelFix
@@ -36,6 +37,7 @@ class FixQuery:
     options: FixOptions = FixOptions()
     progress: Progress = silent
     on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
+    report: Path | None = None  # measured, which says what the conflicts cost
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         text = made.after
         query.progress(target.name, 100)
     finished = _measured(kernels, targets, text, query, settings)
+    if query.report is not None:
+        finished = with_costs(finished, targets, query.report)
     kept = any(kernel.before != kernel.after for kernel in finished)
     return SourceFix(targets[0].source, before, text if kept else before, finished)
 

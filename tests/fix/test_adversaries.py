@@ -16,6 +16,7 @@ from tests.support.fix_corpus import with_text
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL
+QUICK = ("ticket",)  # of each version, a compilation and two emulations
 
 
 def proofs(name: str, texts: list[str], folder: Path, context: Context) -> list[Proof]:
@@ -27,7 +28,9 @@ def proofs(name: str, texts: list[str], folder: Path, context: Context) -> list[
     return [prove_version(old, after, (), settings) for after in afters]
 
 
-@pytest.mark.parametrize("name", ADVERSARIES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES]
+)
 def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, emulated: Context) -> None:
     adversary = ADVERSARIES[name]
     wrong = proofs(name, [adversary.wrong(what) for what in adversary.edits], tmp_path, emulated)

@@ -9,9 +9,11 @@ import pytest
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import stops
+from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.elsewhere import elsewhere
+from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from ncu_swizzle.fix.stops import furthest
 from ncu_swizzle.fix.subject import source_of, subject_of
@@ -58,9 +60,6 @@ def test_what_does_not_compile_says_what_the_compiler_does(fix_example: Path, mo
     assert "__syncthreads();" in text
     fixed = text.replace("__syncthreads();", "static_assert(sizeof(tile) == 4096); __syncthreads();")
     source.write_text(fixed, encoding="utf-8")
-    from ncu_swizzle.fix.candidates import MappingKind
-    from ncu_swizzle.fix.fixing import FixOptions
-
     (kernel,) = fix_all(FixQuery("turn.cu", options=FixOptions(MappingKind.PADDING))).kernels
     assert "does not compile" in kernel.tiles[0].reason
     assert "static assertion failed" in kernel.tiles[0].reason
