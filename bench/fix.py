@@ -3,7 +3,7 @@
 For each kernel of tests/data/fix, and with ``--catalogue`` for the catalogue's plain ones: what became of it, its
 excessive wavefronts before and after, what was proved, and the seconds that it took. ``--patched`` keeps the patched
 sources, in a folder per kernel. ``--gpu`` launches what those folders hold, without fixing anything again: outputs
-compared, compute-sanitizer, times in turns.
+compared, compute-sanitizer, times in turns. ``--table FILE`` writes the table to a file, too.
 """
 
 from __future__ import annotations
@@ -13,27 +13,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.profiles.engine import EMULATED, Engine
+from tests.support import fixes_on_gpu
 from tests.support.fix_corpus import REFUSED, specs, with_text
 
 HEAD = ["| kernel | excess | after | mapping | outcome | seconds |", "|---|---|---|---|---|---|"]
-GPU_HEAD = ["| kernel | outputs | compute-sanitizer | time |", "|---|---|---|---|"]
 PLAIN = ("kernel1", "gemm-plain", "transpose-plain", "cute-8x8-plain", "cute-128x32-plain", "cute-columns-plain",
          "vectors-4-stride", "vectors-8-stride", "vectors-16-stride")  # fmt: skip
-LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096}  # so that a launch takes longer than to launch it
-SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}
 PROVED, LEFT, RIGHTLY, WRONGLY = "proved", "not fixed", "refused, as it must be", "fixed, but must be refused"
 
 
@@ -65,17 +62,15 @@ def fixed(target: Target, timeout_s: float, patched: Path | None) -> tuple[str, 
     return f"| {target.name} | {before:,} | {after:,} | {mapping} | {said} | {seconds:.0f} |", outcome
 
 
-def launched(target: Target, patched: Path) -> str:
-    """Return a kernel's line of the GPU's table."""
-    from ncu_swizzle.fix import on_gpu
-
-    sizes = LARGE | SMALLER.get(target.name, {})
-    before = replace(target, problem={name: sizes.get(name, size) for name, size in target.problem.items()})
-    (source,) = (patched / target.name).rglob(target.source.name)
-    after = replace(before, family=replace(target.family, folder=source.parent))
+def launched(chosen: Iterable[Target], patched: Path) -> str:
+    """Return the GPU's table of the kernels whose patched source is there."""
+    pairs = {}
+    for target in chosen:
+        sources = list((patched / target.name).rglob(target.source.name))
+        if len(sources) == 1:
+            pairs[target.name] = (target, replace(target, family=replace(target.family, folder=sources[0].parent)))
     with tempfile.TemporaryDirectory() as folder:
-        claims = on_gpu.measure(before, after, Path(folder), Toolchain())
-    return f"| {target.name} | {' | '.join(f'{claim.state}: {_cell(claim.reason)}' for claim in claims)} |"
+        return fixes_on_gpu.table(fixes_on_gpu.measured(pairs, Path(folder)))
 
 
 def _cell(text: str) -> str:
@@ -95,22 +90,31 @@ def main() -> None:
     parser.add_argument("--catalogue", action="store_true", help="the catalogue's plain kernels too")
     parser.add_argument("--timeout", type=float, default=120, help="seconds that each emulation may take")
     parser.add_argument("--patched", type=Path, help="where the patched sources are, or go")
-    parser.add_argument("--gpu", action="store_true", help="launch the patched sources")
+    parser.add_argument("--gpu", action="store_true", help="launch the patched sources, with --patched")
+    parser.add_argument("--table", type=Path, help="where the table goes, too")
     arguments = parser.parse_args()
+    chosen = targets(arguments.kernels, arguments.catalogue)
     if arguments.gpu:
-        print("\n".join(GPU_HEAD), flush=True)
-        for target in targets(arguments.kernels, arguments.catalogue):
-            if (arguments.patched / target.name).is_dir():
-                print(launched(target, arguments.patched), flush=True)
-        return
+        table = launched(chosen, arguments.patched)
+        print(table)
+    else:
+        table = fixes(chosen, arguments.timeout, arguments.patched)
+    if arguments.table:
+        arguments.table.write_text(table, encoding="utf-8")
+
+
+def fixes(chosen: Iterable[Target], timeout_s: float, patched: Path | None) -> str:
+    """Fix kernels, print a line of each as it is done, and return the table."""
+    lines, met = list(HEAD), Counter[str]()
     print("\n".join(HEAD), flush=True)
-    met: Counter[str] = Counter()
-    for target in targets(arguments.kernels, arguments.catalogue):
-        line, outcome = fixed(target, arguments.timeout, arguments.patched)
+    for target in chosen:
+        line, outcome = fixed(target, timeout_s, patched)
         met[outcome] += 1
+        lines.append(line)
         print(line, flush=True)
-    print()
-    print(", ".join(f"{count} {outcome}" for outcome, count in met.items()))
+    total = ", ".join(f"{count} {outcome}" for outcome, count in met.items())
+    print(f"\n{total}")
+    return "\n".join([*lines, "", total, ""])
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ def fix(
     apply: Annotated[
         bool, typer.Option("--apply", help="Write the source, if all is proved and it is unchanged.")
     ] = False,
+    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Measure what is proved, if a GPU is here.")] = True,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A measured .ncu-rep, which says what the conflicts cost.")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the patch and the page go.")
     ] = Path(),
@@ -51,7 +55,8 @@ def fix(
 
     One mapping for all accesses to an array, written into its declaration and subscripts. The patched source is
     rebuilt and emulated: a patch is offered if the conflicts are gone, no access has more, and every thread accesses
-    the same elements in the same order. No GPU is needed.
+    the same elements in the same order. No GPU is needed; if one is here, both versions are launched on it: the
+    outputs must be bit-identical, compute-sanitizer must find nothing new, and the new one must not be slower.
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown, written_files
@@ -61,7 +66,9 @@ def fix(
 
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:
-        fixed = fix_all(FixQuery(what, request, own.described(request.problem), sources, options, progress))
+        fixed = fix_all(
+            FixQuery(what, request, own.described(request.problem), sources, options, progress, gpu, report)
+        )
     files = written_files.write(fixed, out, applied=apply)
     if json == "-":
         Output().file.write(shown.to_json(fixed, files.patch))

@@ -122,7 +122,11 @@ def results(code: Code, launch: Launch, blocks: Ints, clock: Clock) -> Results:
     recorder = _Recorder()
     program = prepare(code, everything=True, arrays=True, probe=recorder.step, instead=stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
-    run_batch(setting, blocks)
+    batch = run_batch(setting, blocks)
+    for number in batch.unknown:  # whether it is executed, or how often, depends on what is not known
+        instruction = setting.program.instructions[number]
+        if recorder.step(instruction) is not None:
+            recorder.unseen.setdefault(number, instruction.text)
     return Results(_last(recorder.stores), tuple(sorted(recorder.atomics, key=repr)), tuple(recorder.unseen.values()))
 
 

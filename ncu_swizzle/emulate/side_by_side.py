@@ -21,7 +21,7 @@ from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import in_words, setting_of
-from ncu_swizzle.emulate.tracing import MOST_ACCESSES, LaneAccesses, Recorder
+from ncu_swizzle.emulate.tracing import MOST_ACCESSES, LaneAccesses, LaneSyncs, Recorder
 from ncu_swizzle.smem.banks import Ints
 
 ROOM = 8  # of the accesses that may be recorded: what the first block makes times the blocks that run together
@@ -35,6 +35,7 @@ class Trace:
     """The accesses of one version in the blocks that ran, and what is not known of them, by instruction index."""
 
     accesses: LaneAccesses
+    syncs: LaneSyncs
     unknown: dict[int, str]
 
 
@@ -63,7 +64,7 @@ class Version:
     def run(self, blocks: Ints) -> tuple[Batch, Trace]:
         """Run some blocks, (B, 3)."""
         batch = run_batch(self.setting, blocks)
-        return batch, Trace(self.recorder.take(), self._unknown(batch))
+        return batch, Trace(self.recorder.take(), self.recorder.take_syncs(), self._unknown(batch))
 
     def _unknown(self, batch: Batch) -> dict[int, str]:
         reasons: dict[int, Unknown] = {

@@ -1,4 +1,4 @@
-"""Record every access to shared memory: who, where, and after how many barriers.
+"""Record every access to shared memory: who, where, and after how many barriers; and what synchronises.
 
 The steps run before the instructions themselves (`program.prepare`), and only in a program of its own: counting costs
 nothing more. A block stands only for those that access the very same addresses.
@@ -23,6 +23,10 @@ from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
 
 MOST_ACCESSES = 1 << 24  # of single lanes, recorded together
+# What orders accesses. The emulator lets copies arrive at once and threads see every write: nothing else would show
+# that one of these is missing. A NOP is what is left of a __syncwarp() where the warp has converged anyway.
+SYNCHRONISING = frozenset(("BAR", "LDGDEPBAR", "DEPBAR", "MEMBAR", "FENCE", "ARRIVES"))
+COPY_GROUPS = "SB0"  # the scoreboard of cp.async; the compiler waits for others as it likes
 UNSEEN = WGMMA | UNCOUNTED  # they access shared memory at addresses that no lane gives
 
 
@@ -37,6 +41,17 @@ class LaneAccesses:
     epoch: Ints  # barriers of the block that the thread has passed
 
 
+@dataclass(frozen=True, eq=False)
+class LaneSyncs:
+    """What synchronises, lane by lane in the order of execution."""
+
+    pc: Ints
+    block: Ints
+    thread: Ints
+    epoch: Ints
+    copies: Ints  # of cp.async that the thread has issued before
+
+
 @dataclass
 class Recorder:
     """Makes the steps, and holds what they record until it is taken."""
@@ -45,13 +60,15 @@ class Recorder:
     _rows: list[Ints] = field(default_factory=list)
     _count: int = 0
     _epoch: Ints | None = None
+    _copies: Ints | None = None
+    _syncs: list[Ints] = field(default_factory=list)
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that records an instruction; None if it neither accesses shared memory nor is a barrier."""
         if instruction.never:
             return None
-        if instruction.opcode == "BAR":
-            return _Barrier(self, instruction).step
+        if instruction.opcode in SYNCHRONISING:
+            return _Sync(self, instruction).step if synchronises(instruction) else None
         if instruction.opcode in COUNTED | GENERIC:
             return _Access(self, instruction).step
         if instruction.opcode in UNSEEN or instruction.opcode not in MODELLED:
@@ -62,14 +79,40 @@ class Recorder:
         """Return what was recorded since the last time."""
         columns = np.concatenate(self._rows, axis=1) if self._rows else np.zeros((5, 0), np.int64)
         self._rows.clear()
-        self._count, self._epoch = 0, None
+        self._count = 0
         return LaneAccesses(*columns)
+
+    def take_syncs(self) -> LaneSyncs:
+        """Return what has synchronised since the last time, and start to count anew."""
+        columns = np.concatenate(self._syncs, axis=1) if self._syncs else np.zeros((5, 0), np.int64)
+        self._syncs.clear()
+        self._epoch = self._copies = None
+        return LaneSyncs(*columns)
 
     def epochs(self, m: Machine) -> Ints:
         """Return how many barriers each lane has passed, (W, 32)."""
         if self._epoch is None:
             self._epoch = np.zeros((m.warps, 32), np.int64)
         return self._epoch
+
+    def copies(self, m: Machine) -> Ints:
+        """Return how many copies each lane has issued, (W, 32)."""
+        if self._copies is None:
+            self._copies = np.zeros((m.warps, 32), np.int64)
+        return self._copies
+
+    def add_sync(self, m: Machine, selected: Bools) -> None:
+        """Record that these lanes synchronise."""
+        rows, lanes = np.nonzero(selected)
+        warps = m.view.warps[rows]
+        columns = (
+            np.full(len(rows), m.now),
+            m.block_of[warps],
+            m.thread[warps, lanes],
+            self.epochs(m)[warps, lanes],
+            self.copies(m)[warps, lanes],
+        )
+        self._syncs.append(np.stack(columns).astype(np.int64))
 
     def add(self, m: Machine, address: Ints, selected: Bools) -> None:
         """Record the accesses of these lanes. Raises TooLarge."""
@@ -119,19 +162,32 @@ class _Access:
             selected = selected & (bits >> np.uint64(32) == SHARED_WINDOW)
         lanes = selected & self.addressed
         if lanes.any():
+            if self.instruction.opcode == "LDGSTS":
+                rows, columns = np.nonzero(lanes)
+                self.recorder.copies(m)[m.view.warps[rows], columns] += 1
             self.recorder.add(m, (bits & type(bits.flat[0])(WINDOW)).astype(np.int64), lanes)
 
 
-class _Barrier:
-    """A barrier of the block."""
+class _Sync:
+    """A barrier of the block, or what else orders accesses."""
 
     def __init__(self, recorder: Recorder, instruction: SassInstruction) -> None:
         self.recorder, self.guard = recorder, operands.guard(instruction.guard)
+        self.barrier = instruction.opcode == "BAR"
 
     def step(self, m: Machine) -> None:
         selected, _ = m.selection(self.guard(m) if self.guard else None)
-        rows, lanes = np.nonzero(selected)
-        self.recorder.epochs(m)[m.view.warps[rows], lanes] += 1
+        self.recorder.add_sync(m, selected)
+        if self.barrier:
+            rows, lanes = np.nonzero(selected)
+            self.recorder.epochs(m)[m.view.warps[rows], lanes] += 1
+
+
+def synchronises(instruction: SassInstruction) -> bool:
+    """Say whether an instruction orders accesses as its source asks, not just the compiler's own loads."""
+    if instruction.opcode not in SYNCHRONISING:
+        return False
+    return instruction.opcode != "DEPBAR" or COPY_GROUPS in instruction.text
 
 
 def _matrix(name: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Request
 from ncu_swizzle.engines.launchable import launchable_together, prepared
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
-from ncu_swizzle.files import slug
+from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
 
-LOG = "log"  # among the facts of a process: what it printed
+BATCH = "ncu_swizzle.launch.batch"
 
 
 def measure(target: Target, context: Context) -> Profile:
@@ -62,35 +63,69 @@ def time_together(
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build, check and time the kernels in one process without ncu; return its facts."""
-    facts = run_together(family, kernels, problem, folder, timeout_s, "time", more)
-    return {name: fact for name, fact in facts.items() if name != LOG}
+    family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
+    facts = _facts(folder, "time")
+    command = launch_command(family, kernels, problem, "time", facts.name)
+    _describe(family, folder)
+    outcome = child.run([*command, *more], timeout_s, folder, paths.child_environment())
+    if error := _reported(facts):
+        raise error
+    if outcome.status:
+        raise _failed(outcome)
+    content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
+    return content
 
 
-def run_together(
-    family: Family,
-    kernels: Sequence[Kernel],
-    problem: Mapping[str, int],
+@dataclass(frozen=True, eq=False)
+class LaunchJob:
+    """Kernels of one CUDA family to launch as one of several jobs; its folder is its own."""
+
+    family: Family
+    kernels: Sequence[Kernel]
+    problem: Mapping[str, int]
+    folder: Path
+
+
+def run_batch(
+    jobs: Sequence[LaunchJob],
     folder: Path,
     timeout_s: float,
     action: str,
     more: Sequence[str] = (),
     under: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Launch the kernels in one process, `under` another program if one is named; return facts and log."""
-    family, kernels = launchable_together(family, kernels, problem, folder, timeout_s)
-    facts = folder / f"{action}.facts.json"
-    command = launch_command(family, kernels, problem, action, facts.name)
-    _describe(family, folder)
-    outcome = child.run([*under, *command, *more], timeout_s, folder, paths.child_environment())
+) -> tuple[list[dict[str, Any] | NcuSwizzleError], str]:
+    """Run jobs one after the other in one process; return the facts or the error of each, and what was printed."""
+    listed = []
+    for job in jobs:
+        _describe(job.family, job.folder)
+        command = launch_command(job.family, job.kernels, job.problem, action, _facts(job.folder, action).name)
+        listed.append({"folder": str(job.folder.absolute()), "arguments": [*command[len(_program()) :], *more]})
+    plan = folder / f"{action}.jobs.json"
+    write_atomically(plan, json.dumps(listed).encode())
+    command = [*under, _python(), "-m", BATCH, str(plan.absolute())]
+    outcome = child.run(command, timeout_s, folder, paths.child_environment())
+    return [_outcome(_facts(job.folder, action), outcome) for job in jobs], outcome.log
+
+
+def _outcome(facts: Path, outcome: child.Exit) -> dict[str, Any] | NcuSwizzleError:
     if error := _reported(facts):
-        raise error
-    if outcome.status:
-        raise ProgramFailed(
-            f"the program exited with status {outcome.status}; its last lines:\n{quotation.last_lines(outcome.log)}",
-            "run it under compute-sanitizer",
-        )
-    content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
-    return {**content, LOG: outcome.log}
+        return error
+    try:
+        content: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the process ended before
+        return _failed(outcome)
+    return content
+
+
+def _failed(outcome: child.Exit) -> ProgramFailed:
+    return ProgramFailed(
+        f"the program exited with status {outcome.status}; its last lines:\n{quotation.last_lines(outcome.log)}",
+        "run it under compute-sanitizer",
+    )
+
+
+def _facts(folder: Path, action: str) -> Path:
+    return folder / f"{action}.facts.json"
 
 
 def launch_command(
@@ -100,7 +135,11 @@ def launch_command(
     sizes = [part for name, size in problem.items() for part in ("--problem", f"{name}={size}")]
     own = ["--description", _description(family)] if _described(family) else []
     names = [kernel.name for kernel in kernels]
-    return [_python(), "-m", "ncu_swizzle.launch", "--action", action, "--facts", facts, *own, *sizes, *names]
+    return [*_program(), "--action", action, "--facts", facts, *own, *sizes, *names]
+
+
+def _program() -> list[str]:
+    return [_python(), "-m", "ncu_swizzle.launch"]
 
 
 def without_cache(request: Request) -> list[str]:

@@ -12,11 +12,13 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.fix import candidates, neighbours
+from ncu_swizzle.files import brief
+from ncu_swizzle.fix import candidates, neighbours, stops
 from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import MappingKind, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.fix.elsewhere import elsewhere
 from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.moved import Moved
@@ -26,6 +28,7 @@ from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
+from ncu_swizzle.fix.stops import Stop, furthest
 from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
@@ -33,6 +36,7 @@ from ncu_swizzle.smem.judge import Constraints
 
 OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
 ATTEMPTS = 8  # patches of one tile that are rebuilt
+UNBUILT = "the patched source does not compile or cannot be emulated"
 UNWRITTEN = "the source does not show where its elements are indexed"
 
 
@@ -84,6 +88,7 @@ class Fixing:
     def _tiles(self, subject: FixSubject) -> Iterator[TileFix]:
         starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
+        yield from elsewhere(subject)
         while True:
             seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
             if seen is None:
@@ -124,27 +129,29 @@ class Fixing:
             )
             return replace(fixed, reason=why, reason_line=line), None
         fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
-        stopped: TileFix | None = None
+        stop: Stop | None = None
         proved: list[Proved] = []
         attempts = 0
         for text in (text for made in best for text in written(subject, seen, made)):
             if isinstance(text, Unfit):
-                stopped = stopped or replace(fixed, reason=str(text), reason_line=text.line or line)
+                stop = furthest(stop, stops.unwritten(text, line, fixed.mapping))
                 continue
             if attempts >= (ATTEMPTS if not proved else OTHERS):
                 break
             attempts += 1
             applied = tuple(_applied(root, seen, text.ranked, starts) for root in seen.roots)
             proof = self._proved(text, (*self.applied, *applied))
-            if proof is not None and proof.held:
+            if proof.held:
                 proved.append(Proved(text, applied, proof, tuple(n.tried for n in self.neighbours)))
                 if not proved[-1].fewer_blocks:
                     break
-            stopped = _stopped(fixed, proof, stopped)
-            attempts += ATTEMPTS // 2 if stopped.unknown else 0
+                continue
+            stop = furthest(stop, stops.unproved(proof, line, _spelled(text.ranked)))
+            attempts += ATTEMPTS // 2 if stop.unknown else 0
         if not proved:
-            unwritten = replace(fixed, reason=UNWRITTEN, reason_line=line)
-            return replace(stopped or unwritten, tried=attempts), None
+            stop = stop or Stop(0, UNWRITTEN, line, fixed.mapping)
+            why = stop.against(fixed.mapping)
+            return replace(fixed, reason=why, reason_line=stop.line, unknown=stop.unknown, tried=attempts), None
         return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
 
     def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:
@@ -161,8 +168,8 @@ class Fixing:
         taken = sum(array.size for array in subject.placed.values()) + sum(array.size for array in subject.unplaced)
         return replace(limits, max_bytes=max(0, self.options.max_shared - taken) // len(seen.roots))
 
-    def _proved(self, text: WrittenPatch, applied: Sequence[Applied]) -> Proof | None:
-        """Return the proof of a patch; None if it does not compile, or its mapping loses elements."""
+    def _proved(self, text: WrittenPatch, applied: Sequence[Applied]) -> Proof:
+        """Return the proof of a patch; one that fails if it does not compile, or its mapping loses elements."""
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
         with rebuilt(self.target, text.text) as after:
             try:
@@ -178,8 +185,8 @@ class Fixing:
                 return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
             except EnvironmentLacking:
                 raise
-            except (NcuSwizzleError, ValueError, StopIteration):
-                return None
+            except (NcuSwizzleError, ValueError, StopIteration) as error:
+                return Proof((Claim(About.REBUILT, State.FAILED, f"{UNBUILT}: {brief(error)}"),))
 
     def _elsewhere(self, own: str, after: Target, applied: Sequence[Applied]) -> Claim | None:
         """Return what a patch breaks, or may break, in another kernel of the source; None if nothing."""
@@ -233,19 +240,6 @@ def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> T
         extra_bytes=made.candidate.extra_bytes * len(names),
         proved=True,
     )
-
-
-def _stopped(fixed: TileFix, proof: Proof | None, earlier: TileFix | None) -> TileFix:
-    """Return the tile with the reason why a patch was not proved, unless an earlier one says more."""
-    obstacle = proof.obstacle if proof is not None else None
-    if obstacle is None:
-        return earlier or replace(
-            fixed, reason="the patched source does not compile or cannot be emulated", reason_line=fixed.line
-        )
-    if earlier is not None and not earlier.unknown:
-        return earlier
-    line = obstacle.line[1] if obstacle.line else fixed.line
-    return replace(fixed, reason=obstacle.reason, reason_line=line, unknown=obstacle.state is State.UNKNOWN)
 
 
 def _spelled(made: Ranked) -> str:

@@ -12,7 +12,7 @@ from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import Executable, executable
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.fix import excess, resources, traces, values
+from ncu_swizzle.fix import arithmetic, excess, resources, traces, values
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.traces import Traces
@@ -70,16 +70,29 @@ def _meaning(
     traced = traces.compare(old, new, moved, timeout_s)
     if traced.state is not State.HELD:
         return _claim(traced.state, traced.reason, traced.line), ()
-    written = values.compare(old, new, values.some(traced.blocks, old.launch(None).grid), timeout_s)
+    each = traced.accesses // len(traced.blocks) if traced.blocks else 0
+    blocks = values.some(traced.blocks, old.launch(None).grid, each)
+    written = values.compare(old, new, blocks, timeout_s)
     compared = tuple(_compared(old, traced, written))
     if written.difference:
         return _claim(State.FAILED, written.difference, written.line), compared
-    if not traced.in_order and not written.complete:
-        lacking = written.lacking or f"{written.unknown:,} bytes of the results are unknown"
-        reason = f"the compiler has reordered the accesses of some lines, and {lacking}"
-        return _claim(State.UNKNOWN, reason), compared
+    if doubt := _doubt(old, new, traced, written):
+        return doubt, compared
     order = "in the same order" if traced.in_order else "in the same order for each of them"
     return _claim(State.HELD, f"each thread accesses the same elements {order}"), compared
+
+
+def _doubt(old: Executable, new: Executable, traced: Traces, written: Values) -> Claim | None:
+    """Return the claim if results that are not known leave it open; None if the traces suffice."""
+    if written.lost:
+        return _claim(State.UNKNOWN, f"{written.lost:,} bytes of the results were known, and are no longer")
+    if written.complete:
+        return None
+    lacking = written.lacking or f"{written.unknown:,} bytes of the results are unknown"
+    if not traced.in_order:
+        return _claim(State.UNKNOWN, f"the compiler has reordered the accesses of some lines, and {lacking}")
+    line = arithmetic.unlike(old, new)
+    return _claim(State.UNKNOWN, f"this line computes something else, and {lacking}", line) if line else None
 
 
 def _claim(state: State, reason: str, line: Location | None = None) -> Claim:

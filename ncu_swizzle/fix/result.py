@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.claims import Proof, State
+from ncu_swizzle.fix.claims import Claim, Proof, State
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class TileFix:
     reason_line: int = 0
     code: str = ""
     tried: int = 0
+    file: str = ""  # if it is declared in another one than the kernel's source
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,19 @@ class KernelFix:
     suggest: str = ""
     notes: tuple[str, ...] = ()
     applied: tuple[Applied, ...] = ()  # the mappings of its arrays that `after` has
+    measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
+    not_measured: str = ""  # why it was not
+    cost: str = ""  # of the conflicts, from a measured report
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property
     def proved(self) -> bool:
         return self.before != self.after and self.proof is not None and self.proof.state is State.HELD
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What was proved, then what was measured."""
+        return (*(self.proof.claims if self.proof else ()), *self.measured)
 
     @property
     def clean(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
@@ -12,12 +13,13 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate.accesses import access_width, operation_name
 from ncu_swizzle.emulate.opcodes import COUNTED, GENERIC
 from ncu_swizzle.emulate.parse import SassInstruction
-from ncu_swizzle.emulate.tracing import LaneAccesses
+from ncu_swizzle.emulate.tracing import LaneAccesses, synchronises
 from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.fix.lines import Lines
 from ncu_swizzle.smem.banks import Bools, Ints
 
 READ, WRITE, COPY = "reads", "writes", "copies to"
+_NUMBER = re.compile(r"SB0|0x")
 _PLAIN = {"LDS": READ, "LD": READ, "STS": WRITE, "ST": WRITE, "LDGSTS": COPY}
 
 
@@ -38,23 +40,26 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What each instruction of a version does, by index: bytes per lane, the kind of access, its line."""
+    """What each instruction of a version does, by index: bytes per lane, the kind of access or sync, its line."""
 
     width: Ints
     kind: Ints
     line: Ints
+    sync: Ints
 
     @classmethod
     def of(
         cls, version: Executable, instructions: Sequence[SassInstruction], lines: Lines, kinds: Numbers, places: Numbers
     ) -> Self:
-        width, kind, line = (np.zeros(len(instructions), np.int64) for _ in range(3))
+        width, kind, line, sync = (np.zeros(len(instructions), np.int64) for _ in range(4))
         for number, instruction in enumerate(instructions):
             line[number] = places.of(lines.first(version.stacks.get(instruction.offset, ())))
             if instruction.opcode in COUNTED | GENERIC:
                 width[number] = access_width(instruction)
                 kind[number] = kinds.of(_kind(instruction))
-        return cls(width, kind, line)
+            elif synchronises(instruction):
+                sync[number] = kinds.of(_sync(instruction))
+        return cls(width, kind, line, sync)
 
 
 def _kind(instruction: SassInstruction) -> str:
@@ -62,6 +67,12 @@ def _kind(instruction: SassInstruction) -> str:
     if instruction.opcode in _PLAIN:
         return _PLAIN[instruction.opcode]
     return operation_name(instruction) or instruction.mnemonic
+
+
+def _sync(instruction: SassInstruction) -> str:
+    """Return what synchronises, without the registers, which the compiler is free to choose."""
+    numbers = (word for word in instruction.text.partition(instruction.mnemonic)[2].split() if _NUMBER.match(word))
+    return " ".join((instruction.mnemonic, *numbers))
 
 
 @dataclass(frozen=True, eq=False)

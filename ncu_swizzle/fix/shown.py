@@ -33,7 +33,7 @@ def show(fixed: SourceFix, console: Console) -> None:
         for sentence in sentences(kernel):
             console.print(line(sentence), soft_wrap=True)
         if kernel.proved and kernel.proof:
-            console.print(_claims(kernel.proof))
+            console.print(_claims(kernel))
         console.print()
     if fixed.changed:
         console.print(_patch(patch_of(fixed)), soft_wrap=True)
@@ -41,6 +41,8 @@ def show(fixed: SourceFix, console: Console) -> None:
 
 def sentences(kernel: KernelFix) -> Iterator[str]:
     """Yield what came of a kernel's tiles."""
+    if kernel.cost:
+        yield kernel.cost
     if kernel.along:
         yield "The patch of another kernel of this file maps its arrays; it is proved for this one, too."
     elif not kernel.tiles and not kernel.notes:
@@ -50,10 +52,13 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
         if not tile.proved and tile.mapping:
             yield f"  {tile.mapping} would leave {tile.excess_after:,} of {tile.excess_before:,} excessive wavefronts."
             yield f"  To apply it by hand: {kernel.suggest}"
+        elif not tile.proved:
+            yield f"  A mapping for it: {kernel.suggest}"
     yield from kernel.notes
 
 
 def _sentence(tile: TileFix, file: str) -> str:
+    file = tile.file or file
     where = f"{tile.name} ({file}:{tile.line})"
     if tile.proved:
         cost = f", for {tile.extra_bytes:,} more bytes" if tile.extra_bytes else ""
@@ -63,13 +68,15 @@ def _sentence(tile: TileFix, file: str) -> str:
     return f"{where}: {verdict}: {tile.reason} ({file}:{tile.reason_line})."
 
 
-def _claims(proof: Proof) -> PlainTable:
+def _claims(kernel: KernelFix) -> PlainTable:
     table = PlainTable(gap=2, show_header=False)
     table.add_column()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for claim in proof.claims:
+    for claim in kernel.claims:
         table.add_row(line((claim.state, STYLES[claim.state])), claim.about, claim.reason)
+    if kernel.not_measured:
+        table.add_row("", "on a GPU", f"not measured: {kernel.not_measured}")
     return table
 
 
@@ -110,6 +117,9 @@ def _kernel(kernel: KernelFix) -> dict[str, Any]:
         "proved": kernel.proved,
         "tiles": [asdict(tile) for tile in kernel.tiles],
         "proof": _proof(kernel.proof) if kernel.proof else None,
+        "measured": [asdict(claim) for claim in kernel.measured],
+        "not_measured": kernel.not_measured,
+        "cost": kernel.cost,
         "suggest": kernel.suggest,
         "notes": list(kernel.notes),
     }

@@ -15,6 +15,8 @@ from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
 from ncu_swizzle.files import read_bytes
+from ncu_swizzle.fix import measuring
+from ncu_swizzle.fix.cost import with_costs
 from ncu_swizzle.fix.fixing import FixOptions, fix
 from ncu_swizzle.fix.neighbours import neighbour
 from ncu_swizzle.fix.result import KernelFix
@@ -34,6 +36,8 @@ class FixQuery:
     sources: CatalogOptions = CatalogOptions()
     options: FixOptions = FixOptions()
     progress: Progress = silent
+    on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
+    report: Path | None = None  # measured, which says what the conflicts cost
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,21 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         if several:  # what the patches of later kernels must keep of this one
             several[number].applied = made.applied
         query.progress(target.name, 100)
-    return SourceFix(targets[0].source, before, text, tuple(kernels))
+    finished = _measured(kernels, targets, text, query, settings)
+    if query.report is not None:
+        finished = with_costs(finished, targets, query.report)
+    kept = any(kernel.before != kernel.after for kernel in finished)
+    return SourceFix(targets[0].source, before, text if kept else before, finished)
+
+
+def _measured(
+    kernels: Sequence[KernelFix], targets: Sequence[Target], text: bytes, query: FixQuery, settings: EmulationSettings
+) -> tuple[KernelFix, ...]:
+    if query.on_gpu is None or not any(kernel.proved for kernel in kernels):
+        return tuple(kernels)
+    if not query.on_gpu:
+        return measuring.unmeasured(kernels, measuring.NOT_ASKED)
+    return measuring.measured(kernels, targets, text, settings.toolchain)
 
 
 def _targets(query: FixQuery) -> list[Target]:

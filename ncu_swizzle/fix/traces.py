@@ -19,6 +19,7 @@ from ncu_swizzle.emulate.counts import Dim3
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.side_by_side import Pair, Version, side_by_side
 from ncu_swizzle.emulate.spin_loops import Contended
+from ncu_swizzle.emulate.tracing import LaneSyncs
 from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.fix.claims import State
@@ -26,7 +27,7 @@ from ncu_swizzle.fix.lines import Lines
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.places import GAP, UNRESOLVED, Places
 from ncu_swizzle.fix.rows import READ, WRITE, Numbers, Rows, Table, location
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.smem.banks import Bools, Ints
 
 
 @dataclass
@@ -98,6 +99,8 @@ class _Comparison:
                 return
         sides = zip(self.tables, (pair.first, pair.second), strict=True)
         first, second = (Rows.of(trace.accesses, table, self.unit) for table, trace in sides)
+        if not self._synchronised(pair):
+            return
         self.traces.accesses += len(pair.first.accesses.pc)
         self.traces.blocks += [(x, y, z) for x, y, z in pair.blocks.tolist()]
         self._learn(first, second)
@@ -113,6 +116,23 @@ class _Comparison:
         self.traces.in_order &= same
         if not same:
             self._by_place(first, self._translated(second, pair), pair)
+
+    def _synchronised(self, pair: Pair) -> bool:
+        """Compare what each thread synchronises with: the same, between the same barriers, after as many copies."""
+        old, new = (
+            _synced(trace.syncs, table) for table, trace in zip(self.tables, (pair.first, pair.second), strict=True)
+        )
+        if old.shape == new.shape and (old[:-1] == new[:-1]).all():
+            return True
+        count = min(old.shape[1], new.shape[1])
+        differing = (old[:-1, :count] != new[:-1, :count]).any(axis=0)
+        at = int(differing.argmax()) if differing.any() else count
+        in_old = new.shape[1] <= at or (old.shape[1] > at and tuple(old[:3, at]) <= tuple(new[:3, at]))
+        block, thread, _, _, kind, line = (old if in_old else new)[:, at].tolist()
+        other = "the new kernel does not do so here" if in_old else "the old kernel does not do so here"
+        what = f"{self._who(block, thread, pair)} synchronises by {self.kinds.things[kind]}, and {other}"
+        self.traces.fail(State.FAILED, what, self._line(line))
+        return False
 
     def _learn(self, first: Rows, second: Rows) -> None:
         """Learn the places of what did not move by itself, line by line."""
@@ -157,13 +177,22 @@ class _Comparison:
             self._report(State.FAILED, old, at, what, pair, who="in the old kernel, ")
 
     def _report(self, state: State, rows: Rows, number: int, what: str, pair: Pair, who: str = "") -> None:
-        x, y, _ = self.block
-        thread = int(rows.thread[number])
-        index = (thread % x, thread // x % y, thread // (x * y))
-        block = tuple(pair.blocks[int(rows.block[number])].tolist())
         does = self.kinds.things[int(rows.kind[number])]
-        reason = f"{who}thread {index} of block {block} {does} {what}"
+        reason = f"{who}{self._who(int(rows.block[number]), int(rows.thread[number]), pair)} {does} {what}"
         self.traces.fail(state, reason, self._line(int(rows.line[number])))
+
+    def _who(self, block: int, thread: int, pair: Pair) -> str:
+        x, y, _ = self.block
+        index = (thread % x, thread // x % y, thread // (x * y))
+        return f"thread {index} of block {tuple(pair.blocks[block].tolist())}"
 
     def _line(self, number: int) -> Location | None:
         return location(self.lines, int(number))
+
+
+def _synced(syncs: LaneSyncs, table: Table) -> Ints:
+    """Return block, thread, epoch, copies, kind and line of what synchronises, by thread in the order of execution."""
+    order = np.argsort(syncs.block << 10 | syncs.thread, kind="stable")
+    pc = syncs.pc[order]
+    columns = (syncs.block, syncs.thread, syncs.epoch, syncs.copies)
+    return np.stack([*(column[order] for column in columns), table.sync[pc], table.line[pc]])

@@ -6,6 +6,7 @@ What the emulator does not compute, such as the results of tensor cores, is a ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,8 @@ from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.fix.lines import Lines
 from ncu_swizzle.smem.banks import Ints
 
-MOST_BLOCKS = 8  # whose results are compared
+BLOCKS = 8, 64  # whose results are compared: at least, and at most
+ACCESSES = 1 << 21  # of shared memory by single lanes, up to which more blocks are taken
 SEED = 1
 
 
@@ -36,6 +38,7 @@ class Values:
     difference: str = ""  # the first one, in words
     line: Location | None = None
     lacking: str = ""  # why nothing could be compared
+    lost: int = 0  # bytes that are known in the old version only
 
     @property
     def complete(self) -> bool:
@@ -59,13 +62,24 @@ def compare(
     return _Outcome(before, after, lines, chosen).of(first, second)
 
 
-def some(blocks: Sequence[Dim3], grid: Dim3) -> list[Dim3]:
-    """Return some of the blocks, evenly spread, and the grid's last and middle ones."""
-    x, y, z = grid
-    more = [(x - 1, y - 1, z - 1), (x // 2, y // 2, z // 2)]
-    count = min(MOST_BLOCKS - len(more), len(blocks))
-    some = [blocks[round(k * (len(blocks) - 1) / max(1, count - 1))] for k in range(count)]
-    return list(dict.fromkeys([*some, *more]))
+def some(blocks: Sequence[Dim3], grid: Dim3, accesses: int) -> list[Dim3]:
+    """Return all blocks of a small grid; else some that stand for all, and others evenly spread, the last one too.
+
+    `accesses` are those that one block makes.
+    """
+    least, most = BLOCKS
+    count = max(least, min(most, ACCESSES // max(1, accesses)))
+    total = math.prod(grid)
+    if total <= count:
+        return [_block(number, grid) for number in range(total)]
+    spread = [_block(number, grid) for number in np.linspace(0, total - 1, count // 2).astype(int).tolist()]
+    chosen = [blocks[number] for number in np.linspace(0, len(blocks) - 1, count - len(spread)).astype(int).tolist()]
+    return list(dict.fromkeys([*chosen, *spread]))
+
+
+def _block(number: int, grid: Dim3) -> Dim3:
+    x, y, _ = grid
+    return number % x, number // x % y, number // (x * y)
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,9 @@ class _Outcome:
         if self._unlike(first.atomics, second.atomics):
             return Values(difference="their atomic operations in global memory differ", blocks=len(self.blocks))
         doubtful = sum(-1 in each for each in (*first.atomics, *second.atomics))
-        return Values(int(known.sum()), int((~known).sum()) + doubtful, len(self.blocks), len(first.atomics))
+        lost = int((old.known & ~new.known).sum())
+        unknown = int((~known).sum()) + doubtful
+        return Values(int(known.sum()), unknown, len(self.blocks), len(first.atomics), lost=lost)
 
     def _unlike(self, first: Sequence[tuple[int | str, ...]], second: Sequence[tuple[int | str, ...]]) -> bool:
         """Say whether the atomic operations certainly differ: those with unknown operands may be alike."""

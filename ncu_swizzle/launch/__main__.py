@@ -134,11 +134,12 @@ def run(arguments: argparse.Namespace, facts: dict[str, Any]) -> None:
         copying = {COPY: timing.copier(bytes_)} if bytes_ else {}
         facts["times_ms"] = timing.time_launches({**launches, **copying}, arguments.repeats)
         facts["copy_ms"] = facts["times_ms"].pop(COPY, [])
-    elif arguments.action == "outputs":
+    elif arguments.action == "compare":
         facts["outputs"] = [
             outputs(family, prepare(family, kernels, problem, gpu, {**facts, "seed": seed}), problem)
             for seed in range(arguments.seed, arguments.seed + DRAWS)
         ]
+        facts["times_ms"] = timing.time_launches(launches, arguments.repeats)
     elif arguments.action == "profile":
         ready_kernel.profile_once(launches[kernels[0].name], family, problem)
 
@@ -177,7 +178,7 @@ def what_runs(family: Family, kernel: Kernel, problem: Problem) -> dict[str, Any
 def parse_command_line(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ncu_swizzle.launch", description=__doc__)
     parser.add_argument("kernel", nargs="+", help="kernels of one family")
-    parser.add_argument("--action", choices=("check", "outputs", "profile", "time"), default="check")
+    parser.add_argument("--action", choices=("check", "compare", "profile", "time"), default="check")
     parser.add_argument("--facts", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="a folder of families")
     parser.add_argument("--description", type=Path, help="a family, in place of a catalogue")

@@ -1,0 +1,45 @@
+"""What stopped the candidates of a tile: of all of them, the one that came furthest says why nothing is proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ncu_swizzle.fix.claims import About, Proof, State
+from ncu_swizzle.fix.draft import Unfit
+
+ORDER = tuple(About)
+WRITTEN = 1  # stages: the claims follow
+
+
+@dataclass(frozen=True)
+class Stop:
+    """How far a candidate came, and what stopped it there, in which line of the source."""
+
+    stage: int
+    reason: str
+    line: int
+    mapping: str
+    unknown: bool = False
+
+    def against(self, best: str) -> str:
+        """Return the reason; with the mapping that it is about, if that is not the best one."""
+        return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
+
+
+def unwritten(text: Unfit, line: int, mapping: str) -> Stop:
+    """Return the stop of a mapping that cannot be written."""
+    return Stop(0, str(text), text.line or line, mapping)
+
+
+def unproved(proof: Proof, line: int, mapping: str) -> Stop:
+    """Return the stop of a patch whose proof does not hold."""
+    obstacle = proof.obstacle
+    assert obstacle is not None
+    at = obstacle.line[1] if obstacle.line else line
+    stage = WRITTEN + ORDER.index(obstacle.about)
+    return Stop(stage, obstacle.reason, at, mapping, obstacle.state is State.UNKNOWN)
+
+
+def furthest(one: Stop | None, other: Stop) -> Stop:
+    """Return the stop that came further; of two that came equally far the first, which is of the better mapping."""
+    return other if one is None or other.stage > one.stage else one

@@ -1,0 +1,120 @@
+"""What a GPU says of a proved fix is added to it, and a fix that it refutes is not offered. The launches are faked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.engines.measured import LaunchJob
+from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
+from ncu_swizzle.fix import measuring, on_gpu, shown
+from ncu_swizzle.fix.claims import About, Claim, Proof, State
+from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.ncu import gpu
+from tests.support import fixes
+from tests.support.marks import NEEDS_ALL
+
+NAME = "rows-transpose"
+Launches = Callable[..., None]
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
+    """Return a function that says what the launches of a GPU's process come to."""
+    monkeypatch.setattr(gpu, "absent", lambda: "")
+    monkeypatch.setattr(gpu, "devices", lambda: [("a GPU", (9, 0))])
+
+    def come_to(
+        after: str = "a", took: float = 1.0, old: int = 0, new: int = 0, error: NcuSwizzleError | None = None
+    ) -> None:
+        facts = {
+            "outputs": [{"before": {"y": ["a"] * 3}, "after": {"y": [after] * 3}}],
+            "times_ms": {"before": [1.0] * 3, "after": [took] * 3},
+        }
+
+        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
+            assert all(Path(kernel.cubin).is_file() for job in jobs for kernel in job.kernels)
+            return [error or facts for _ in jobs], ""
+
+        def found_by(tool: str, jobs: Sequence[LaunchJob], *_: Any) -> int:
+            names = [kernel.name for job in jobs for kernel in job.kernels]
+            return {"before": old, "after": new}[names[0]] if tool == "racecheck" else 0
+
+        monkeypatch.setattr(on_gpu, "run_batch", run_batch)
+        monkeypatch.setattr(on_gpu, "found_by", found_by)
+
+    return come_to
+
+
+def measured(folder: Path) -> KernelFix:
+    """Return a fix that holds, measured."""
+    before, after = fixes.apply(NAME, folder)
+    text = after.source.read_bytes()
+    proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
+    tiles = (TileFix("tile", 5, 992, "Swizzle<5,0,5>", 0, proved=True),)
+    fix = KernelFix(NAME, before.source, before.source.read_bytes(), text, tiles, proof)
+    (made,) = measuring.measured([fix], [before], text, Toolchain())
+    return made
+
+
+@NEEDS_ALL
+def test_what_the_gpu_says_is_kept_with_the_proof(launches: Launches, tmp_path: Path) -> None:
+    launches(took=0.5)
+    made = measured(tmp_path)
+    assert made.proved
+    assert [claim.about for claim in made.measured] == [About.OUTPUTS, About.SANITIZER, About.TIME]
+    assert made.measured[2].reason == "500.0 us for 1,000.0 us, in turns: 2.00 times as fast"
+    kept = shown._kernel(made)
+    assert [claim["state"] for claim in json.loads(json.dumps(kept["measured"]))] == ["held"] * 3
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"after": "b"}, "on the GPU: y differs"),
+        ({"took": 1.1}, "--no-gpu offers it without timing it"),
+        ({"new": 2}, "racecheck: 2 errors; before the fix: memcheck: 0 errors, racecheck: 0 errors"),
+        ({"error": ProgramFailed("the kernel failed: an illegal address")}, "an illegal address"),
+    ],
+)
+def test_what_the_gpu_refutes_is_not_offered(
+    said: dict[str, Any], reason: str, launches: Launches, tmp_path: Path
+) -> None:
+    launches(**said)
+    made = measured(tmp_path)
+    assert not made.proved
+    assert made.after == made.before
+    assert reason in made.tiles[0].reason
+    assert shown.outcome([made]) == "refused"
+
+
+@NEEDS_ALL
+def test_hazards_that_were_there_before_are_not_the_fixs(launches: Launches, tmp_path: Path) -> None:
+    launches(old=2, new=2)
+    assert measured(tmp_path).proved
+
+
+@NEEDS_ALL
+def test_what_cannot_be_launched_is_unknown_and_still_proved(launches: Launches, tmp_path: Path) -> None:
+    launches(error=EnvironmentLacking("PyCUDA cannot be imported"))
+    made = measured(tmp_path)
+    assert made.proved
+    assert [claim.state for claim in made.measured] == [State.UNKNOWN, State.HELD, State.UNKNOWN]
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "absent", lambda: "no driver")
+    proof = Proof((Claim(About.MEANING, State.HELD, "the same elements"),))
+    fix = KernelFix("k", Path("k.cu"), b"before", b"after", proof=proof)
+    (made,) = measuring.measured([fix], [], b"after", Toolchain())
+    assert made.proved
+    assert made.not_measured == "no GPU"
+    refused = replace(fix, after=fix.before)
+    assert measuring.unmeasured([refused], "no GPU") == (refused,)
