@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import typed_lines
 from tests.support.places import ROOT
 
 
@@ -50,3 +51,9 @@ def validate(schemas: dict[str, Any]) -> Callable[[str, Any], None]:
         jsonschema.Draft202012Validator(schemas[name]).validate(value)
 
     return check
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """Return a reader's folder: a checkout with kernels, reports and captured launches."""
+    return typed_lines.desk(tmp_path / "desk")
