@@ -11,6 +11,7 @@ import pytest
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.profiles.model import Profile
+from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
 
@@ -66,3 +67,15 @@ def test_what_an_extra_adds_is_what_lies_there(tmp_path: Path, monkeypatch: pyte
     (packages / "library").mkdir()
     (packages / "library" / "code.so").write_bytes(bytes(3_000_000))
     assert extras.megabytes(extras.size(packages)) == "3 MB"
+
+
+@pytest.mark.slow
+@NEEDS_ALL
+def test_the_triton_case_is_free_of_excess_with_k_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    cases = importlib.import_module("cases")
+    (row, turned, half) = cases.lines(list(cases.products("emulated")))
+    assert row == "| matmul-tf32-128x128x32 | 3.97 | not measured |  |  |"
+    assert turned == "| matmul-tf32-turned-b | 1.00 | not measured |  |  |"
+    assert half == "| matmul-f16-128x128x32 | 1.19 | not measured |  |  |"
