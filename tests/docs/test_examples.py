@@ -15,14 +15,21 @@ from tests.support.marks import NEEDS_ALL, without_gpu
 from tests.support.places import ROOT
 from tests.support.typed_lines import PAGES, TypedLine, filled, rows, typeable, without_output
 
-LANGUAGES = ("triton", "cutlass", "numba", "cuda.core")
 SLOW = {"docs/your-kernels.md", "docs/fix.md", "docs/python-kernels.md"}
 EMULATED = SLOW | {"docs/programs.md", "docs/launches.md"}
 EXAMPLES = ("docs/model.md", "docs/your-kernels.md", "docs/fix.md", "docs/learn/kernel2.md", "docs/learn/cute.md",
             "docs/learn/jonah.md", "docs/learn/gemm.md", "docs/cases/index.md", "docs/hopper.md", "docs/programs.md",
             "docs/launches.md", "docs/python-kernels.md")  # fmt: skip
-# What takes long because a whole family is emulated, or a sweep runs.
-LONG = {"README.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md"}
+# What takes long because a whole family is emulated, or a sweep runs; and what needs more than `make test` installs.
+LONG = {"README.md", "docs/ci.md", "docs/editor.md", "docs/emulated.md", "docs/fleet.md", "docs/sweep.md"}
+LIBRARIES = {
+    "README.md": ("mcp", "pygls", "tree_sitter_cuda", "pyarrow"),
+    "docs/ci.md": ("pyarrow",),
+    "docs/editor.md": ("pygls",),
+    "docs/fix.md": ("tree_sitter_cuda",),
+    "docs/fleet.md": ("distributed", "cryptography"),
+    "docs/python-kernels.md": ("triton", "cutlass", "numba", "cuda.core"),
+}
 ENDINGS = {  # what ends with another exit code than 0, because of what the folder holds
     "ncu-swizzle lint my.cu": {"docs/describing-kernels.md": 2},  # not described yet: it prints the launch
     "ncu-swizzle lint kernels/attention": {"README.md": 1},
@@ -40,7 +47,7 @@ OWN = {
     "my-kernel": "turn",
     "my_kernel": "transpose_xor",
     "regex:softmax": "regex:strided",
-    "kernels/attention": str(ROOT / "kernels" / "attention"),
+    "kernels/attention": str(ROOT / "kernels" / "transpose"),  # a family that is emulated quickly
     "n=1024,2048,4096,8192": "n=1024,2048",  # which is enough of a sweep for a test
 }
 README = ROOT / "README.md"
@@ -66,7 +73,7 @@ def test_examples_print_what_is_shown(
         assert argv[1] == "-m"
         return process.run(*argv[3:], folder=cwd, env=env)
 
-    for library in LANGUAGES if page == "docs/python-kernels.md" else ():
+    for library in LIBRARIES.get(page, ()):
         pytest.importorskip(library, reason=f"needs {library}")
     examples = script("examples")
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -89,7 +96,7 @@ def test_a_wrong_digit_is_noticed(script: Callable[[str], ModuleType]) -> None:
 @without_gpu
 @NEEDS_ALL
 def test_commands_do_what_is_said(page: str, desk: Path) -> None:
-    for library in ("mcp", "pygls", "tree_sitter_cuda", "pyarrow") if page == "README.md" else ():
+    for library in LIBRARIES.get(page, ()):
         pytest.importorskip(library, reason=f"needs {library}")
     lines = [line for line in TYPED[ROOT / page] if typeable(line)]
     assert lines or page in {"docs/install.md", "docs/rules.md"}
