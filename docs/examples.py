@@ -1,10 +1,10 @@
 """Bring the examples of the documentation up to date: ``python docs/examples.py``; ``--check`` only says what differs.
 
 An example is a fenced block of kind ``console`` whose first line, after ``$ ``, is run; what it prints follows, and
-then its exit code if it fails. Those of docs/your-kernels.md and docs/fix.md are run one after another in copies of
-examples/first-hour and examples/fix, without a GPU. What the pages under RECORDED show was recorded: it needs a GPU, or
-compilers that few machines have. The options and arguments of all other command lines are checked by
-tests/docs/test_commands.py.
+then its exit code if it fails. A line "…" stands for lines that are left out. The examples of a page are run one after
+another in copies of the folders beside its name, without a GPU; those of Python kernels need their compilers. A command
+that ends with ``# needs a GPU`` shows what was recorded on one: a stand-in for ncu hands over the report that the
+program left there. tests/docs/test_examples.py runs all of them, and the command lines without output.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {  # and the folder that its commands run in
+sys.path.insert(0, str(ROOT))
+
+from tests.support import fake_ncu  # noqa: E402
+
+PAGES = {  # and the folders whose files its commands have; "" is the checkout
     "docs/model.md": "",
     "docs/your-kernels.md": "examples/first-hour",
     "docs/fix.md": "examples/fix",
@@ -31,39 +36,74 @@ PAGES = {  # and the folder that its commands run in
     "docs/learn/gemm.md": "",
     "docs/cases/index.md": "",
     "docs/hopper.md": "",
+    "docs/python-kernels.md": "examples/python",
+    "docs/programs.md": "tests/data/programs tests/data/launches",
+    "docs/launches.md": "tests/data/programs tests/data/launches",
 }
-RECORDED = ("docs/python-kernels.md",)
+NEEDS_GPU = "# needs a GPU"
+RECORDED = {"./several --size 512": "several.ncu-rep", "./several --size 512 --pad": "several-pad.ncu-rep"}
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 BLOCK = re.compile(r"```console\n\$ (?P<command>(?:[^\n]*\\\n)*[^\n]+)\n(?P<printed>.*?)```", re.DOTALL)
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path) -> list[str]:
     """Return what an ``ncu-swizzle`` command prints on 80 columns; of a pipe to head or tail, those lines."""
-    command, _, part = command.replace("\\\n", " ").partition(" | ")
+    command, _, remark = command.replace("\\\n", " ").partition("  #")
+    command, _, part = command.partition(" | ")
     program, *arguments = shlex.split(command)
     assert program == "ncu-swizzle", command
     environment = {**os.environ, "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
+    if f"#{remark}" == NEEDS_GPU:
+        environment |= recorded(arguments, folder)
+        arguments[1:1] = ["--engine", "ncu"]  # as with a GPU: here nobody looks for one
     words = [sys.executable, "-m", "ncu_swizzle", *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=folder)
     lines = [line.rstrip().replace(f"{folder}/", "") for line in (done.stdout + done.stderr).splitlines()]
     which, _, number = part.partition(" -")
     shown = lines[: int(number)] if which == "head" else lines[-int(number) :] if which == "tail" else lines
-    return "\n".join([*shown, *([f"exit code {done.returncode}"] if done.returncode else [])]) + "\n"
+    return [*shown, *([f"exit code {done.returncode}"] if done.returncode else [])]
+
+
+def recorded(arguments: list[str], folder: Path) -> dict[str, str]:
+    """Return an environment in which ncu hands over the report that was recorded of a program."""
+    program = arguments[arguments.index("--") + 1 :]
+    stand_in = fake_ncu.install(folder / "stand-in" / "ncu")
+    executable = folder / program[0]
+    executable.write_text("#!/bin/sh\n", encoding="utf-8")
+    executable.chmod(0o755)
+    path = f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "FAKE_NCU": "program", "FAKE_NCU_REPORT": str(folder / RECORDED[" ".join(program)])}
 
 
 def refreshed(text: str, folder: Path) -> str:
     """Return the text with every example's output as it is now."""
-    return BLOCK.sub(lambda found: f"```console\n$ {found['command']}\n{run(found['command'], folder)}```", text)
+    return BLOCK.sub(lambda found: example(found["command"], found["printed"].splitlines(), folder), text)
+
+
+def example(command: str, shown: list[str], folder: Path) -> str:
+    """Return a block with what its command prints now; what it left out, or the day of a run, stays as it is."""
+    printed = run(command, folder)
+    if "…" in shown:
+        first, after = shown.index("…"), shown[shown.index("…") + 1 :]
+        at = printed.index(after[0]) if after and after[0] in printed else len(printed) - len(after)
+        printed = [*printed[:first], "…", *printed[at : at + len(after)]]
+    today = date.today().isoformat()
+    if len(printed) == len(shown):
+        pairs = zip(printed, shown, strict=True)
+        printed = [old if today in new and DATE.sub("", old) == DATE.sub("", new) else new for new, old in pairs]
+    return "\n".join(["```console", f"$ {command}", *printed, "```"])
 
 
 @contextmanager
-def working_folder(example: str) -> Iterator[Path]:
-    """Yield a copy of the example's folder; without an example, the checkout."""
-    if not example:
+def working_folder(examples: str) -> Iterator[Path]:
+    """Yield a folder with copies of what is in the examples' folders; without examples, the checkout."""
+    if not examples:
         yield ROOT
         return
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch).resolve() / Path(example).name
-        shutil.copytree(ROOT / example, folder, ignore=shutil.ignore_patterns("swizzle-out"))
+        folder = Path(scratch).resolve() / Path(examples).name
+        for each in examples.split():
+            shutil.copytree(ROOT / each, folder, ignore=shutil.ignore_patterns("swizzle-out"), dirs_exist_ok=True)
         yield folder
 
 

@@ -65,6 +65,47 @@ inline void measure_scan(Kit &kit, const char *name, unsigned blocks) {
     kit.pair(name, scan<false>, scan<true>, {blocks, 256}, reference, kit.device(in));
 }
 
+// Inclusive sums along rows of 4096 values, 32 values at a time: 16 threads per row go up a tree and down again. The
+// two rows of a warp are in the same banks; if fixed, every other row is XORed with 17, which parts them at each stride.
+template <bool Fixed> __global__ void cumsum(float *out, const float *in) {
+    __shared__ float rows[32 * 32];
+    constexpr int kColumns = 4096;
+    const int x = threadIdx.x, y = threadIdx.y;
+    const size_t first = (size_t(blockIdx.x) * 32 + y) * kColumns;
+    auto at = [&](int i) -> float & { return rows[y * 32 + (Fixed && y % 2 ? i ^ 17 : i)]; };
+    float carry = 0;
+    for (int chunk = 0; chunk < kColumns; chunk += 32) {
+        at(x) = in[first + chunk + x];
+        at(x + 16) = in[first + chunk + x + 16];
+        if (x == 0) at(0) += carry;
+        __syncthreads();
+        for (int active = 16, stride = 1; active > 0; active /= 2, stride *= 2) {
+            const int left = (2 * x + 1) * stride - 1;
+            if (x < active) at(left + stride) += at(left);
+            __syncthreads();
+        }
+        for (int active = 2, stride = 8; stride > 0; active *= 2, stride /= 2) {
+            const int left = 2 * (x + 1) * stride - 1;
+            if (x < active - 1) at(left + stride) += at(left);
+            __syncthreads();
+        }
+        out[first + chunk + x] = at(x);
+        out[first + chunk + x + 16] = at(x + 16);
+        carry = at(31);
+        __syncthreads();
+    }
+}
+
+inline void measure_cumsum(Kit &kit) {
+    if (!kit.wants("cumsum")) return;
+    constexpr size_t kRows = 4096, kColumns = 4096;
+    std::vector<float> in = kit.uniform(kRows * kColumns);
+    Reference reference{std::vector<double>(in.size()), 1e-4};
+    for (size_t i = 0; i < in.size(); ++i)
+        reference.values[i] = (i % kColumns ? reference.values[i - 1] : 0) + double(in[i]);
+    kit.pair("cumsum", cumsum<false>, cumsum<true>, {kRows / 32, {16, 32}}, reference, kit.device(in));
+}
+
 // A Fourier transform of 512 complex values per block, the real parts first.
 template <bool Fixed> __global__ void fft(float *out, const float *in) {
     __shared__ float2 data[512 + 32];

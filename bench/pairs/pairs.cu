@@ -29,6 +29,7 @@ void measure_all(Kit &kit) {
     measure_reduce(kit);
     measure_scan(kit, "scan", 264);
     measure_scan(kit, "scan_one_block", 1);
+    measure_cumsum(kit);
     measure_fft(kit);
     measure_solve(kit);
     measure_particles(kit);

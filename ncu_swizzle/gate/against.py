@@ -14,6 +14,7 @@ from ncu_swizzle.gate.lines import KernelLint, LineAccesses
 from ncu_swizzle.gate.verdict import BOUNDS, MAX_DEGREE, Change, Check, Outcome, Place, Verdict
 
 Key = tuple[str, str, int]  # an access kind, a file and a line
+NOWHERE = ("", 0)  # the file and line of accesses that have none, as in PTX and in cubins without -lineinfo
 
 
 def verdict(kernels: Sequence[KernelLint], base: Base) -> Verdict:
@@ -88,8 +89,8 @@ class Earlier:
     def __init__(self, now: KernelLint, before: KernelLint, base: Base) -> None:
         self._base = base
         self._same_launch = now.launch == before.launch
-        self._now = {_key(line): line for line in now.lines if line.place}
-        self._before = {_key(line): line for line in before.lines if line.place}
+        self._now = {_key(line): line for line in now.lines}
+        self._before = {_key(line): line for line in before.lines}
         self._bounds = [check.place for check in before.checks if check.criterion == BOUNDS]
         kept = {self._earlier(key) for key in self._now}
         self._gone = [line for key, line in self._before.items() if key not in kept]
@@ -101,7 +102,9 @@ class Earlier:
         return (access, file, earlier) if earlier else None
 
     def _line(self, file: str, line: int) -> int | None:
-        """Return the number that an unchanged line had."""
+        """Return the number that an unchanged line had; 0 stands for no line, as in PTX."""
+        if not line:
+            return None
         return _same_lines(tuple(self._base.texts.get(file, ())), tuple(bases.lines_of(file))).get(line)
 
     def judged(self, check: Check) -> Check:
@@ -112,7 +115,8 @@ class Earlier:
             return self._bounds_judged(check, check.place)
         if check.criterion != MAX_DEGREE:
             return check
-        line = self._now[check.access, check.place.file, check.place.line]
+        place = (check.place.file, check.place.line) if check.place.line else NOWHERE
+        line = self._now[check.access, *place]
         key = self._earlier(_key(line))
         found = [self._before[key]] if key in self._before else []
         then = Was.of(found if key else [gone for gone in self._gone if gone.access == line.access])
@@ -133,8 +137,7 @@ class Earlier:
 
 
 def _key(line: LineAccesses) -> Key:
-    assert line.place is not None
-    return line.access, line.place.file, line.place.line
+    return line.access, *((line.place.file, line.place.line) if line.place else NOWHERE)
 
 
 @cache

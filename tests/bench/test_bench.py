@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ncu_swizzle.catalog import collection
 from ncu_swizzle.profiles.model import Profile
+from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 
 
@@ -38,10 +40,42 @@ def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "file", ["README.md", "docs/measured.md", "docs/rules.md", "docs/security.md", "docs/performance.md"]
+    "file",
+    ["README.md", "docs/install.md", "docs/measured.md", "docs/rules.md", "docs/security.md", "docs/performance.md"],
 )
 def test_every_table_has_both_its_markers(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
     started = re.findall(r"<!-- (\w+): written by", text)
     assert started
     assert started == re.findall(r"<!-- end of (\w+) -->", text)
+
+
+def test_every_extra_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    extras = importlib.import_module("extras")
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    sizes = dict(re.findall(r"^\| `?(\w+)`? \| ([\d,]+) MB \|$", page, re.MULTILINE))
+    assert sizes.keys() == {"none", *extras.extras()} - {*extras.LEFT_OUT}, "python3 bench/extras.py --write"
+    described = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \| .* \| .* \|$", page, re.MULTILINE)))
+    assert {*extras.extras()} <= {*described}
+
+
+def test_what_an_extra_adds_is_what_lies_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    extras = importlib.import_module("extras")
+    packages = extras.environment(tmp_path / "empty", tmp_path)
+    (packages / "library").mkdir()
+    (packages / "library" / "code.so").write_bytes(bytes(3_000_000))
+    assert extras.megabytes(extras.size(packages)) == "3 MB"
+
+
+@pytest.mark.slow
+@NEEDS_ALL
+def test_the_triton_case_is_free_of_excess_with_k_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    cases = importlib.import_module("cases")
+    (row, turned, half) = cases.lines(list(cases.products("emulated")))
+    assert row == "| matmul-tf32-128x128x32 | 3.97 | not measured |  |  |"
+    assert turned == "| matmul-tf32-turned-b | 1.00 | not measured |  |  |"
+    assert half == "| matmul-f16-128x128x32 | 1.19 | not measured |  |  |"

@@ -46,6 +46,7 @@ LAUNCHES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[[], Sequenc
     "several": ((2,), (128,), lambda: floats(2048, 2048)),
     "reduce": ((2,), (256,), lambda: floats(2, 512)),
     "scan": ((2,), (256,), lambda: floats(1024, 1024)),
+    "cumsum": ((1,), (16, 32), lambda: floats(131072, 131072)),
     "fft": ((2,), (256,), lambda: floats(2048, 2048)),
     "particles": ((2,), (64,), lambda: floats(128, 1024) + words(3)),
     "chase": ((2,), (64,), lambda: [below(9, 128), chain(32), *words(9)]),

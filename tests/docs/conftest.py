@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import typed_lines
 from tests.support.places import ROOT
 
 
@@ -50,3 +54,21 @@ def validate(schemas: dict[str, Any]) -> Callable[[str, Any], None]:
         jsonschema.Draft202012Validator(schemas[name]).validate(value)
 
     return check
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """Return a reader's folder: a checkout with kernels, reports and captured launches."""
+    return typed_lines.desk(tmp_path / "desk")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the documentation site, as `make docs` builds it."""
+    for library in ("mkdocs", "material", "mkdocstrings"):
+        pytest.importorskip(library, reason=f"needs {library}")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=ROOT, check=True, env=environment)
+    return folder

@@ -11,7 +11,8 @@ import pytest
 from tests.support import process
 from tests.support.checkouts import DESCRIBED, TURN, Checkout
 from tests.support.composite import Composite, environment_of
-from tests.support.marks import NEEDS_ALL
+from tests.support.marks import NEEDS_ALL, NEEDS_PTXAS
+from tests.support.repositories import repository
 
 FREE = TURN.replace("[32][32]", "[32][33]")
 BROKEN = TURN.replace("int c", "imt c")
@@ -114,6 +115,19 @@ def test_what_is_no_commit(commit: str, said: str, checkout: Checkout) -> None:
     done = process.run("lint", "turn.cu", f"--against={commit}", folder=checkout.folder, env=environment_of())
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(("against", "status"), [("HEAD", 0), ("HEAD~1", 1)])
+@NEEDS_PTXAS
+def test_accesses_without_lines_are_compared_by_kind(against: str, status: int, tmp_path: Path) -> None:
+    repository(tmp_path / "checkout", 2, planted=1)
+    done = process.run(
+        "lint", "ncu-swizzle.toml", "--against", against, folder=tmp_path / "checkout", env=environment_of()
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout.count("no worse: " if status == 0 else ", 0 excessive, degree 1 (turn.cubin)\n") == 2, (
+        done.stdout
+    )
 
 
 @NEEDS_ALL

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.support import process
 from tests.support.articles import PLAIN_001, SWIZZLED_001
-from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
 from tests.support.process import Command
 
@@ -112,25 +106,6 @@ def test_predict_patterns(command: Command, tmp_path: Path) -> None:
     (tmp_path / "lanes.csv").write_text(",".join(str(128 * i) for i in range(32)) + "\n")
     file = command("predict", "lanes.csv", "--op", "st.shared.b32", "--json")
     assert json.loads(file.stdout)["accesses"][0]["wavefronts"] == 32
-
-
-@pytest.mark.parametrize(
-    "page", ["docs/model.md", pytest.param("docs/your-kernels.md", marks=[pytest.mark.slow, NEEDS_ALL])]
-)
-def test_the_examples_of_the_documentation_are_what_is_printed(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fork(argv: list[str], env: dict[str, str], cwd: Path, **_: bool) -> subprocess.CompletedProcess[str]:
-        assert argv[1] == "-m"
-        return process.run(*argv[3:], folder=cwd, env=env)
-
-    spec = importlib.util.spec_from_file_location("examples", ROOT / "docs" / "examples.py")
-    assert spec
-    assert spec.loader
-    examples = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(examples)
-    monkeypatch.setattr(examples, "subprocess", SimpleNamespace(run=fork))
-    monkeypatch.setattr(examples, "PAGES", {page: examples.PAGES[page]})
-    monkeypatch.setattr(sys, "argv", ["examples.py", "--check"])
-    assert examples.main() == 0, "python docs/examples.py brings the pages up to date"
 
 
 def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,129 @@
+"""The command lines that the documentation shows without their output, and a folder in which they can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import fake_ncu
+from tests.support.own_kernel import EXAMPLE
+from tests.support.places import DATA, PROGRAMS, RECORDINGS, ROOT
+from tests.support.repositories import git, repository
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+TYPED = re.compile(r"^(?: {4,}|\$ | {4,}\$ )(?P<line>(?:NCU_\w+=\S+ )?ncu-swizzle (?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+ROW = re.compile(r"^\| (?P<lines>`ncu-swizzle [^|]*) \|(?P<about>[^|]*)\|", re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n.*?^```", re.MULTILINE | re.DOTALL)
+PROSE = re.compile(r"\s{2,}(?:[a-z→#]).*$")  # what stands beside a command
+NEEDS_GPU = "needs a GPU"
+# Typed elsewhere: what needs a cluster in tests/fleet, and a program of CUDA's runtime in tests/capture.
+ELSEWHERE = ("--scheduler", "capture --dry", "ncu --section-folder")
+
+
+@dataclass(frozen=True)
+class TypedLine:
+    """A command line of a page, and whether the page says that it needs a GPU."""
+
+    text: str
+    needs_gpu: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command: without its comment and what it is piped to; "…" is the reader's own."""
+        bare = PROSE.sub("", self.text.partition("  #")[0])
+        typed = shlex.split(bare.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0], comments=False)
+        return typed[typed.index("ncu-swizzle") + 1 :]
+
+
+def lines(page: Path) -> Iterator[TypedLine]:
+    """Yield the command lines of a page, each on one line."""
+    yield from _found(page.read_text(encoding="utf-8"))
+
+
+def without_output(page: Path) -> Iterator[TypedLine]:
+    """Yield the command lines whose output is not shown: all but the examples, which docs/examples.py runs."""
+    yield from _found(CONSOLE.sub("", page.read_text(encoding="utf-8")))
+
+
+def rows(page: Path) -> Iterator[TypedLine]:
+    """Yield the commands of a page's tables; a row that starts with "`ncu-swizzle` shows some."""
+    for row in ROW.finditer(page.read_text(encoding="utf-8")):
+        whole = "ncu-swizzle"
+        for text in re.findall("`([^`]*)`", row["lines"]):
+            yield TypedLine(text if text.startswith(whole) else f"{whole} {text}", NEEDS_GPU in row["about"])
+
+
+def _found(text: str) -> Iterator[TypedLine]:
+    for found in TYPED.finditer(text):
+        line = re.sub(r"\\\n\s*", " ", found["line"])
+        yield TypedLine(line, NEEDS_GPU in line)
+
+
+def typeable(line: TypedLine) -> bool:
+    """Return whether a line can be typed in the folder: whether no cluster and no other program is wanted."""
+    return not any(word in line.text for word in ELSEWHERE)
+
+
+def filled(words: list[str], own: dict[str, str], folder: Path) -> list[str]:
+    """Return the words as the shell passes them on, with this reader's own.
+
+    "…", the value of an option, is left out with it: ncu-swizzle.toml describes the kernels.
+    """
+    kept: list[str] = []
+    for word in words:
+        if "…" not in word:
+            files = sorted(path.relative_to(folder).as_posix() for path in folder.glob(word)) if "*." in word else []
+            kept += files or [own.get(word, word)]
+        elif kept and kept[-1].startswith("--"):
+            kept.pop()
+    return kept
+
+
+OTHER = """__global__ void fn(float *y) {
+    __shared__ float tile[TILE * 4];
+    tile[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
+"""
+DESCRIBED = """
+[kernel.tile]
+source = "my.cu"
+problem = { n = 64 }
+grid = "n//32, n//32"
+block = "32, 8"
+args = ["x=float32[n,n]:random", "y=float32[n,n]:out", "n=int32:n"]
+defines = { SWIZZLE = "1" }
+entry = "transpose"
+"""
+
+
+def desk(folder: Path) -> Path:
+    """Make the folder in which a reader types: a checkout with kernels, reports and captured launches."""
+    repository(folder, 9, 6)
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git(folder, "tag", "v1.0", "HEAD~8")
+    (folder / "src").mkdir()
+    (folder / "ci").mkdir()
+    shutil.copy(EXAMPLE / "my.cu", folder)
+    shutil.copy(EXAMPLE / "my.cu", folder / "src" / "turn.cu")
+    shutil.copy(PROGRAMS / "shapes.cu", folder / "app.cu")
+    (folder / "other.cu").write_text(OTHER)
+    entries = DESCRIBED + DESCRIBED.replace("my.cu", "src/turn.cu").replace("kernel.tile", "kernel.turned")
+    with (folder / "ncu-swizzle.toml").open("a", encoding="utf-8") as file:
+        file.write(entries)
+    (folder / "kernels" / "attention").mkdir()
+    for name, recording in {"mine": "xor", "new": "xor", "conflicts": "xor", "old": "plain", "any": "plain"}.items():
+        shutil.copy(RECORDINGS / "transpose" / f"transpose-{recording}.ncu-rep", folder / f"{name}.ncu-rep")
+    shutil.copy(PROGRAMS / "several.ncu-rep", folder / "several.ncu-rep")
+    for name in ("app", "before", "ci/app"):
+        shutil.copy(DATA / "launches" / "shapes.launches", folder / f"{name}.launches")
+    fake_ncu.install(folder / "bin" / "ncu")
+    for name in ("app", "app2"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return folder
