@@ -12,6 +12,7 @@ import argparse
 import csv
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -25,12 +26,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tables import head, replace, row
+
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.paths import child_environment
 
 GEMM = ("gemm", "--variants", "plain,swizzled", "--problem", "n=1024,2048,3072,4096,5120,6144,7168,8192")
 MEASURED = ("--engine", "ncu")
 COUNTS = ("kernel", "state", "executed", "wavefronts", "ideal", "excessive")
+PAGE = ROOT / "docs" / "fleet.md"
 LIMIT_S = 3600
 KILL_AFTER = 4  # points
 ALONE = 50  # points that are emulated without a sweep around them
@@ -41,6 +45,7 @@ class SweepRun:
     """One run of the command: its time, its table without what differs from run to run, and its notes."""
 
     seconds: float
+    cpu_s: float  # of all its processes
     table: list[tuple[str, ...]]
     points: list[dict[str, str]]
     notes: list[str]
@@ -53,7 +58,7 @@ def sweep(words: Sequence[str], folder: Path, visible: Sequence[str] = (), kill:
     environment = child_environment() | ({"CUDA_VISIBLE_DEVICES": ",".join(visible)} if visible else {})
     command = [sys.executable, "-m", "ncu_swizzle", "sweep", *words, "-o", str(folder)]
     files = ["--csv", str(folder.with_suffix(".csv")), "--json", str(folder.with_suffix(".json"))]
-    started = time.monotonic()
+    started, before = time.monotonic(), _children_s()
     process = subprocess.Popen([*command, *files], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if kill:
         _kill_a_worker(process, folder)
@@ -65,7 +70,13 @@ def sweep(words: Sequence[str], folder: Path, visible: Sequence[str] = (), kill:
     sizes = [name for name in points[0] if name == "n"]
     table = [tuple(point[name] for name in (*sizes, *COUNTS)) for point in points]
     notes = json.loads(folder.with_suffix(".json").read_text(encoding="utf-8"))["notes"]
-    return SweepRun(seconds, table, points, notes, process.returncode)
+    return SweepRun(seconds, _children_s() - before, table, points, notes, process.returncode)
+
+
+def _children_s() -> float:
+    """Return the CPU time of the processes that have ended, which those that they started and waited for are in."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _kill_a_worker(process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -125,38 +136,72 @@ def with_gpus(numbers: Sequence[int], folder: Path) -> bool:
     return fine and any("started again" in note for note in killed.notes)
 
 
-def emulated(points: int, workers: int, folder: Path) -> bool:
+def emulated(given: argparse.Namespace, folder: Path) -> bool:
     """Measure small emulated kernels; return whether nothing was lost and no count differs."""
-    from ncu_swizzle.catalog import collection
-    from ncu_swizzle.engines.emulation import EmulationSettings, emulate_target
-
     cache = folder / "cache"
     os.environ["XDG_CACHE_HOME"] = str(cache)  # compiled kernels are kept there, counts only within a run
-    sizes = list(range(1, points // 2 + 1))
+    sizes = list(range(1, given.points // 2 + 1))
 
     def words(n: Sequence[int], *more: str) -> tuple[str, ...]:
         shutil.rmtree(cache / "ncu-swizzle" / "emulations", ignore_errors=True)
         size = f"n={','.join(map(str, n))}"
         return ("transpose", "--problem", size, "--variants", "plain,xor", "--engine", "emulated", *more)
 
+    two = ("--workers", str(given.workers))
     sweep(words(sizes[:1]), folder / "warm")
-    settings = EmulationSettings()
-    targets = [collection.shipped().target("transpose-xor", {"n": size}) for size in sizes[: ALONE + 1]]
-    emulate_target(targets[0], settings)  # disassembles
-    started = time.monotonic()
-    for target in targets[1:]:
-        emulate_target(target, settings)
-    own = (time.monotonic() - started) / len(targets[1:])
-    alone = sweep(words(sizes), folder / "alone")
-    fine = compared("no workers", alone, alone)
-    run = sweep(words(sizes, "--workers", str(workers)), folder / "workers")
-    fine &= compared(f"--workers {workers}", run, alone)
-    for title, each in (("no workers", alone), (f"{workers} workers", run)):
-        cost = 1000 * each.seconds / len(each.points)
-        print(f"{title}: {cost:.1f} ms per point; the emulation of one: {1000 * own:.1f} ms")
-    page = folder / "workers" / "report.html"
-    print(f"the page: {page.stat().st_size / 1e6:.1f} MB")
+    started = {"no workers": sweep(words(sizes[:1]), folder / "one"), "workers": sweep(words(sizes[:1], *two), folder / "few")}
+    own_ms = _alone_ms(sizes)
+    fine, runs = True, {}
+    if given.serial:
+        runs["no workers"] = sweep(words(sizes), folder / "alone")
+    runs[f"--workers {given.workers}"] = run = sweep(words(sizes, *two), folder / "workers")
+    lines = [head("", "points", "time", "CPU time", "time per point", "CPU per point", "of it emulation")]
+    for title, each in runs.items():
+        fine &= compared(title, each, runs.get("no workers", each))
+        before = started["no workers" if title == "no workers" else "workers"]
+        cells = _costs(each, before, own_ms)
+        lines.append(row(title, *cells))
+    print(text := "\n".join([_conditions(), "", *lines, "", _page_of(folder / "workers", run)]) + "\n")
+    if given.write:
+        replace(PAGE, "emulated", Path(__file__).name, text)
     return fine
+
+
+def _alone_ms(sizes: Sequence[int]) -> float:
+    """Return the CPU time of emulating one kernel without a sweep around it: the mean of some sizes of the sweep."""
+    from ncu_swizzle.catalog import collection
+    from ncu_swizzle.engines.emulation import EmulationSettings, emulate_target
+
+    settings = EmulationSettings()
+    some = sizes[:: max(1, len(sizes) // ALONE)][:ALONE]
+    targets = [collection.shipped().target(name, {"n": n}) for n in some for name in ("transpose-plain", "transpose-xor")]
+    for target in targets[:2]:
+        emulate_target(target, settings)  # disassembles
+    started = time.process_time()
+    for target in targets[2:]:
+        emulate_target(target, settings)
+    return 1000 * (time.process_time() - started) / len(targets[2:])
+
+
+def _costs(run: SweepRun, started: SweepRun, own_ms: float) -> tuple[str, ...]:
+    """Return a run's cells: what starting costs is in its time, but not in the cost per point."""
+    points = len(run.points) - len(started.points)
+    wall, busy = (1000 * (a - b) / points for a, b in ((run.seconds, started.seconds), (run.cpu_s, started.cpu_s)))
+    times = (f"{run.seconds:.0f} s", f"{run.cpu_s:.0f} s", f"{wall:.1f} ms", f"{busy:.1f} ms", f"{own_ms:.1f} ms")
+    return (f"{len(run.points):,}", *times)
+
+
+def _conditions() -> str:
+    """Return what was measured on, in a sentence."""
+    model = next((line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+                  if line.startswith("model name")), "unknown")  # fmt: skip
+    load = os.getloadavg()[0]
+    return f"{os.cpu_count()} CPU cores ({model}), load average {load:.1f} at the end; transpose, plain and xor."
+
+
+def _page_of(folder: Path, run: SweepRun) -> str:
+    size = (folder / "report.html").stat().st_size / 1e6
+    return f"The page of {len(run.points):,} points has {size:.1f} MB."
 
 
 def main() -> int:
@@ -166,10 +211,12 @@ def main() -> int:
     parser.add_argument("--emulated", action="store_true", help="measure without a GPU instead")
     parser.add_argument("--points", type=int, default=1000, help="of the emulated sweep")
     parser.add_argument("--workers", type=int, default=2, help="of the emulated sweep")
+    parser.add_argument("--no-serial", dest="serial", action="store_false", help="leave out the sweep without workers")
+    parser.add_argument("--write", action="store_true", help="put the emulated sweep's table into docs/fleet.md")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        fine = emulated(given.points, given.workers, place) if given.emulated else with_gpus(given.gpus, place)
+        fine = emulated(given, place) if given.emulated else with_gpus(given.gpus, place)
     return 0 if fine else 1
 
 
