@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.texts import beneath, one_line
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ncu_swizzle.engines import context
     from ncu_swizzle.pack import findings
     from ncu_swizzle.profiles.result import JobResult
+    from ncu_swizzle.sweep.forecast import Forecast
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -73,6 +75,17 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
     }
     if not formats.write(makers):
         terminal.show(sweep, Output())
+
+
+def show_plan(found: Forecast, formats: Formats) -> None:
+    """Print what a sweep would do, or the JSON requested on stdout; write it to its file."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.sweep import foreseen
+
+    if formats.csv or formats.markdown:
+        raise UsageError("--dry-run has no results to tabulate", "--json - prints the plan as JSON")
+    if not formats.write({"json": lambda: foreseen.to_json(found)}):
+        foreseen.show(found, Output())
 
 
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:

@@ -28,9 +28,8 @@ QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh",
 @contextmanager
 def connected(options: FleetOptions) -> Iterator[Any]:
     """Yield Dask's client of the cluster that the options ask for. Raises EnvironmentLacking and BadFile."""
-    missing = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise EnvironmentLacking(f"{' and '.join(missing)} not installed, which workers need", INSTALL)
+    if lacking := missing():
+        raise EnvironmentLacking(*lacking)
     import dask
     import distributed
 
@@ -50,6 +49,12 @@ def connected(options: FleetOptions) -> Iterator[Any]:
             raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
         stack.callback(client.close, timeout=CLOSE_S)
         yield client
+
+
+def missing() -> tuple[str, str] | None:
+    """Return what is not installed, and how to install it; None if workers can be had."""
+    names = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
+    return (f"{' and '.join(names)} not installed, which workers need", INSTALL) if names else None
 
 
 def dashboard(client: Any) -> str:
@@ -80,7 +85,7 @@ def _own(options: FleetOptions) -> Iterator[Any]:
     import distributed
     from distributed.security import Security
 
-    gpus = _chosen_gpus(options) if not options.count else []
+    gpus = [] if options.count else [uuid for uuid, _ in chosen_gpus(options)]
     with scratch() as folder:
         security = Security.temporary()
         common = {"protocol": "tls://", "host": LOCAL, "security": security}
@@ -127,10 +132,10 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
     return {"cls": distributed.Nanny, "options": options}
 
 
-def _chosen_gpus(options: FleetOptions) -> list[str]:
-    """Return the UUIDs of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
+def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
+    """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
     found = gpu.identities()
-    chosen = [uuid for uuid, name in found if options.gpu.casefold() in name.casefold()]
+    chosen = [(uuid, name) for uuid, name in found if options.gpu.casefold() in name.casefold()]
     if not chosen:
         names = ", ".join(dict.fromkeys(name for _, name in found))
         why = f"none is called {options.gpu}: {names}" if found else gpu.absent()

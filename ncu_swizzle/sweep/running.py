@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.engines.choice import engine_for
@@ -15,10 +15,10 @@ from ncu_swizzle.errors import Interrupted, ProgramFailed, interruption
 from ncu_swizzle.files import note_finished, write_atomically
 from ncu_swizzle.fleet.crew import Crew, crew
 from ncu_swizzle.fleet.options import ALONE, FleetOptions
-from ncu_swizzle.fleet.tasks import FleetResult, FleetTask, Whereabouts
+from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Whereabouts
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.engine import NCU
+from ncu_swizzle.profiles.engine import NCU, Engine
 from ncu_swizzle.profiles.run_folder import REPORT
 from ncu_swizzle.sweep import dataset, fingerprint, folder, page, points, resumed
 from ncu_swizzle.sweep.fingerprint import Fingerprint
@@ -44,22 +44,38 @@ def run(
     With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
     finished points are kept.
     """
-    fleet.refuse_nonsense()
-    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
-    engine = engine_for(plan.target(plan.points[0]), here)
-    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
-    job = points.job_of(plan, request, engine)
-    path = folder.choose(plan.family.name, destination, resume)
-    if resume:
-        folder.refuse_another(path, plan.family.name)
-    with crew(job, fleet, progress) as workers, folder.opened(path):
+    begun = begin(plan, request, destination, resume, fleet)
+    path, engine = begun.folder, begun.engine
+    with crew(begun.job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         sweep = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
         if resume:
-            sweep = resumed.with_saved(sweep, common, [member.facts for member in workers.members])
+            sweep = resumed.with_saved(sweep, begun.common, [member.facts for member in workers.members])
             sweep = resumed.on_one_gpu(sweep, {member.uuid for member in workers.members})
-        return _Run(sweep, common, workers, on_point).finished()
+        return _Run(sweep, begun.common, workers, on_point).finished()
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is settled before the first point: the engine, what all points depend on, the work, and the folder."""
+
+    engine: Engine
+    common: Fingerprint
+    job: FleetJob
+    folder: Path
+
+
+def begin(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Beginning:
+    """Settle it, without starting or writing anything; raises what stops a sweep before its first point."""
+    fleet.refuse_nonsense()
+    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
+    engine = engine_for(plan.target(plan.points[0]), here)
+    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
+    path = folder.choose(plan.family.name, destination, resume)
+    if resume:
+        folder.refuse_another(path, plan.family.name)
+    return Beginning(engine, common, points.job_of(plan, request, engine), path)
 
 
 def _engine_of(fleet: FleetOptions) -> str:
