@@ -65,7 +65,7 @@ def sweep(words: Sequence[str], folder: Path, visible: Sequence[str] = (), kill:
     said, _ = process.communicate(timeout=LIMIT_S)
     seconds = time.monotonic() - started
     if not folder.with_suffix(".csv").exists():
-        sys.exit(f"{' '.join(words)} failed:\n{said.decode()[-3000:]}")
+        sys.exit(f"{' '.join(words)[:200]} failed:\n{said.decode()[-3000:]}")
     points = list(csv.DictReader(folder.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
     sizes = [name for name in points[0] if name == "n"]
     table = [tuple(point[name] for name in (*sizes, *COUNTS)) for point in points]
@@ -149,7 +149,10 @@ def emulated(given: argparse.Namespace, folder: Path) -> bool:
 
     two = ("--workers", str(given.workers))
     sweep(words(sizes[:1]), folder / "warm")
-    started = {"no workers": sweep(words(sizes[:1]), folder / "one"), "workers": sweep(words(sizes[:1], *two), folder / "few")}
+    started = {
+        "no workers": sweep(words(sizes[:1]), folder / "one"),
+        "workers": sweep(words(sizes[:1], *two), folder / "few"),
+    }
     own_ms = _alone_ms(sizes)
     fine, runs = True, {}
     if given.serial:
@@ -174,7 +177,9 @@ def _alone_ms(sizes: Sequence[int]) -> float:
 
     settings = EmulationSettings()
     some = sizes[:: max(1, len(sizes) // ALONE)][:ALONE]
-    targets = [collection.shipped().target(name, {"n": n}) for n in some for name in ("transpose-plain", "transpose-xor")]
+    targets = [
+        collection.shipped().target(name, {"n": n}) for n in some for name in ("transpose-plain", "transpose-xor")
+    ]
     for target in targets[:2]:
         emulate_target(target, settings)  # disassembles
     started = time.process_time()

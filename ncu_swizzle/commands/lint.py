@@ -13,6 +13,7 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NotComparable
+from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.gate.outputs import Outputs
 from ncu_swizzle.texts import on_terminal
 
@@ -38,6 +39,7 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
+    fleet: FleetOptions,
     against: Annotated[
         str,
         typer.Option(metavar="COMMIT", help="Fail only what got worse since the branch left it, such as origin/main."),
@@ -56,6 +58,7 @@ def lint(
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
     ncu-swizzle lint src/*.cu --against origin/main   only what a branch makes worse fails
     ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
+    ncu-swizzle lint src/*.cu --workers 8             as many files at a time
     ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
@@ -77,10 +80,10 @@ def lint(
     )
     settings = EmulationSettings.of(request)
     with output.progress() as progress:
-        kernels = list(linting.lint_kernels(query, settings, progress))
+        kernels = list(linting.lint_kernels(query, settings, progress, fleet))
         made = _fixes(query, request, linting.verdict_of(kernels), progress, apply=fix) if fix or diff else []
         if fix and made:
-            kernels = list(linting.lint_kernels(query, settings, progress))
+            kernels = list(linting.lint_kernels(query, settings, progress, fleet))
         base = bases.lint_base(against, query, settings, progress) if against else None
     verdict = comparing.verdict(kernels, base) if base else linting.verdict_of(kernels)
     if diff and made:

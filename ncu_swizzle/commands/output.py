@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ncu_swizzle.commands.formats import Formats, Makers
     from ncu_swizzle.engines import context
+    from ncu_swizzle.jobs.profile_several import KernelOutcome
     from ncu_swizzle.pack import findings
     from ncu_swizzle.profiles.result import JobResult
     from ncu_swizzle.sweep.forecast import Forecast
@@ -38,6 +39,8 @@ class _Bars:
 
     def move(self, kernel: str, percent: float) -> None:
         bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
+        if aside := getattr(percent, "aside", ""):
+            bars.console.print(one_line(aside), markup=False, soft_wrap=True)
         if kernel not in self._tasks:
             self._tasks[kernel] = bars.add_task(one_line(kernel), total=100, words="")
         bars.update(self._tasks[kernel], completed=percent, words=getattr(percent, "words", ""))
@@ -109,6 +112,23 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     for file in written:
         console.print()
         console.print(line(f"Written to {file}"), soft_wrap=True)
+
+
+def show_several(outcomes: Sequence[KernelOutcome], notes: Sequence[str]) -> None:
+    """Print the result of each of several kernels, and which failed."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.render import terminal
+    from ncu_swizzle.render.terminal_tables import line
+
+    console = Output()
+    for note in notes:
+        console.print(line(note, style="dim"))
+    for outcome in outcomes:
+        if outcome.result:
+            terminal.show(outcome.result, console)
+        else:
+            console.print(line(f"failed: {outcome.name}: {outcome.error}", style="red"))
+        console.print()
 
 
 def show_findings(shown: Sequence[findings.LaunchFindings], formats: Formats) -> None:

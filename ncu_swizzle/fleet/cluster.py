@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ def connected(options: FleetOptions) -> Iterator[Any]:
     import dask
     import distributed
 
+    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)  # of another sweep's dashboard
     for name in ("distributed", "tornado", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     environment = dict(os.environ)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import secrets
 import time
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from ncu_swizzle.fleet.shown import CrewProgress
 from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Member, OnResult, Place, Whereabouts
 from ncu_swizzle.fleet.worker_side import Returned
 
+GONE = ("cancelled", "lost")  # of a future
 DEPTH = 2  # tasks that a worker knows of, so that it need not wait for this process between two short ones
 LOOK_EVERY_S = 0.5  # for workers that went or came
 MOST_TRIES = 3  # a task that so many workers died of is not tried again
@@ -78,7 +80,7 @@ class ManyWorkers:
         self._tries: dict[int, list[str]] = {}
         self._hopeless: set[int] = set()
         self._open = set(range(len(tasks)))
-        self._shown = CrewProgress(self._progress, len(tasks))
+        self._shown = CrewProgress(self._progress, len(tasks), dashboard(self._client))
         self._client.subscribe_topic(self._token, self._shown.hear)
         try:
             self._loop()
@@ -90,6 +92,7 @@ class ManyWorkers:
         looked = alone_since = time.monotonic()
         while self._open:
             for station in self._roster.stations:
+                self._shown.joined(station.address, station.member)
                 self._feed(station)
             with suppress(queue.Empty):
                 self._take(*self._ended.get(timeout=LOOK_EVERY_S))
@@ -144,7 +147,7 @@ class ManyWorkers:
     def _take(self, future: Any, station: Station, number: int) -> None:
         """Hand a result over; a task whose worker went away meanwhile was taken back already."""
         sent = station.sent.get(number)
-        if sent is None or sent[0] is not future or future.status in ("cancelled", "lost"):
+        if sent is None or sent[0] is not future or future.status in GONE:
             return
         if future.status == "error":
             del station.sent[number]
@@ -167,13 +170,17 @@ class ManyWorkers:
         self._hand_over(number, station, returned)
 
     def _fetched(self, future: Any, station: Station) -> Returned | None:
-        """Return what a worker has ready; None if it went away before it could be asked."""
+        """Return what a worker has ready; None if it went away before it could be asked.
+
+        Dask cancels a fetch that runs into its time limit, and with it the next one that joins it: that one ends with
+        CancelledError, or with UnboundLocalError, as Dask passes on a result that it does not have.
+        """
         patience_s = LOOK_EVERY_S
         while True:
             try:
                 returned: Returned = future.result(timeout=patience_s)
-            except TimeoutError:
-                if station.address not in self._client.nthreads():
+            except (TimeoutError, CancelledError, UnboundLocalError):
+                if future.status in GONE or station.address not in self._client.nthreads():
                     return None
                 patience_s *= 2
             else:
@@ -196,6 +203,7 @@ class ManyWorkers:
     def _lose(self, station: Station, why: str) -> None:
         """Put what a worker had back: of a unit of several tasks all of them, so that they stay on one GPU."""
         self._roster.drop(station)
+        self._shown.lost(station.address)
         candidates = list(station.sent)
         units = {id(unit): unit for _, unit in station.sent.values()}
         if station.unit is not None and station.unit.waiting:
