@@ -1,21 +1,22 @@
-"""Sweeps over many workers: ``python3 bench/fleet.py --gpus 1 2`` on a machine with GPUs, ``--emulated`` anywhere.
+"""Sweeps over many workers: ``python3 bench/fleet.py --gpus 0 1 2`` on a machine with GPUs, ``--emulated`` anywhere.
 
 With GPUs: a sweep of 16 points of the family gemm without workers, then with one worker per GPU for each number given;
 then again with a worker that is killed in the middle. Without: small emulated kernels, the cost per point beyond the
 kernel's own, and the same sweep over processes. Every table of counts is compared with the one without workers. Ends
-with 1 if a point is lost or a count differs. Times include the start and the end of the workers.
+with 1 if a point is lost or a count differs. Times include the start and the end of the workers. ``--simulated 3.3``
+needs no GPU and measures nothing of one: each ncu sleeps, and what is around it takes its own time.
+
+Two calls of at most 250 s each, on two GPUs and on four:
+
+    python3 bench/fleet.py --gpus 0 1 2 --limit 250
+    python3 bench/fleet.py --gpus 0 1 2 4 --limit 250
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import os
-import resource
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,78 +27,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from fleet_runs import SweepRun, logging_ncu, sweep, timeline
 from tables import head, replace, row
 
-from ncu_swizzle.ncu import gpu
-from ncu_swizzle.paths import child_environment
+from ncu_swizzle.ncu import gpu, installed
 
 GEMM = ("gemm", "--variants", "plain,swizzled", "--problem", "n=1024,2048,3072,4096,5120,6144,7168,8192")
+ATTENTION = ("kernel1", "kernel2", "--problem", "seq=1024,2048,3072,4096,5120,6144,7168,8192")
 MEASURED = ("--engine", "ncu")
-COUNTS = ("kernel", "state", "executed", "wavefronts", "ideal", "excessive")
 PAGE = ROOT / "docs" / "fleet.md"
-LIMIT_S = 3600
-KILL_AFTER = 4  # points
 ALONE = 50  # points that are emulated without a sweep around them
-
-
-@dataclass(frozen=True)
-class SweepRun:
-    """One run of the command: its time, its table without what differs from run to run, and its notes."""
-
-    seconds: float
-    cpu_s: float  # of all its processes
-    table: list[tuple[str, ...]]
-    points: list[dict[str, str]]
-    notes: list[str]
-    status: int
-
-
-def sweep(words: Sequence[str], folder: Path, visible: Sequence[str] = (), kill: bool = False) -> SweepRun:
-    """Run a sweep in a new process; with `kill`, end one of its workers once KILL_AFTER points are done."""
-    shutil.rmtree(folder, ignore_errors=True)
-    environment = child_environment() | ({"CUDA_VISIBLE_DEVICES": ",".join(visible)} if visible else {})
-    command = [sys.executable, "-m", "ncu_swizzle", "sweep", *words, "-o", str(folder)]
-    files = ["--csv", str(folder.with_suffix(".csv")), "--json", str(folder.with_suffix(".json"))]
-    started, before = time.monotonic(), _children_s()
-    process = subprocess.Popen([*command, *files], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if kill:
-        _kill_a_worker(process, folder)
-    said, _ = process.communicate(timeout=LIMIT_S)
-    seconds = time.monotonic() - started
-    if not folder.with_suffix(".csv").exists():
-        sys.exit(f"{' '.join(words)[:200]} failed:\n{said.decode()[-3000:]}")
-    points = list(csv.DictReader(folder.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
-    sizes = [name for name in points[0] if name == "n"]
-    table = [tuple(point[name] for name in (*sizes, *COUNTS)) for point in points]
-    notes = json.loads(folder.with_suffix(".json").read_text(encoding="utf-8"))["notes"]
-    return SweepRun(seconds, _children_s() - before, table, points, notes, process.returncode)
-
-
-def _children_s() -> float:
-    """Return the CPU time of the processes that have ended, which those that they started and waited for are in."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _kill_a_worker(process: subprocess.Popen[bytes], folder: Path) -> None:
-    while len(list(folder.glob("points/*/*/point.json"))) < KILL_AFTER and process.poll() is None:
-        time.sleep(0.05)
-    for worker in _workers(process.pid)[:1]:
-        os.kill(worker, signal.SIGKILL)
-
-
-def _workers(parent: int) -> list[int]:
-    """Return the worker processes of a command, which Python's multiprocessing started."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            its_parent = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if its_parent == parent and b"spawn_main" in command:
-            found.append(int(folder.name))
-    return sorted(found)
 
 
 def compared(title: str, run: SweepRun, alone: SweepRun) -> bool:
@@ -110,30 +49,81 @@ def compared(title: str, run: SweepRun, alone: SweepRun) -> bool:
     return same and done == len(run.points) and run.status == 0
 
 
-def with_gpus(numbers: Sequence[int], folder: Path) -> bool:
-    """Measure with GPUs; return whether nothing was lost and no count differs."""
-    found = gpu.identities()
-    print(f"{len(found)} GPUs: {', '.join(dict.fromkeys(name for _, name in found))}; {os.cpu_count()} CPU cores")
-    uuids = [uuid for uuid, _ in found]
-    sweep((*GEMM, *MEASURED), folder / "warm", uuids[:1])  # compiles, and fills caches
-    alone = sweep((*GEMM, *MEASURED), folder / "alone", uuids[:1])
-    fine = compared("no workers, one GPU", alone, alone)
-    one = None
-    for number in numbers:
-        if number > len(uuids):
-            print(f"{number} GPUs: not measured, this machine has {len(uuids)}")
+def with_gpus(given: argparse.Namespace, folder: Path) -> bool:
+    """Measure with GPUs; return whether nothing was lost and no count differs. 0 GPUs: one, without workers."""
+    began = time.monotonic()
+    bench = simulation(given.simulated, folder) if given.simulated else measurement(folder)
+    print(bench.title, flush=True)
+    uuids = bench.uuids
+    sweep(
+        (*bench.words[:-1], bench.words[-1].partition(",")[0], *bench.ncu),
+        folder / "warm",
+        uuids[:1],
+        more=bench.environment,
+    )
+    runs: dict[int, SweepRun] = {}
+    fine, longest = True, 0.0
+    for number in given.gpus:
+        if number > len(uuids) or longest > given.limit - (time.monotonic() - began):
+            why = f"this machine has {len(uuids)}" if number > len(uuids) else f"no time left of {given.limit} s"
+            print(f"{number} GPUs: not measured, {why}")
             continue
-        words = (*GEMM, *MEASURED, "--workers", "gpus")
-        run = sweep(words, folder / f"gpus-{number}", uuids[:number])
-        fine &= compared(f"--workers gpus, {number} GPU{'s' * (number > 1)}", run, alone)
-        one = run if number == 1 else one
-        if one and number > 1:
-            print(f"{'':34} {one.seconds / run.seconds:16.2f}x as fast as one worker")
-    most = max(number for number in numbers if number <= len(uuids))
-    killed = sweep((*GEMM, *MEASURED, "--workers", "gpus"), folder / "killed", uuids[:most], kill=True)
-    fine &= compared(f"a worker of {most} killed", killed, alone)
+        how = ("--workers", "gpus") if number else ()
+        run = sweep(
+            (*bench.words, *bench.ncu, *how), folder / f"gpus-{number}", uuids[: max(number, 1)], more=bench.environment
+        )
+        longest, runs[number] = max(longest, run.seconds), run
+        first = next(iter(runs.values()))
+        fine &= compared(
+            f"--workers gpus, {number} GPU{'s' * (number > 1)}" if number else "no workers, one GPU", run, first
+        )
+        print(f"    {timeline(run)}", flush=True)
+        if number > 1 and 1 in runs:
+            print(f"    {runs[1].seconds / run.seconds:.2f}x as fast as one worker")
+    most = max(runs, default=0)
+    if most < 2 or 1.5 * runs[most].seconds > given.limit - (time.monotonic() - began):
+        print("no worker was killed: fewer than two GPUs, or no time left")
+        return fine
+    words = (*bench.words, *bench.ncu, "--workers", "gpus")
+    killed = sweep(words, folder / "killed", uuids[:most], kill=True, more=bench.environment)
+    fine &= compared(f"a worker of {most} killed", killed, first)
     print("\n".join(f"    {note}" for note in killed.notes))
     return fine and any("started again" in note for note in killed.notes)
+
+
+@dataclass(frozen=True)
+class GpuBench:
+    """What is swept with GPUs, real ones or stand-ins; the last of the words are the sizes."""
+
+    title: str
+    words: tuple[str, ...]
+    uuids: list[str]
+    ncu: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def measurement(folder: Path) -> GpuBench:
+    """Return the bench of this machine's GPUs."""
+    found = gpu.identities()
+    names = ", ".join(dict.fromkeys(name for _, name in found))
+    ncu = logging_ncu(str(installed.find()), folder)
+    title = f"{len(found)} GPUs: {names}; {os.cpu_count()} CPU cores"
+    return GpuBench(title, (*MEASURED, *GEMM), [uuid for uuid, _ in found], ("--ncu", str(ncu)), {})
+
+
+def simulation(point_s: float, folder: Path) -> GpuBench:
+    """Return a bench without a GPU: each ncu sleeps and leaves a recorded report; the rest is as with a GPU."""
+    from tests.support import fake_cuda, fake_ncu
+
+    gpus = 4
+    program = fake_ncu.install(folder / "bin" / "ncu", f"case $1 in --version) ;; *) sleep {point_s};; esac")
+    library = fake_cuda.install(folder / "cuda", gpus)
+    environment = {"FAKE_NCU": "ok", "LD_LIBRARY_PATH": str(library), "XDG_CACHE_HOME": str(folder / "cache")}
+    uuids = [f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in range(gpus)]
+    title = f"SIMULATED, nothing is measured: each of 16 ncu sleeps for {point_s} s; {os.cpu_count()} CPU cores"
+    return GpuBench(
+        title, (*MEASURED, *ATTENTION), uuids, ("--ncu", str(logging_ncu(str(program), folder))), environment
+    )
 
 
 def emulated(given: argparse.Namespace, folder: Path) -> bool:
@@ -212,7 +202,9 @@ def _page_of(folder: Path, run: SweepRun) -> str:
 def main() -> int:
     """Measure; return 1 if a point was lost or a count differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpus", type=int, nargs="*", default=[1, 2, 4], help="numbers of GPUs to measure with")
+    parser.add_argument("--gpus", type=int, nargs="*", default=[0, 1, 2], help="how many; 0: one, without workers")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds; what would take longer is left out")
+    parser.add_argument("--simulated", type=float, metavar="SECONDS", help="no GPU: each ncu sleeps as long")
     parser.add_argument("--emulated", action="store_true", help="measure without a GPU instead")
     parser.add_argument("--points", type=int, default=1000, help="of the emulated sweep")
     parser.add_argument("--workers", type=int, default=2, help="of the emulated sweep")
@@ -221,7 +213,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        fine = emulated(given, place) if given.emulated else with_gpus(given.gpus, place)
+        fine = emulated(given, place) if given.emulated else with_gpus(given, place)
     return 0 if fine else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -43,7 +44,8 @@ def connected(options: FleetOptions) -> Iterator[Any]:
         try:
             stack.callback(_restore, environment)  # Dask changes it for the workers
             if options.own:
-                cluster = stack.enter_context(_own(options))
+                with _deaf():
+                    cluster = stack.enter_context(_own(options))
                 client = distributed.Client(cluster, set_as_default=False)
             else:
                 client = _joined(options)
@@ -51,6 +53,19 @@ def connected(options: FleetOptions) -> Iterator[Any]:
             raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
         stack.callback(client.close, timeout=CLOSE_S)
         yield client
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that a terminal's Ctrl-C does not reach: this one hears it, and ends them.
+
+    They inherit the mask, as does the thread that starts them again; a Ctrl-C meanwhile arrives at the end.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def missing() -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import secrets
+import threading
 import time
 from asyncio import CancelledError
 from collections import deque
@@ -21,6 +22,7 @@ from ncu_swizzle.errors import EnvironmentLacking, InternalError, ProgramFailed
 from ncu_swizzle.files import replace as write
 from ncu_swizzle.fleet import shipment, worker_side
 from ncu_swizzle.fleet.cluster import connected, dashboard
+from ncu_swizzle.fleet.identity import identity
 from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.fleet.roster import Roster, Station
 from ncu_swizzle.fleet.shown import CrewProgress
@@ -38,6 +40,7 @@ NOBODY_S = 60.0  # how long to wait for a worker when all are gone
 @contextmanager
 def workers(job: FleetJob, options: FleetOptions, progress: Progress) -> Iterator[ManyWorkers]:
     """Yield the workers that are fit for the job. Raises EnvironmentLacking and BadFile."""
+    threading.Thread(target=identity, daemon=True).start()  # reads the whole package, while the workers start
     token = f"ncu-swizzle-{secrets.token_hex(8)}"
     with connected(options) as client:
         roster = Roster(client, token, job, options, shipment.digests(job.files))
@@ -113,8 +116,8 @@ class ManyWorkers:
         """Send tasks of the station's unit, or of the next one that it may take."""
         while len(station.sent) < DEPTH:
             if station.unit is None or not station.unit.waiting:
-                if station.sent and station.unit and len(station.unit.all) > 1:
-                    return  # finish the unit first: it moves as a whole
+                if station.sent and station.unit and len(station.unit.all) > 1 and self._scarce:
+                    return  # a worker that is about to be idle takes it
                 station.unit = self._next_unit(station)
                 if station.unit is None:
                     return
@@ -136,6 +139,11 @@ class ManyWorkers:
             )
             station.sent[number] = (future, station.unit)
             future.add_done_callback(lambda done, at=station, of=number: self._ended.put((done, at, of)))
+
+    @property
+    def _scarce(self) -> bool:
+        """Whether so few units are left that none may wait behind another."""
+        return len(self._units) <= len(self._roster.stations)
 
     def _next_unit(self, station: Station) -> Unit | None:
         for unit in self._units:

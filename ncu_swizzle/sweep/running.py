@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.profiles.engine import NCU, Engine
 from ncu_swizzle.profiles.run_folder import REPORT
-from ncu_swizzle.sweep import dataset, fingerprint, folder, page, points, resumed
+from ncu_swizzle.sweep import fingerprint, folder, points, resumed
 from ncu_swizzle.sweep.fingerprint import Fingerprint
 from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from ncu_swizzle.sweep.plan import Plan
@@ -101,6 +102,8 @@ class _Run:
             if outcome.kept:
                 self._on_point(outcome)
         tasks = points.tasks_of(self._sweep.plan, self._outcomes, self._sweep.engine)
+        loading = threading.Thread(target=_load_what_the_end_needs)
+        loading.start()
         try:
             self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
             return self._finish()
@@ -109,6 +112,8 @@ class _Run:
             if error is None:
                 raise
             raise self._stopped(error, self._finish()) from stop
+        finally:
+            loading.join()  # a thread that imports must not outlive the interpreter
 
     def _stopped(self, error: type[Interrupted], sweep: Sweep) -> Interrupted:
         done = f"{len(sweep.done)} of {len(sweep.outcomes)} points"
@@ -154,12 +159,23 @@ class _Run:
 
     def _finish(self) -> Sweep:
         """Write the manifest, the dataset and the page of all points so far."""
+        from ncu_swizzle.sweep import dataset, page
+
         sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
         note_finished(self._folder)
         folder.save(sweep, self._manifest())
         dataset.write(sweep, self._folder)
         write_atomically(self._folder / REPORT, page.render(sweep).encode())
         return sweep
+
+
+def _load_what_the_end_needs() -> None:
+    """Load pandas, Jinja and the templates while the first points run: it takes most of a second."""
+    with suppress(Exception):  # whatever needs it will raise the same error
+        from ncu_swizzle.render.page import environment
+        from ncu_swizzle.sweep import dataset, page  # noqa: F401
+
+        environment().get_template("sweep/page.html")
 
 
 def conclude(sweep: Sweep) -> None:
