@@ -124,7 +124,7 @@ def test_the_next_pair_is_sent_before_a_worker_is_idle_unless_few_are_left(colle
     assert set(collected.times.values()) == {1}
 
 
-def test_the_last_pairs_go_to_whoever_is_idle(tmp_path: Any, collected: Collected) -> None:
+def test_the_last_pairs_go_to_whoever_is_idle(collected: Collected) -> None:
     tasks = [FleetTask(f"{unit}{n}", n, unit) for unit in "abc" for n in range(2)]
     client = FakeClient()
     done(client, tasks, collected, "a", "b")

@@ -1,4 +1,4 @@
-"""``sweep --workers gpus`` on stand-ins for the driver and for ncu, which is a process of its own as the real one is."""
+"""``sweep --workers gpus`` on stand-ins for the driver and for ncu, which is a process of its own as the real one."""
 
 from __future__ import annotations
 
