@@ -9,6 +9,7 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def _deaf() -> Iterator[None]:
 
     They inherit the mask, as does the thread that starts them again; a Ctrl-C meanwhile arrives at the end.
     """
+    resource_tracker.ensure_running()  # which would lift the mask in the thread that starts processes
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
