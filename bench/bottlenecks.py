@@ -1,4 +1,4 @@
-"""The bottleneck of each recorded kernel: ``python3 bench/bottlenecks.py [--write]``. Needs no GPU.
+"""The bottleneck of each recorded kernel: ``python3 bench/bottlenecks.py [--write] [--workers N]``. Needs no GPU.
 
 Prints, from the recordings, the utilization of the units that can limit a kernel, and its two most frequent stall
 reasons; --write puts the table into docs/measured.md.
@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+import crews
 from tables import ROOT, head, replace, row
 
 from ncu_swizzle import paths
@@ -26,9 +27,11 @@ GETTERS = {title.removesuffix(", share of peak"): get for title, _, get in METRI
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="replace the table in docs/measured.md")
-    text = table(read)
+    crews.add_option(parser)
+    given = parser.parse_args()
+    text = table(read, given.workers)
     print(text)
-    if parser.parse_args().write:
+    if given.write:
         replace(ROOT / "docs" / "measured.md", "bottlenecks", Path(__file__).name, text)
 
 
@@ -39,8 +42,9 @@ def read(name: str) -> Profile:
     return reader.read(report)[0]
 
 
-def table(profile_of: Callable[[str], Profile]) -> str:
-    lines = [line(profile_of(kernel.name)) for _, kernel in collection.shipped()]
+def table(profile_of: Callable[[str], Profile], workers: str = "") -> str:
+    names = [kernel.name for _, kernel in collection.shipped()]
+    lines = crews.each(lambda name: line(profile_of(name)), names, workers)
     return "\n".join([head("kernel", *BUSY, "SM clock", "stalls"), *lines]) + "\n"
 
 

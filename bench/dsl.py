@@ -1,6 +1,6 @@
 """Kernels written in Python, counted by ncu on an H100, and computed here from the same cubins.
 
-    python3 bench/dsl.py [--details] [KERNEL …]
+    python3 bench/dsl.py [--details] [--workers N] [KERNEL …]
 
 A row per kernel: accesses whose counts are equal, different, and unknown here. The recordings are those of
 tests/data/python; ``--details`` prints every access that differs or is unknown.
@@ -8,8 +8,11 @@ tests/data/python; ``--details`` prints every access that differs or is unknown.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
+
+import crews
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -19,17 +22,23 @@ from tests.support.python_recordings import CountedKernel, counted, recorded
 
 def main(arguments: list[str]) -> int:
     """Print the table; return 1 if anything differs."""
-    names = [argument for argument in arguments if not argument.startswith("--")]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL")
+    parser.add_argument("--details", action="store_true", help="print every access that differs or is unknown")
+    crews.add_option(parser)
+    given = parser.parse_args(arguments)
     content, _ = recorded()
     machine = content["machine"]
     print(f"Recorded on {machine['gpu']}, driver {machine['driver']}, ncu {machine['ncu']}.\n")
     print("| kernel | compiler | accesses | equal | different | unknown |\n|---|---|---:|---:|---:|---:|")
+    names = given.kernels or list(content["kernels"])
     rows = []
-    for name in names or content["kernels"]:
-        rows.append(row := counted(name))
+    for name, row in zip(names, crews.each(counted, names, given.workers) if given.workers else map(counted, names),
+                         strict=True):  # fmt: skip
+        rows.append(row)
         counts = (len(row.accesses), row.equal, row.different, row.unknown)
         print(f"| {name} | {row.compiler} | {' | '.join(map(str, counts))} |", flush=True)
-        if "--details" in arguments:
+        if given.details:
             show(row)
     total, equal = sum(len(row.accesses) for row in rows), sum(row.equal for row in rows)
     unknown, different = sum(row.unknown for row in rows), sum(row.different for row in rows)

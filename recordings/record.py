@@ -1,5 +1,7 @@
 """Record catalogue kernels on this machine's GPU: ``make record``, or ``python3 recordings/record.py [KERNEL …]``.
 
+``--workers gpus`` records on all of its GPUs, a kernel at a time on each.
+
 The facts hold the commit of the sources; NCU_SWIZZLE_COMMIT sets it if this is a copy outside git.
 
 ncu stores its command line and the sources' paths in a report. To keep this machine's paths out of the project, the
@@ -9,12 +11,14 @@ there.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,26 +36,32 @@ from ncu_swizzle.catalog import collection
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.engines import measured as measured_
-from ncu_swizzle.engines.context import Context, Request
+from ncu_swizzle.engines.context import Context, Progress, Request
 from ncu_swizzle.files import write_json
+from ncu_swizzle.fleet.mapped import mapped
+from ncu_swizzle.fleet.options import GPUS, FleetOptions
+from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.engine import NCU, Engine
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Record the named kernels; by default, all of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="KERNEL")
+    parser.add_argument("--workers", default="", choices=("", GPUS), help="record on all GPUs of this machine")
+    given = parser.parse_args(arguments)
     catalog = collection.shipped()
-    names = names or [kernel.name for _, kernel in catalog]
+    names = given.names or [kernel.name for _, kernel in catalog]
     if HOME in os.environ:
         compile_all(catalog, names)
-        for name in names:
-            record(catalog, name, Path(os.environ[HOME]))
+        record_all(catalog, names, Path(os.environ[HOME]), FleetOptions(given.workers))
     else:
         copy_everything(catalog)
         path = os.pathsep.join(map(str, (NEUTRAL, SITE, os.environ.get("PYTHONPATH", ""))))
         known = os.environ.get(COMMIT) or commit_of(ROOT / "kernels")
         environment = {**os.environ, "PYTHONPATH": path, HOME: str(ROOT / "recordings"), COMMIT: known}
-        command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *names]
+        command = [sys.executable, str(NEUTRAL / "recordings" / "record.py"), *arguments]
         sys.exit(subprocess.run(command, cwd=NEUTRAL, env=environment, check=False).returncode)
 
 
@@ -82,6 +92,21 @@ def check(family: Family, name: str) -> None:
     sizes = [f"--problem={parameter.name}={parameter.smallest}" for parameter in family.parameters]
     facts = NEUTRAL / f"{name}.json"
     subprocess.run([sys.executable, "-m", "ncu_swizzle.launch", "--facts", str(facts), *sizes, name], check=True)
+
+
+def record_all(catalog: Catalog, names: Sequence[str], home: Path, fleet: FleetOptions) -> None:
+    """Record kernels one after the other, or on several GPUs; the first failure ends it."""
+    job = FleetJob(recorded_by_worker, (catalog, home), alike, measures=fleet.given)
+    mapped(job, [FleetTask(name, name) for name in dict.fromkeys(names)], fleet)
+
+
+def recorded_by_worker(common: tuple[Catalog, Path], name: str, _folder: Path, _progress: Progress) -> None:
+    """Record one kernel in the neutral folder, not in the worker's: a report holds its path."""
+    record(common[0], name, common[1])
+
+
+def alike(_common: tuple[Catalog, Path]) -> None:
+    """Say nothing of this machine: each recording names its GPU."""
 
 
 def record(catalog: Catalog, name: str, home: Path) -> None:

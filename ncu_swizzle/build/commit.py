@@ -27,11 +27,11 @@ def commit_of(folder: Path, files: Iterable[Path] | None = None) -> str:
     files_of_head = [blob for blob in git.blobs(folder) if blob.mode.startswith(git.FILE)]
     if not commit or not files_of_head:
         return ""
-    top = os.path.realpath(root)
+    top = os.path.realpath(root).rstrip(b"/") + b"/"
     below = os.fsencode(os.path.realpath(folder)).rstrip(b"/") + b"/"
     compared = None if files is None else {os.fsencode(os.path.realpath(file)) for file in files}
     for blob in files_of_head:
-        file = os.path.join(top, blob.path)  # noqa: PTH118 - as bytes: names need not be UTF-8, and there can be many
+        file = top + blob.path  # as bytes: names need not be UTF-8, and there can be many
         if (file.startswith(below) if compared is None else file in compared) and _differs(file, blob.name):
             return f"{commit.decode()}-dirty"
     return commit.decode()

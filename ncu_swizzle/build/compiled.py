@@ -11,7 +11,7 @@ from ncu_swizzle import cache
 from ncu_swizzle.build import recipe
 from ncu_swizzle.catalog.family import Family, Kernel
 from ncu_swizzle.cubin import symbols
-from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.opened import opened
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.files import slug
 
@@ -43,7 +43,7 @@ def cubin(family: Family, kernel: Kernel, arch: str, compiler: Compiler, cached:
     cacheable = cached and recipe.cacheable(family, kernel)
     if cacheable and (kept := cache.load(KIND, key)):
         with contextlib.suppress(NcuSwizzleError):
-            symbols.find(Cubin(kept, family.source(kernel).name), kernel.entry)
+            symbols.find(opened(kept, family.source(kernel).name), kernel.entry)
             return kept
         cache.drop(KIND, key)
     unit, include = recipe.unit(family, kernel), recipe.include_folders(family)

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ncu_swizzle import paths
@@ -56,13 +57,21 @@ def _printed(folder: Path, arguments: Sequence[str], given: bytes, timeout_s: fl
     return git.stdout if git.returncode == 0 else b""
 
 
-def blobs(folder: Path, commit: str = "HEAD") -> Iterator[Blob]:
-    """Yield every file and link of a commit."""
-    for entry in said(folder, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
+def blobs(folder: Path, commit: str = "HEAD") -> Sequence[Blob]:
+    """Return every file and link of a commit."""
+    return _listed(said(folder, "ls-tree", "-r", "-z", "--full-tree", commit))
+
+
+@lru_cache(maxsize=2)
+def _listed(printed: bytes) -> tuple[Blob, ...]:
+    """Return the blobs that git printed, which a sweep asks for at each of its points."""
+    found = []
+    for entry in printed.split(b"\0"):
         kind, _, path = entry.partition(b"\t")
         if kind.startswith((FILE, LINK)):
             mode, _, name = kind.split(b" ")
-            yield Blob(path, mode, name.decode())
+            found.append(Blob(path, mode, name.decode()))
+    return tuple(found)
 
 
 def contents(folder: Path, names: list[str], timeout_s: float) -> Iterator[bytes]:

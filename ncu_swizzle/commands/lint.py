@@ -15,6 +15,7 @@ from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NotComparable
+from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.gate.outputs import Outputs
 from ncu_swizzle.option import option
 from ncu_swizzle.texts import on_terminal
@@ -51,6 +52,7 @@ def lint(
     own: KernelOptions,
     sources: CatalogOptions,
     build: NewBuild,
+    fleet: FleetOptions,
     extras: LintExtras,
     max_degree: Annotated[
         list[str], typer.Option(metavar=LIMIT, help="Actual over ideal wavefronts per line; default 1.")
@@ -63,6 +65,7 @@ def lint(
     ncu-swizzle lint src/*.cu --sarif lint.sarif      as ncu-swizzle.toml describes them
     ncu-swizzle lint src/*.cu --against origin/main   only what a branch makes worse fails
     ncu-swizzle lint app.launches                     what ncu-swizzle capture kept
+    ncu-swizzle lint src/*.cu --workers 8             as many files at a time
     ncu-swizzle lint my.cu --fix                      as ncu-swizzle fix --apply
     ncu-swizzle lint my.cu --kernel fn --grid 128 --block 256 --arg x=float32[n]:random
 
@@ -79,25 +82,27 @@ def lint(
         sources.trust, build,
     )  # fmt: skip
     with output.progress() as progress:
-        verdict = _linted(query, request, extras, progress)
+        verdict = _linted(query, request, extras, fleet, progress)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
         raise NotComparable("nothing was linted: no launch is described", describing(*files))
     reporting.conclude(verdict, listed=True)
 
 
-def _linted(query: LintOptions, request: Request, extras: LintExtras, progress: Progress) -> Verdict:
+def _linted(
+    query: LintOptions, request: Request, extras: LintExtras, fleet: FleetOptions, progress: Progress
+) -> Verdict:
     """Return the verdict on the files as they are in the end, with what would correct them."""
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import linting
 
     settings = EmulationSettings.of(request)
-    kernels = list(linting.lint_kernels(query, settings, progress))
+    kernels = list(linting.lint_kernels(query, settings, progress, fleet))
     made: Sequence[SourceFix] = ()
     if extras.fix or extras.diff:
         made = _fixes(query, request, linting.verdict_of(kernels), extras, progress)
     if extras.fix and made:
-        kernels, made = list(linting.lint_kernels(query, settings, progress)), ()
+        kernels, made = list(linting.lint_kernels(query, settings, progress, fleet)), ()
     verdict, base = linting.verdict_of(kernels), None
     if extras.against:
         from ncu_swizzle.gate import against

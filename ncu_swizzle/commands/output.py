@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.errors import UsageError
 from ncu_swizzle.texts import beneath, one_line
 
 if TYPE_CHECKING:
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
     from ncu_swizzle.commands.formats import Formats, Makers
     from ncu_swizzle.engines import context
+    from ncu_swizzle.jobs.profile_several import KernelOutcome
     from ncu_swizzle.pack import findings
     from ncu_swizzle.profiles.result import JobResult
+    from ncu_swizzle.sweep.forecast import Forecast
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -36,6 +39,8 @@ class _Bars:
 
     def move(self, kernel: str, percent: float) -> None:
         bars = self._bars = self._bars or self._stack.enter_context(self._drawn())
+        if aside := getattr(percent, "aside", ""):
+            bars.console.print(one_line(aside), markup=False, soft_wrap=True)
         if kernel not in self._tasks:
             self._tasks[kernel] = bars.add_task(one_line(kernel), total=100, words="")
         bars.update(self._tasks[kernel], completed=percent, words=getattr(percent, "words", ""))
@@ -75,6 +80,17 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
         terminal.show(sweep, Output())
 
 
+def show_plan(found: Forecast, formats: Formats) -> None:
+    """Print what a sweep would do, or the JSON requested on stdout; write it to its file."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.sweep import foreseen
+
+    if formats.csv or formats.markdown:
+        raise UsageError("--dry-run has no results to tabulate", "--json - prints the plan as JSON")
+    if not formats.write({"json": lambda: foreseen.to_json(found)}):
+        foreseen.show(found, Output())
+
+
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:
     """Print the result as tables, or in the format requested on stdout; write the others.
 
@@ -96,6 +112,23 @@ def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> N
     for file in written:
         console.print()
         console.print(line(f"Written to {file}"), soft_wrap=True)
+
+
+def show_several(outcomes: Sequence[KernelOutcome], notes: Sequence[str]) -> None:
+    """Print the result of each of several kernels, and which failed."""
+    from ncu_swizzle.commands.console import Output
+    from ncu_swizzle.render import terminal
+    from ncu_swizzle.render.terminal_tables import line
+
+    console = Output()
+    for note in notes:
+        console.print(line(note, style="dim"))
+    for outcome in outcomes:
+        if outcome.result:
+            terminal.show(outcome.result, console)
+        else:
+            console.print(line(f"failed: {outcome.name}: {outcome.error}", style="red"))
+        console.print()
 
 
 def show_findings(shown: Sequence[findings.LaunchFindings], formats: Formats) -> None:

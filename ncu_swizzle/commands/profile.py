@@ -21,6 +21,7 @@ from ncu_swizzle.commands.selection import Pairs
 from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.files import is_file
+from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.jobs.companions import AUTO, Companions
 from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles.destination import Destination
@@ -28,10 +29,10 @@ from ncu_swizzle.profiles.destination import Destination
 if TYPE_CHECKING:
     from ncu_swizzle.profiles.result import JobResult
 
-KernelArgument = Annotated[
-    str,
+KernelsArgument = Annotated[
+    list[str],
     typer.Argument(
-        metavar="KERNEL",
+        metavar="KERNEL…",
         help="A kernel, your own .cu file, kernels.py::FUNCTION, or captured launches; omit it for a program.",
     ),
 ]
@@ -61,7 +62,8 @@ def profile(
     own: PairOptions,
     sources: CatalogOptions,
     build: NewBuild,
-    kernel: KernelArgument = "",
+    fleet: FleetOptions,
+    kernels: KernelsArgument = [],  # noqa: B006 - typer takes a list as it is
     launch_count: CountOption = None,
     capture: CaptureOption = False,
     ncu_args: NcuArgsOption = [],  # noqa: B006 - typer takes a list as it is
@@ -75,6 +77,7 @@ def profile(
     ncu-swizzle profile -k regex:softmax -c 3 -- python train.py
     ncu-swizzle profile --baseline swizzle-out/app -- ./app2
     ncu-swizzle profile app.launches                        captured, then emulated
+    ncu-swizzle profile kernel1 kernel2 --workers gpus      several, each in its own folder
 
     The options from --kernel-name to --import-source are ncu's, for programs. Kernels of two programs are paired by
     name, grid, block and order.
@@ -92,16 +95,26 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
+    kernel = kernels[0] if kernels else ""
     launches = kernel.endswith(LAUNCHES)
+    several = len(kernels) > 1 or fleet.given
+    if several:
+        _refuse_several(kernels, capture, formats)
     if request.engine == AUTO and not launches:
         from ncu_swizzle.ncu import gpu
 
         gpu.ask_ahead()
     rest = after_dashes(context)
-    build.refuse_without_launches([kernel] if kernel else rest)
+    build.refuse_without_launches(kernels or rest)
     if capture:
         _refuse_capture(kernel, filters)
     extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    if several:
+        for name in kernels:
+            _refuse_filters(name, filters, pairs)
+        measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
+        _several(kernels, measured, companions, destination, own, sources, fleet)
+        return
     if launches:
         _refuse_beside_launches(kernel, filters, (*extra, *rest), companions, own.described(request.problem))
         only = (filters.kernel_name, filters.launch_skip, launch_count)
@@ -168,6 +181,43 @@ def _kernel(
     target = catalog.target(names[-1], request.problem)
     with output.progress() as progress:
         return profile_kernel.profile(catalog, target, request, companions, destination, progress)
+
+
+def _several(
+    kernels: Sequence[str],
+    request: Request,
+    companions: Companions,
+    destination: Destination,
+    own: PairOptions,
+    sources: CatalogOptions,
+    fleet: FleetOptions,
+) -> None:
+    """Profile kernels, and print what became of each."""
+    from ncu_swizzle.catalog import user_kernels
+    from ncu_swizzle.jobs import profile_several
+
+    wanted = []
+    for kernel in dict.fromkeys(kernels):
+        description = own.described(request.problem)
+        catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
+        wanted.append((catalog, catalog.target(names[-1], request.problem)))
+    with output.progress() as progress:
+        outcomes, notes = profile_several.profile(wanted, request, companions, destination, progress, fleet)
+    output.show_several(outcomes, notes)
+    profile_several.conclude(outcomes)
+
+
+def _refuse_several(kernels: Sequence[str], capture: bool, formats: Formats) -> None:
+    """Raise UsageError for several kernels, or workers, where there can be only one, or none."""
+    if not kernels:
+        raise UsageError("--workers: for kernels, not for a program", "leave out --workers")
+    if launches := [kernel for kernel in kernels if kernel.endswith(LAUNCHES)]:
+        raise UsageError(f"{launches[0]} is profiled alone, without workers", f"ncu-swizzle profile {launches[0]}")
+    if capture or formats != Formats():
+        raise UsageError(
+            "--json, --csv, --markdown and --capture are for one kernel or program, without workers",
+            "each kernel's folder has its data: ls swizzle-out",
+        )
 
 
 def _program(

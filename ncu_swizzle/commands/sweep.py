@@ -39,6 +39,9 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would run, where and for how long; run nothing.")
+    ] = False,
 ) -> None:
     """Profile variants at several sizes: a table and charts.
 
@@ -59,7 +62,13 @@ def sweep(
     catalog, names = user_kernels.swept(kernels, description, sources.catalog, sources.config, sources.trust)
     catalog = tuned.with_configurations(catalog, names, request.timeout_s)
     points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
+    wanted = with_options(request, options)
+    if dry_run:
+        from ncu_swizzle.sweep import forecast
+
+        output.show_plan(forecast.forecast(points, wanted, destination, resume, fleet), formats)
+        return
     with output.progress() as progress:
-        swept = running.run(points, with_options(request, options), destination, resume, progress, fleet=fleet)
+        swept = running.run(points, wanted, destination, resume, progress, fleet=fleet)
     output.show_sweep(swept, formats)
     running.conclude(swept)

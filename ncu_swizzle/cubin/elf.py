@@ -92,6 +92,7 @@ class Cubin:
     def __init__(self, data: bytes, name: str) -> None:
         """Raise BadFile if it is not a cubin, DamagedFile if it is truncated or invalid."""
         self.data, self.name = data, name
+        self._known: dict[str, Attributes] = {}
         if data[:4] != b"\x7fELF":
             raise BadFile(f"{name} is not a cubin", AGAIN)
         with self._reading():
@@ -174,8 +175,10 @@ class Cubin:
 
     def attributes(self, kernel: str) -> Attributes:
         """Return the properties of the kernel with this symbol; raise DamagedFile."""
-        with self._reading():
-            return self._attributes(kernel)
+        if kernel not in self._known:
+            with self._reading():
+                self._known[kernel] = self._attributes(kernel)
+        return self._known[kernel]
 
     def _attributes(self, kernel: str) -> Attributes:
         own = list(_attribute_values(self.section(f".nv.info.{kernel}")))

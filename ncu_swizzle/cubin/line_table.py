@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from elftools.elf.elffile import ELFFile
@@ -27,6 +28,7 @@ _MOST_ROWS = 1 << 21
 _MOST_LINES = 1 << 31  # of a file
 _MOST_SHIFT = 63  # bits of a number, before its last byte
 _BEYOND_ASCII = re.compile(rb"\\([23][0-7]{2})")  # a byte as nvcc writes it in octal digits: \303
+_MOST_KEPT = 8  # tables: a sweep asks for the same ones at each of its sizes
 _DEEPEST = 1000  # inlined calls within each other; a damaged table may have cycles
 
 
@@ -58,6 +60,7 @@ class LineTable:
         return tuple(stack)
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def line_table(cubin: bytes, function: str) -> LineTable:
     """Return the line table of the function (mangled name); empty if the cubin has none, or a damaged one."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ncu_swizzle.emulate.slice import needed
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
 
+MOST_PARSED = 4  # kernels, kept for a launch of another size
 LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
 
 Probe = Callable[[SassInstruction], Step | None]
@@ -114,7 +116,7 @@ def prepare(
     run in its place.
     """
     table.load()
-    instructions = [_parsed(sass) for sass in code.instructions]
+    instructions = _all_parsed(code.instructions)
     flow = Flow(instructions)
     part = needed(flow, everything, arrays, addresses=probe is not None)
     steps: list[Step | None] = []
@@ -153,6 +155,11 @@ def prepare(
         frozenset(unsupported),
         externals,
     )
+
+
+@lru_cache(maxsize=MOST_PARSED)
+def _all_parsed(code: tuple[Sass, ...]) -> tuple[SassInstruction, ...]:
+    return tuple(map(_parsed, code))
 
 
 def _parsed(sass: Sass) -> SassInstruction:

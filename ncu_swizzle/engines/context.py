@@ -16,6 +16,7 @@ class Done(float):
     """A percentage, and what it stands for in words; a callback that wants the number alone needs no change."""
 
     words: str = ""
+    aside: str = ""  # to be said once, above all bars
 
     @classmethod
     def of_blocks(cls, covered: int, blocks: int, instructions: int) -> Done:

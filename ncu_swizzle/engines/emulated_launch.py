@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -35,6 +35,7 @@ HEAP = 0x7F00_0000_0000  # address of the first buffer
 MATRIX = 0x7D00_0000_0000  # what tensor maps are of: nothing but their copies reaches it
 ALIGNMENT = 512  # bytes, for every buffer
 POINTER = 8  # bytes
+MOST_CODES = 8  # kept: a sweep emulates the same code at each of its sizes
 MOST_SHARED = capacity.block_bytes("sm_90")
 
 
@@ -56,6 +57,7 @@ class ArgumentValue:
 # ---------------------------------------------------------------------------------------------- code
 
 
+@lru_cache(maxsize=MOST_CODES)
 def code(cubin: Cubin, kernel: str, text: str) -> Code:
     """Return the code of a kernel, given its symbol and the disassembly of its cubin."""
     attributes = cubin.attributes(kernel)

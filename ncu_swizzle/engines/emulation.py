@@ -22,6 +22,7 @@ from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
+from ncu_swizzle.cubin.opened import opened
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
@@ -111,7 +112,7 @@ def emulate_cubin(
 ) -> Emulated:
     """Emulate one launch of a target from its cubin; `compiler` is nvcc's version, if known."""
     family, kernel = target.family, target.kernel
-    cubin = Cubin(code, target.source.name)
+    cubin = opened(code, target.source.name)
     symbol = symbols.find(cubin, kernel.entry)
     roots = tuple(map(str, headers.source_roots(family)))
     binary = Binary(cubin, symbol, roots, {} if target.compiled else family.source_texts())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +31,12 @@ QUIET = {"logging": dict.fromkeys(("distributed", "distributed.client", "bokeh",
 @contextmanager
 def connected(options: FleetOptions) -> Iterator[Any]:
     """Yield Dask's client of the cluster that the options ask for. Raises EnvironmentLacking and BadFile."""
-    missing = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise EnvironmentLacking(f"{' and '.join(missing)} not installed, which workers need", INSTALL)
+    if lacking := missing():
+        raise EnvironmentLacking(*lacking)
     import dask
     import distributed
 
+    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)  # of another sweep's dashboard
     for name in ("distributed", "tornado", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     environment = dict(os.environ)
@@ -42,7 +45,8 @@ def connected(options: FleetOptions) -> Iterator[Any]:
         try:
             stack.callback(_restore, environment)  # Dask changes it for the workers
             if options.own:
-                cluster = stack.enter_context(_own(options))
+                with _deaf():
+                    cluster = stack.enter_context(_own(options))
                 client = distributed.Client(cluster, set_as_default=False)
             else:
                 client = _joined(options)
@@ -50,6 +54,26 @@ def connected(options: FleetOptions) -> Iterator[Any]:
             raise EnvironmentLacking(f"no Dask cluster answers: {brief(error)}", START) from error
         stack.callback(client.close, timeout=CLOSE_S)
         yield client
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that a terminal's Ctrl-C does not reach: this one hears it, and ends them.
+
+    They inherit the mask, as does the thread that starts them again; a Ctrl-C meanwhile arrives at the end.
+    """
+    resource_tracker.ensure_running()  # which would lift the mask in the thread that starts processes
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def missing() -> tuple[str, str] | None:
+    """Return what is not installed, and how to install it; None if workers can be had."""
+    names = [name for name in ("distributed", "cryptography") if importlib.util.find_spec(name) is None]
+    return (f"{' and '.join(names)} not installed, which workers need", INSTALL) if names else None
 
 
 def dashboard(client: Any) -> str:
@@ -80,7 +104,7 @@ def _own(options: FleetOptions) -> Iterator[Any]:
     import distributed
     from distributed.security import Security
 
-    gpus = _chosen_gpus(options) if not options.count else []
+    gpus = [] if options.count else [uuid for uuid, _ in chosen_gpus(options)]
     with scratch() as folder:
         security = Security.temporary()
         common = {"protocol": "tls://", "host": LOCAL, "security": security}
@@ -127,10 +151,10 @@ def _worker(common: dict[str, Any], folder: Path, number: int, uuid: str, gpus: 
     return {"cls": distributed.Nanny, "options": options}
 
 
-def _chosen_gpus(options: FleetOptions) -> list[str]:
-    """Return the UUIDs of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
+def chosen_gpus(options: FleetOptions) -> list[tuple[str, str]]:
+    """Return the UUID and name of this machine's GPUs; raise EnvironmentLacking if there is none of the asked kind."""
     found = gpu.identities()
-    chosen = [uuid for uuid, name in found if options.gpu.casefold() in name.casefold()]
+    chosen = [(uuid, name) for uuid, name in found if options.gpu.casefold() in name.casefold()]
     if not chosen:
         names = ", ".join(dict.fromkeys(name for _, name in found))
         why = f"none is called {options.gpu}: {names}" if found else gpu.absent()

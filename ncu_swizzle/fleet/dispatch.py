@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import queue
 import secrets
+import threading
 import time
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,12 +22,14 @@ from ncu_swizzle.errors import EnvironmentLacking, InternalError, ProgramFailed
 from ncu_swizzle.files import replace as write
 from ncu_swizzle.fleet import shipment, worker_side
 from ncu_swizzle.fleet.cluster import connected, dashboard
+from ncu_swizzle.fleet.identity import identity
 from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.fleet.roster import Roster, Station
 from ncu_swizzle.fleet.shown import CrewProgress
 from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Member, OnResult, Place, Whereabouts
 from ncu_swizzle.fleet.worker_side import Returned
 
+GONE = ("cancelled", "lost")  # of a future
 DEPTH = 2  # tasks that a worker knows of, so that it need not wait for this process between two short ones
 LOOK_EVERY_S = 0.5  # for workers that went or came
 MOST_TRIES = 3  # a task that so many workers died of is not tried again
@@ -36,6 +40,7 @@ NOBODY_S = 60.0  # how long to wait for a worker when all are gone
 @contextmanager
 def workers(job: FleetJob, options: FleetOptions, progress: Progress) -> Iterator[ManyWorkers]:
     """Yield the workers that are fit for the job. Raises EnvironmentLacking and BadFile."""
+    threading.Thread(target=identity, daemon=True).start()  # reads the whole package, while the workers start
     token = f"ncu-swizzle-{secrets.token_hex(8)}"
     with connected(options) as client:
         roster = Roster(client, token, job, options, shipment.digests(job.files))
@@ -78,7 +83,7 @@ class ManyWorkers:
         self._tries: dict[int, list[str]] = {}
         self._hopeless: set[int] = set()
         self._open = set(range(len(tasks)))
-        self._shown = CrewProgress(self._progress, len(tasks))
+        self._shown = CrewProgress(self._progress, len(tasks), dashboard(self._client))
         self._client.subscribe_topic(self._token, self._shown.hear)
         try:
             self._loop()
@@ -90,6 +95,7 @@ class ManyWorkers:
         looked = alone_since = time.monotonic()
         while self._open:
             for station in self._roster.stations:
+                self._shown.joined(station.address, station.member)
                 self._feed(station)
             with suppress(queue.Empty):
                 self._take(*self._ended.get(timeout=LOOK_EVERY_S))
@@ -110,8 +116,8 @@ class ManyWorkers:
         """Send tasks of the station's unit, or of the next one that it may take."""
         while len(station.sent) < DEPTH:
             if station.unit is None or not station.unit.waiting:
-                if station.sent and station.unit and len(station.unit.all) > 1:
-                    return  # finish the unit first: it moves as a whole
+                if station.sent and station.unit and len(station.unit.all) > 1 and self._scarce:
+                    return  # a worker that is about to be idle takes it
                 station.unit = self._next_unit(station)
                 if station.unit is None:
                     return
@@ -134,6 +140,11 @@ class ManyWorkers:
             station.sent[number] = (future, station.unit)
             future.add_done_callback(lambda done, at=station, of=number: self._ended.put((done, at, of)))
 
+    @property
+    def _scarce(self) -> bool:
+        """Whether so few units are left that none may wait behind another."""
+        return len(self._units) <= len(self._roster.stations)
+
     def _next_unit(self, station: Station) -> Unit | None:
         for unit in self._units:
             if not unit.prefers or station.member.uuid in unit.prefers:
@@ -144,7 +155,7 @@ class ManyWorkers:
     def _take(self, future: Any, station: Station, number: int) -> None:
         """Hand a result over; a task whose worker went away meanwhile was taken back already."""
         sent = station.sent.get(number)
-        if sent is None or sent[0] is not future or future.status in ("cancelled", "lost"):
+        if sent is None or sent[0] is not future or future.status in GONE:
             return
         if future.status == "error":
             del station.sent[number]
@@ -167,13 +178,17 @@ class ManyWorkers:
         self._hand_over(number, station, returned)
 
     def _fetched(self, future: Any, station: Station) -> Returned | None:
-        """Return what a worker has ready; None if it went away before it could be asked."""
+        """Return what a worker has ready; None if it went away before it could be asked.
+
+        Dask cancels a fetch that runs into its time limit, and with it the next one that joins it: that one ends with
+        CancelledError, or with UnboundLocalError, as Dask passes on a result that it does not have.
+        """
         patience_s = LOOK_EVERY_S
         while True:
             try:
                 returned: Returned = future.result(timeout=patience_s)
-            except TimeoutError:
-                if station.address not in self._client.nthreads():
+            except (TimeoutError, CancelledError, UnboundLocalError):
+                if future.status in GONE or station.address not in self._client.nthreads():
                     return None
                 patience_s *= 2
             else:
@@ -196,6 +211,7 @@ class ManyWorkers:
     def _lose(self, station: Station, why: str) -> None:
         """Put what a worker had back: of a unit of several tasks all of them, so that they stay on one GPU."""
         self._roster.drop(station)
+        self._shown.lost(station.address)
         candidates = list(station.sent)
         units = {id(unit): unit for _, unit in station.sent.values()}
         if station.unit is not None and station.unit.waiting:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.fleet import shipment
+from ncu_swizzle.fleet.mapped import mapped
+from ncu_swizzle.fleet.options import ALONE, GPUS, FleetOptions
+from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
 from ncu_swizzle.gate import lint_inputs, lint_launches, places, policy
 from ncu_swizzle.gate.lines import KernelLint, LineAccesses, in_checkout, line_accesses
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped, Variant
@@ -46,19 +51,74 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
 
 
 def lint_kernels(
-    options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent
+    options: LintOptions,
+    settings: EmulationSettings,
+    on_progress: Progress = silent,
+    fleet: FleetOptions = ALONE,
 ) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel and of each captured launch; raises what `lint` raises."""
+    """Yield the lint of each kernel and of each captured launch, in order; raises what `lint` raises."""
+    fleet.refuse_nonsense()
+    if fleet.workers == GPUS or fleet.gpu:
+        raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
     if missing := settings.toolchain.lacking(*([NVDISASM] if lint_inputs.only_python(options) else [])):
         raise EnvironmentLacking(f"nothing can be compiled here: {missing}", INSTALL)
-    rules = _policy(options.max_degree)
-    for variant in lint_inputs.variants(options):
-        if isinstance(variant, Skipped):
-            yield KernelLint(variant.name, (), (f"{variant.name} was not run: {variant.reason}.",))
-        else:
-            yield _lint_kernel(variant, options, settings, rules, on_progress)
-    for file in options.launches:
-        yield from lint_launches.lint(file, options, settings, partial(judge, rules=rules), on_progress)
+    _policy(options.max_degree)  # nonsense is said before anything runs
+    work = LintWork(options, settings, Path.cwd(), settings.toolchain.version(NVDISASM) if fleet.given else "")
+    given: list[Variant | Skipped | str] = [*lint_inputs.variants(options), *options.launches]
+    if not fleet.given or len(given) < 2:
+        for each in given:
+            yield from linted(work, each, on_progress)
+        return
+    job = FleetJob(_linted, work, _same_tools, files=_files(given))
+    for found in mapped(job, [FleetTask(_name(each), each) for each in given], fleet, on_progress):
+        yield from found
+
+
+@dataclass(frozen=True)
+class LintWork:
+    """What the lint of all kernels shares: where paths are relative to, and for workers the disassembler's version."""
+
+    options: LintOptions
+    settings: EmulationSettings
+    folder: Path
+    disassembler: str
+
+
+def linted(work: LintWork, given: Variant | Skipped | str, on_progress: Progress) -> Iterator[KernelLint]:
+    """Yield the lint of one kernel, or of each launch of a launches file."""
+    rules = _policy(work.options.max_degree)
+    if isinstance(given, Skipped):
+        yield KernelLint(given.name, (), (f"{given.name} was not run: {given.reason}.",))
+    elif isinstance(given, str):
+        yield from lint_launches.lint(given, work.options, work.settings, partial(judge, rules=rules), on_progress)
+    else:
+        yield _lint_kernel(given, work.options, work.settings, rules, on_progress)
+
+
+def _linted(work: LintWork, given: Variant | Skipped | str, _folder: Path, on_progress: Progress) -> list[KernelLint]:
+    """Lint in a worker, which may have been started elsewhere."""
+    with contextlib.chdir(work.folder):
+        return list(linted(work, given, on_progress))
+
+
+def _same_tools(work: LintWork) -> None:
+    """Raise EnvironmentLacking in a worker whose tools would give other counts."""
+    here = work.settings.toolchain.version(NVDISASM)
+    if here != work.disassembler:
+        raise EnvironmentLacking(f"its nvdisasm is {here}, not {work.disassembler}", INSTALL)
+
+
+def _name(given: Variant | Skipped | str) -> str:
+    if isinstance(given, str):
+        return given
+    return given.name if isinstance(given, Skipped) else given[1].name
+
+
+def _files(given: Sequence[Variant | Skipped | str]) -> tuple[Path, ...]:
+    """Return the files that a worker needs where they are here: lines are named by them."""
+    families = [each[0] for each in given if isinstance(each, tuple)]
+    launches = [Path(each).absolute() for each in given if isinstance(each, str)]
+    return tuple(dict.fromkeys((*(file for family in families for file in shipment.files_of(family)), *launches)))
 
 
 def _policy(typed: Sequence[str]) -> Policy:

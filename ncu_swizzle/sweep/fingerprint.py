@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -45,13 +46,16 @@ def tools_fingerprint(engine: str, request: Request) -> Fingerprint:
 
     Raises EnvironmentLacking if ncu is to measure and is not found.
     """
-    fingerprint = {}
+    asked: dict[str, Callable[[], str]] = {}
     if engine == "ncu":
-        fingerprint["ncu"] = _last_line(_output([str(installed.find(request.ncu)), "--version"]))
-        fingerprint["GPU and driver"] = _gpus()
+        ncu = str(installed.find(request.ncu))
+        asked["ncu"] = lambda: _last_line(_output([ncu, "--version"]))
+        asked["GPU and driver"] = _gpus
     if engine != "recorded":
-        fingerprint["nvcc"] = _last_line(_output(["nvcc", "--version"]))
-    return fingerprint
+        asked["nvcc"] = lambda: _last_line(_output(["nvcc", "--version"]))
+    with ThreadPoolExecutor(max(len(asked), 1)) as pool:  # on a machine with GPUs each takes up to a second
+        answers = {name: pool.submit(ask) for name, ask in asked.items()}
+        return {name: answer.result() for name, answer in answers.items()}
 
 
 def point_fingerprint(common: Fingerprint, family: Family, point: Point) -> Fingerprint:

@@ -66,14 +66,14 @@ def tasks_of(plan: Plan, outcomes: Sequence[PointOutcome], engine: str) -> list[
     uuids: dict[str, set[str]] = {}
     for outcome in outcomes:
         if outcome.values and outcome.values.where.uuid:
-            uuids.setdefault(_unit(names, outcome.point), set()).add(outcome.values.where.uuid)
+            uuids.setdefault(unit(names, outcome.point), set()).add(outcome.values.where.uuid)
     return [
         FleetTask(
             str(outcome.point),
             outcome.point,
-            unit := _unit(names, outcome.point),
-            _weight(plan, outcome.point),
-            frozenset(uuids.get(unit, ())) if unit else frozenset(),
+            together := unit(names, outcome.point),
+            weight(plan, outcome.point),
+            frozenset(uuids.get(together, ())) if together else frozenset(),
         )
         for outcome in outcomes
         if not outcome.values
@@ -85,11 +85,12 @@ def units(plan: Plan) -> dict[str, str]:
     return plan.baselines()
 
 
-def _unit(names: dict[str, str], point: Point) -> str:
+def unit(names: dict[str, str], point: Point) -> str:
+    """Return the name of a point's unit, given those of `units`; empty if it is one of its own."""
     return f"{names[point.kernel]} {point.problem}" if names else ""
 
 
-def _weight(plan: Plan, point: Point) -> float:
+def weight(plan: Plan, point: Point) -> float:
     """Return an estimate of a point's work: its operations or bytes, else its blocks."""
     target = plan.target(point)
     family = target.family

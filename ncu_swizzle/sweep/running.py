@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.engines.choice import engine_for
@@ -15,18 +16,19 @@ from ncu_swizzle.errors import Interrupted, ProgramFailed, interruption
 from ncu_swizzle.files import note_finished, write_atomically
 from ncu_swizzle.fleet.crew import Crew, crew
 from ncu_swizzle.fleet.options import ALONE, FleetOptions
-from ncu_swizzle.fleet.tasks import FleetResult, FleetTask, Whereabouts
+from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Whereabouts
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.destination import Destination
-from ncu_swizzle.profiles.engine import NCU
+from ncu_swizzle.profiles.engine import NCU, Engine
 from ncu_swizzle.profiles.run_folder import REPORT
-from ncu_swizzle.sweep import dataset, fingerprint, folder, page, points, resumed
+from ncu_swizzle.sweep import fingerprint, folder, points, resumed
 from ncu_swizzle.sweep.fingerprint import Fingerprint
 from ncu_swizzle.sweep.outcome import PointOutcome, Sweep
 from ncu_swizzle.sweep.plan import Plan
 
 OnPoint = Callable[[PointOutcome], None]
 SAVED_EVERY_S = 2.0  # sweep.json, which lists all points; the points themselves are saved one by one
+SAVING_SHARE = 0.03  # at most, of the time: of 10,000 points it takes half a second
 
 
 def run(
@@ -43,22 +45,38 @@ def run(
     With `resume`, saved points that are still current are reused. Raises Interrupted after Ctrl-C, SIGTERM or SIGHUP;
     finished points are kept.
     """
-    fleet.refuse_nonsense()
-    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
-    engine = engine_for(plan.target(plan.points[0]), here)
-    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
-    job = points.job_of(plan, request, engine)
-    path = folder.choose(plan.family.name, destination, resume)
-    if resume:
-        folder.refuse_another(path, plan.family.name)
-    with crew(job, fleet, progress) as workers, folder.opened(path):
+    begun = begin(plan, request, destination, resume, fleet)
+    path, engine = begun.folder, begun.engine
+    with crew(begun.job, fleet, progress) as workers, folder.opened(path):
         if destination.force_overwrite and not resume:
             folder.clear(path)
         sweep = Sweep(plan, engine.name, tuple(map(PointOutcome, plan.points)), engine.reason, folder=path)
         if resume:
-            sweep = resumed.with_saved(sweep, common, [member.facts for member in workers.members])
+            sweep = resumed.with_saved(sweep, begun.common, [member.facts for member in workers.members])
             sweep = resumed.on_one_gpu(sweep, {member.uuid for member in workers.members})
-        return _Run(sweep, common, workers, on_point).finished()
+        return _Run(sweep, begun.common, workers, on_point).finished()
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is settled before the first point: the engine, what all points depend on, the work, and the folder."""
+
+    engine: Engine
+    common: Fingerprint
+    job: FleetJob
+    folder: Path
+
+
+def begin(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Beginning:
+    """Settle it, without starting or writing anything; raises what stops a sweep before its first point."""
+    fleet.refuse_nonsense()
+    here = request if not fleet.given or request.engine != "auto" else replace(request, engine=_engine_of(fleet))
+    engine = engine_for(plan.target(plan.points[0]), here)
+    common = fingerprint.shared_fingerprint(plan.family, engine.name, request)
+    path = folder.choose(plan.family.name, destination, resume)
+    if resume:
+        folder.refuse_another(path, plan.family.name)
+    return Beginning(engine, common, points.job_of(plan, request, engine), path)
 
 
 def _engine_of(fleet: FleetOptions) -> str:
@@ -76,7 +94,7 @@ class _Run:
         self._outcomes = list(sweep.outcomes)
         self._numbers = {str(outcome.point): number for number, outcome in enumerate(self._outcomes)}
         self._facts = {member.name: member.facts for member in workers.members}
-        self._saved = -SAVED_EVERY_S
+        self._next_save = 0.0
 
     def finished(self) -> Sweep:
         """Run what is open, and return the whole sweep."""
@@ -84,6 +102,8 @@ class _Run:
             if outcome.kept:
                 self._on_point(outcome)
         tasks = points.tasks_of(self._sweep.plan, self._outcomes, self._sweep.engine)
+        loading = threading.Thread(target=_load_what_the_end_needs)
+        loading.start()
         try:
             self._workers.run(tasks, self._place, lambda number, *done: self._take(tasks[number], *done))
             return self._finish()
@@ -92,6 +112,8 @@ class _Run:
             if error is None:
                 raise
             raise self._stopped(error, self._finish()) from stop
+        finally:
+            loading.join()  # a thread that imports must not outlive the interpreter
 
     def _stopped(self, error: type[Interrupted], sweep: Sweep) -> Interrupted:
         done = f"{len(sweep.done)} of {len(sweep.outcomes)} points"
@@ -116,9 +138,10 @@ class _Run:
             values = replace(result.value, where=result.where)
             outcome = PointOutcome(task.given, values, where=result.where)
         self._outcomes[self._numbers[str(task.given)]] = outcome
-        if time.monotonic() - self._saved >= SAVED_EVERY_S:
+        if (now := time.monotonic()) >= self._next_save:
             folder.save(self._current(), self._manifest())
-            self._saved = time.monotonic()
+            ended = time.monotonic()
+            self._next_save = ended + max(SAVED_EVERY_S, (ended - now) / SAVING_SHARE)
         self._on_point(outcome)
 
     def _tools(self, where: Whereabouts) -> Fingerprint:
@@ -136,12 +159,23 @@ class _Run:
 
     def _finish(self) -> Sweep:
         """Write the manifest, the dataset and the page of all points so far."""
+        from ncu_swizzle.sweep import dataset, page
+
         sweep = replace(self._current(), notes=(*self._sweep.notes, *self._workers.notes))
         note_finished(self._folder)
         folder.save(sweep, self._manifest())
         dataset.write(sweep, self._folder)
         write_atomically(self._folder / REPORT, page.render(sweep).encode())
         return sweep
+
+
+def _load_what_the_end_needs() -> None:
+    """Load pandas, Jinja and the templates while the first points run: it takes most of a second."""
+    with suppress(Exception):  # whatever needs it will raise the same error
+        from ncu_swizzle.render.page import environment
+        from ncu_swizzle.sweep import dataset, page  # noqa: F401
+
+        environment().get_template("sweep/page.html")
 
 
 def conclude(sweep: Sweep) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support import fake_cuda, fake_ncu
 from tests.support.fleets import Collected
 from tests.support.places import ROOT
 
@@ -43,3 +45,34 @@ def other_version(tmp_path: Path) -> Path:
     file = folder / "ncu_swizzle" / "smem" / "banks.py"
     file.write_text(file.read_text() + "\n# another version\n")
     return folder
+
+
+@pytest.fixture
+def gpus(tmp_path: Path) -> Path:
+    """Return the folder of a driver with two GPUs."""
+    return fake_cuda.install(tmp_path / "cuda")
+
+
+@pytest.fixture
+def ncu(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that installs an ncu which hangs at a size; a negative one: the first time only.
+
+    It notes each launch in `launches`.
+    """
+
+    def installed(hang: str) -> Path:
+        size, once = hang.removeprefix("-"), hang.startswith("-")
+        forgets = f"[ -e {tmp_path}/hangs ] && at=" if once else ":"
+        return fake_ncu.install(
+            tmp_path / "bin" / "ncu",
+            'case "$*" in *--version*) echo "Version 2025.3.1.0"; exit;; esac',
+            "for word; do case $word in seq=*) seq=$word;; esac; kernel=$word; done",
+            f'echo "$kernel,$seq" >> {tmp_path}/launches',
+            f"at=seq={size}",
+            forgets,
+            "FAKE_NCU=ok",
+            f'if [ "$seq" = "$at" ]; then FAKE_NCU=hang; touch {tmp_path}/hangs; fi',
+            "export FAKE_NCU",
+        )
+
+    return installed

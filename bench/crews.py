@@ -1,0 +1,37 @@
+"""Options of benches that loop over many kernels without timing them: ``--workers 4`` does as many at a time."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncu_swizzle.engines.context import Progress
+from ncu_swizzle.errors import UsageError
+from ncu_swizzle.fleet.mapped import mapped
+from ncu_swizzle.fleet.options import FleetOptions
+from ncu_swizzle.fleet.tasks import FleetJob, FleetTask
+
+Work = Callable[[str], Any]
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add --workers."""
+    parser.add_argument("--workers", default="", metavar="N", help="in N processes of this machine")
+
+
+def each(work: Work, names: Sequence[str], workers: str) -> list[Any]:
+    """Return what the work gives for each name, in their order."""
+    options = FleetOptions(workers)
+    if options.given and not options.count:
+        raise UsageError(f"--workers {workers}: not a number of processes", "--workers 2")
+    return mapped(FleetJob(_done, work, _alike), [FleetTask(name, name) for name in names], options)
+
+
+def _done(work: Work, name: str, _folder: Path, _progress: Progress) -> Any:
+    return work(name)
+
+
+def _alike(_work: Work) -> None:
+    """Say that all processes of a machine are alike."""

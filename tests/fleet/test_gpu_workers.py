@@ -1,0 +1,149 @@
+"""``sweep --workers gpus`` on stand-ins for the driver and for ncu, which is a process of its own as the real one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import process
+from tests.support.fleets import needs_fleet, workers_of
+from tests.support.marks import needs_cc
+
+pytestmark = [needs_fleet, needs_cc]
+SIZES = (1024, 2048, 3072)
+SWEEP = ("sweep", "kernel1", "kernel2", "--problem", f"seq={','.join(map(str, SIZES))}", "--engine", "ncu",
+         "--csv", "-", "-o", "out")  # fmt: skip
+GPUS = ("--workers", "gpus")
+LOOK_S = 0.05
+
+
+def started(folder: Path, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
+    """Start the sweep in a session of its own, as a terminal's shell does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ncu_swizzle", *SWEEP, *GPUS, *more], cwd=folder, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_until(holds: Callable[[], bool], within_s: float = 90) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+    return holds()
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes that have this in their environment: all that the sweep started, however indirectly."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            if mark.encode() in (folder / "environ").read_bytes() and state != "Z":
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def ncu_running(mark: str) -> list[int]:
+    """Return those of them that are an ncu, or what the ncu that hangs has below it."""
+    found = []
+    for pid in marked(mark):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if any(name in command for name in (b"fake_ncu", b"sleep\x006")):
+            found.append(pid)
+    return found
+
+
+@pytest.fixture
+def fakes(gpus: Path, tmp_path: Path, ncu: Callable[[str], Path]) -> Iterator[Callable[..., dict[str, str]]]:
+    """Return a function that gives the sweep's environment; whatever it leaves behind is killed."""
+    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
+
+    def environment(hang: int = 0) -> dict[str, str]:
+        path = f"{ncu(str(hang)).parent}{os.pathsep}{os.environ['PATH']}"
+        name, _, value = mark.partition("=")
+        return process.environment(PATH=path, LD_LIBRARY_PATH=str(gpus), **{name: value})
+
+    yield environment
+    for pid in marked(mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+def launches(folder: Path) -> Counter[str]:
+    """Return how often ncu was started for each kernel and size."""
+    return Counter((folder / "launches").read_text(encoding="utf-8").split())
+
+
+def test_each_gpu_takes_whole_pairs_and_counts_are_as_without_workers(
+    tmp_path: Path, fakes: Callable[..., dict[str, str]]
+) -> None:
+    alone = process.command(*SWEEP, folder=tmp_path, env=fakes())
+    assert alone.returncode == 0, alone.stderr
+    two = process.started(*SWEEP, *GPUS, "-f", folder=tmp_path, env=fakes())
+    assert two.returncode == 0, two.stderr
+    assert two.stdout == alone.stdout
+    assert set(launches(tmp_path).values()) == {2}, "once alone, once with workers"
+    points = json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))["points"]
+    gpus = {(point["problem"]["seq"], point["worker"]) for point in points}
+    assert len(gpus) == len(SIZES), "a kernel and its baseline are measured on one GPU"
+    assert {worker for _, worker in gpus} == {"gpu-0", "gpu-1"}
+
+
+@pytest.mark.parametrize("to_group", [False, True], ids=["the command alone", "as Ctrl-C on a terminal"])
+def test_an_interrupt_ends_the_ncu_of_every_worker(
+    to_group: bool, tmp_path: Path, fakes: Callable[..., dict[str, str]]
+) -> None:
+    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
+    sweep = started(tmp_path, fakes(hang=2048))
+    assert wait_until(lambda: len(ncu_running(mark)) >= 3), "an ncu hangs"
+    assert wait_until(lambda: len(list((tmp_path / "out" / "points").glob("*/*/point.json"))) >= 4)
+    (os.killpg if to_group else os.kill)(sweep.pid, signal.SIGINT)
+    _, said = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130, said
+    assert "the sweep was interrupted: 4 of 6 points are saved in out" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert wait_until(lambda: not marked(mark), 20), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(mark)]
+    manifest = json.loads((tmp_path / "out" / "sweep.json").read_text(encoding="utf-8"))
+    assert Counter(point["state"] for point in manifest["points"]) == {"done": 4, "open": 2}
+    rest = process.started(*SWEEP, *GPUS, "--resume", folder=tmp_path, env=fakes())
+    assert rest.returncode == 0, rest.stderr
+
+
+def test_a_worker_that_is_killed_while_ncu_runs_loses_and_doubles_nothing(
+    tmp_path: Path, fakes: Callable[..., dict[str, str]]
+) -> None:
+    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
+    alone = process.command(*SWEEP, folder=tmp_path, env=fakes())
+    sweep = started(tmp_path, fakes(hang=-2048), "--json", "all.json", "-f")
+    assert wait_until(lambda: len(ncu_running(mark)) >= 3), "an ncu hangs, the first time"
+    hanging = ncu_running(mark)
+    (worker,) = {parent(pid) for pid in hanging} & set(workers_of(sweep.pid))
+    os.kill(worker, signal.SIGKILL)
+    said, complained = sweep.communicate(timeout=120)
+    assert sweep.returncode == 0, complained
+    assert not [pid for pid in hanging if Path(f"/proc/{pid}").exists()], "the ncu of a killed worker ends with it"
+    assert said == alone.stdout
+    rows = [(row["kernel"], row["seq"]) for row in csv.DictReader(io.StringIO(said))]
+    assert len(rows) == len(set(rows)) == 2 * len(SIZES)
+    assert len(list((tmp_path / "out" / "points").glob("*/*/point.json"))) == 2 * len(SIZES)
+    notes = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))["notes"]
+    assert any("seq=2048 was started again: the worker gpu-" in note for note in notes), notes
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
