@@ -58,6 +58,7 @@ class Report:
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
     tma: tuple[tma.Counter, ...]
+    wgmma: tuple[tma.Counter, ...]
     mix: mix.MixSection | None
     stalls: stalls.Stalls
     stall_bars: stall_bars.StallBars | None
@@ -123,6 +124,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         accesses=tables.accesses(comparison),
         phantoms=tables.phantoms(comparison),
         tma=tma.counters(comparison),
+        wgmma=tma.of_wgmma(comparison),
         mix=mix.section(comparison),
         stalls=stalls.stalls(comparison),
         stall_bars=stall_bars.bars(comparison),
