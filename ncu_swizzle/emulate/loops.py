@@ -102,8 +102,7 @@ class Loops:
         """Return the threads to run next: these, perhaps many iterations on, or those of an iteration to run again."""
         self.steps += 1
         if self.active and (lost := self._lost(group)) is not None:
-            others = not isinstance(lost.advance, Movement) and self._others(lost, group)
-            lost.header.together |= others and not lost.repeat.failed
+            lost.header.together |= self._others(lost, group) and not lost.repeat.failed
             return self._give_up(lost, not lost.repeat.failed)
         header = self.headers.get(group.pc)
         if header is None:
@@ -219,9 +218,9 @@ class Loops:
 
     def _others(self, lost: Watched, group: Group) -> bool:
         """Say whether an iteration was lost only because other threads run, too."""
-        return bool((self.machine.live[lost.group.warps] & lost.group.mask).any()) and not bool(
-            (group.mask & lost.advance.lanes[group.warps]).any()
-        )
+        if isinstance(lost.advance, Movement) or (group.mask & lost.advance.lanes[group.warps]).any():
+            return False
+        return bool((self.machine.live[lost.group.warps] & lost.group.mask).any())
 
     def _give_up(self, watched: Watched, left: bool) -> Group:
         """Go back to the beginning of an iteration; return its threads."""

@@ -42,7 +42,8 @@ def _whereabouts(schedule: Running, group: Group) -> list[tuple[int, Group]]:
     """Return the groups of threads and where they go on; these of `group` run next."""
     after, waits = schedule.program.flow.following, schedule.waits
     here = [(each.pc, each) for each in (group, *schedule.ready, *schedule.resting, *waits.released)]
-    here += [(after(each.group.pc), each.group) for each in (*schedule.waiting, *waits.held)]
+    here += [(after(each.group.pc), each.group) for each in schedule.waiting]
+    here += [(after(each.group.pc), each.group) for each in waits.held]
     return here + [(after(each.pc), each) for each in waits.at_cluster]
 
 

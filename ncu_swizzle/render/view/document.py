@@ -57,8 +57,8 @@ class Report:
     metrics: tuple[tables.MetricRow, ...]
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
-    tma: tuple[tma.Counter, ...]
     wgmma: tuple[tma.Counter, ...]
+    tma: tuple[tma.Counter, ...]
     mix: mix.MixSection | None
     stalls: stalls.Stalls
     stall_bars: stall_bars.StallBars | None
