@@ -79,7 +79,7 @@ class Advance:
         if old.bits.shape[1] == new.bits.shape[1] == 1:
             where, lanes = _of_warps(where), _of_warps(lanes)
         sure = _in_lanes(old.known, where)
-        if not np.array_equal(sure, _in_lanes(new.known, where)) or not _same_bits_known(old, new, where, change):
+        if not np.array_equal(sure, _in_lanes(new.known, where)) or not same_bits_known(old, new, where, change):
             return False
         if not sure.all() and old.origin != new.origin:
             return False
@@ -126,7 +126,7 @@ def _in_lanes(known: bool | Bools, where: Bools) -> Bools:
     return np.broadcast_to(np.asarray(known), where.shape)[where]
 
 
-def _same_bits_known(old: Value, new: Value, where: Bools, change: int) -> bool:
+def same_bits_known(old: Value, new: Value, where: Bools, change: int) -> bool:
     """Say whether the same bits of values that are not wholly known are known, and hold the same."""
     if old.sure is None and new.sure is None:
         return True

@@ -52,6 +52,8 @@ def _branch(s: Schedule, group: Group, pc: int, instruction: SassInstruction) ->
     if instruction.has("DIV", "CONV"):
         _branch_if_apart(s, group, pc, instruction, targets[0])
         return
+    if pc in s.program.timing.asking_again:
+        s.doubt_convergence(group, pc)
     condition = _without_traps(s, pc, targets[0], _condition(m, instruction))
     kept, taken = s.known_lanes(group, pc, condition)
     if instruction.has("ANY"):

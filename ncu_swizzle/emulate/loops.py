@@ -6,12 +6,15 @@ runs with tags on these registers. If it leaves everything as it was but for the
 same with registers one step on, and so on, as long as every decision is the same: `repeats` knows for how long. These
 iterations are not run: their counts are added, with the requests whose addresses follow the steps. In all other cases
 the state from before is restored, and the iteration runs without tags.
+
+If threads left their loop only because others go round loops of their own, as producers and consumers do, a period of
+all threads is watched from then on: see `together`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,20 +24,21 @@ from ncu_swizzle.emulate.advance import Advance, numbers_in, sample, strip
 from ncu_swizzle.emulate.checkpoint import Checkpoint
 from ncu_swizzle.emulate.dependence import LOOP_AXES
 from ncu_swizzle.emulate.following import Shifts
-from ncu_swizzle.emulate.groups import Group
+from ncu_swizzle.emulate.groups import Group, Waiting
 from ncu_swizzle.emulate.limits import Clock
+from ncu_swizzle.emulate.loop_headers import MOST_WAIT, Header, Mark
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.repeats import ENDLESS, Repeat
+from ncu_swizzle.emulate.together import Movement, positions, what_matters
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import Ints
 
-PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # iterations after which the steps may repeat
+PERIODS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24)  # iterations after which the steps may repeat
 SAMPLES = 2 * PERIODS[-1] + 1
-FACTORS = (1, 2, 4, 8, 16)  # of the period, tried one after the other
-MOST_WAIT = 12  # log2 of the visits after which a loop is tried again at last
+SLACK = 64  # basic blocks that a period may take longer than the one before, over twice as many
 
 
 class Running(Protocol):
@@ -46,44 +50,11 @@ class Running(Protocol):
     unknown: dict[int, Unknown]
     circles: Circles
     reconvergence: list[int]
+    ready: list[Group]
+    resting: list[Group]
+    waiting: list[Waiting]
     waits: Waits
     issued: Ints
-
-
-@dataclass
-class Header:
-    """The first instruction of a loop, and what was seen there."""
-
-    numbers: Sequence[int]  # the registers that matter there
-    body: frozenset[int]
-    warps: Ints | None = None
-    mask: Bools | None = None
-    samples: list[Ints] = field(default_factory=list)
-    visits: int = 0
-    resume: int = 0  # the visit from which on it is watched
-    failures: int = 0
-    factor: int = 1
-    hint: tuple[int, Advance] | None = None  # what was right the last time
-
-    def same(self, group: Group) -> bool:
-        """Say whether the same threads were here before."""
-        if self.warps is None or self.mask is None or len(self.warps) != len(group.warps):
-            return False
-        return bool((self.warps == group.warps).all()) and bool((self.mask == group.mask).all())
-
-    def forget(self, group: Group) -> None:
-        """Watch other threads from now on."""
-        self.warps, self.mask, self.hint = group.warps, group.mask, None
-        self.samples.clear()
-
-    def failed(self, repeat: Repeat, left: bool) -> None:
-        """Try again, ever more rarely; with another period, unless threads only `left` the loop."""
-        self.failures += 1
-        self.resume = self.visits + (1 << min(self.failures, MOST_WAIT))
-        if not left:
-            self.factor = repeat.stride if repeat.stride > 1 else FACTORS[self.failures % len(FACTORS)]
-        self.hint = None
-        self.samples.clear()
 
 
 @dataclass(eq=False)
@@ -92,12 +63,27 @@ class Watched:
 
     header: Header
     group: Group
-    advance: Advance
+    advance: Advance | Movement
     repeat: Repeat
     checkpoint: Checkpoint
     period: int
     left: int  # visits of the header until it ends
     before: Sequence[Value | None]  # registers
+    until: int  # the step at which it is given up
+    step: int  # at which it began
+    seen: list[tuple[Header, list[Ints], list[int], Mark | None]]  # what headers had seen then
+
+    def meets(self, group: Group) -> bool:
+        """Say whether all threads, or those of the group, are still where they have to be."""
+        if isinstance(self.advance, Movement):
+            return True
+        inside = not (group.mask & ~self.advance.lanes[group.warps]).any()
+        again = group.pc in self.header.body and inside
+        return again and (self.group.pc != group.pc or self.same(group))
+
+    def same(self, group: Group) -> bool:
+        """Say whether the group is the one that began it."""
+        return len(group.warps) == len(self.group.warps) and bool((group.mask == self.group.mask).all())
 
 
 class Loops:
@@ -110,16 +96,21 @@ class Loops:
             header: Header(numbers_in(program.live[header]), body) for header, body in program.flow.loops.items()
         }
         self.active: list[Watched] = []
+        self.steps = 0  # basic blocks so far
 
     def arrive(self, group: Group) -> Group:
         """Return the threads to run next: these, perhaps many iterations on, or those of an iteration to run again."""
+        self.steps += 1
         if self.active and (lost := self._lost(group)) is not None:
+            lost.header.together |= self._others(lost, group) and not lost.repeat.failed
             return self._give_up(lost, not lost.repeat.failed)
         header = self.headers.get(group.pc)
         if header is None:
             return group
         while self.active and self.active[-1].header is header:
             watched = self.active[-1]
+            if not watched.header.same(group):
+                return group
             watched.left -= 1
             if watched.left:
                 return group
@@ -132,8 +123,8 @@ class Loops:
         """Give up if an instruction whose effects are not followed reads what depends on the iteration."""
         program, m = self.schedule.program, self.machine
         reads = program.effects[number].reads
-        values = [m.registers[register] for register in numbers_in(reads)]
-        tags = [value.tag for value in values if value is not None]
+        m.now = number
+        tags = [m.get(register).tag for register in numbers_in(reads) if m.registers[register] is not None]
         if program.instructions[number].opcode == "BMOV" or any(tag is not None and tag.loops for tag in tags):
             m.repeats.fail()
 
@@ -144,19 +135,27 @@ class Loops:
         if header.visits < header.resume or len(self.active) == LOOP_AXES or "claims" in vars(self.machine):
             return
         if not header.same(group):
+            if header.together and self.active:
+                return
             header.forget(group)
-        if header.hint is not None:
-            self._begin(header, group, *header.hint)
+        if header.hint is not None and not header.finished:
+            self._begin_again(header, group, *header.hint)
             return
         warp = int(group.warps[0])
         header.samples.append(sample(self.machine, header.numbers, warp, int(group.mask[0].argmax())))
         del header.samples[:-SAMPLES]
-        found = self._recurrence(header, group)
-        if found is not None:
+        if header.together:
+            header.places.append(positions(self.schedule, group))
+            del header.places[:-SAMPLES]
+        if header.finished:
+            header.finished = not header.entered_again()
+        elif not (header.together and self.active) and (found := self._recurrence(header, group)) is not None:
             self._begin(header, group, *found)
 
-    def _recurrence(self, header: Header, group: Group) -> tuple[int, Advance] | None:
+    def _recurrence(self, header: Header, group: Group) -> tuple[int, Advance | Movement] | None:
         """Return after how many visits registers change by the same steps, and these."""
+        if header.together:
+            return self._movement(header, group)
         seen = header.samples
         for period in PERIODS:
             if 2 * period >= len(seen):
@@ -172,30 +171,65 @@ class Loops:
                 return period, advance
         return None
 
-    def _begin(self, header: Header, group: Group, period: int, advance: Advance) -> None:
+    def _movement(self, header: Header, group: Group) -> tuple[int, Movement] | None:
+        """Return what happens in a period after which all threads are where they were, once one has been followed."""
+        places, mark, registers = header.places, header.mark, self.machine.registers
+        if mark is None:
+            periods = (p for p in PERIODS if p + 1 < len(places) and places[-2:] == places[-2 - p : -p])
+            if (period := next(periods, None)) is not None:
+                header.mark = Mark(header.visits, self.steps, period, list(registers))
+            return None
+        if header.visits < mark.visit + mark.period:
+            return None
+        header.mark, header.duration = None, self.steps - mark.step
+        movement = Movement.between(what_matters(self.schedule, group), mark.registers, registers)
+        return (mark.period, movement) if movement and places[-1] == places[-1 - mark.period] else None
+
+    def _begin_again(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
+        if not isinstance(advance, Movement):
+            self._begin(header, group, period, advance)
+            return
+        inside = not self.active or header.body < self.active[-1].header.body
+        if inside and positions(self.schedule, group) == header.place:
+            self._begin(header, group, period, advance.now(self.schedule, group))
+
+    def _begin(self, header: Header, group: Group, period: int, advance: Advance | Movement) -> None:
         checkpoint = Checkpoint(self.schedule)
         repeat = self.machine.repeats.begin()
         before = advance.begin(self.machine, repeat.axis)
-        self.active.append(Watched(header, group, advance, repeat, checkpoint, period, period, before))
+        until = self.steps + SLACK + 2 * header.duration if header.together else ENDLESS
+        header.place = positions(self.schedule, group) if header.together else 0
+        seen = [(each, [*each.samples], [*each.places], each.mark) for each in self.headers.values()]
+        self.active.append(
+            Watched(header, group, advance, repeat, checkpoint, period, period, before, until, self.steps, seen)
+        )
 
     # ------------------------------------------------------------------------------------------ end
 
     def _lost(self, group: Group) -> Watched | None:
         """Return the outermost iteration that goes another way than its loop, or that decided what it must not."""
+        around: list[Watched] = []
         for watched in self.active:
-            inside = not (group.mask & ~watched.advance.lanes[group.warps]).any()
-            again = group.pc in watched.header.body and inside
-            if again and watched.group.pc == group.pc:
-                again = len(group.warps) == len(watched.group.warps) and bool((group.mask == watched.group.mask).all())
-            if not again or watched.repeat.failed:
+            crosses = any(outer.group.pc == group.pc and outer.same(group) for outer in around)
+            if crosses or watched.repeat.failed or self.steps > watched.until or not watched.meets(group):
                 return watched
+            around.append(watched)
         return None
+
+    def _others(self, lost: Watched, group: Group) -> bool:
+        """Say whether an iteration was lost only because other threads run, too."""
+        if isinstance(lost.advance, Movement) or (group.mask & lost.advance.lanes[group.warps]).any():
+            return False
+        return bool((self.machine.live[lost.group.warps] & lost.group.mask).any())
 
     def _give_up(self, watched: Watched, left: bool) -> Group:
         """Go back to the beginning of an iteration; return its threads."""
         del self.active[self.active.index(watched) :]
         watched.checkpoint.restore(self.schedule, watched.repeat)
         self.schedule.circles.forget()
+        self.steps = watched.step
+        for header, samples, places, mark in watched.seen:
+            header.samples, header.places, header.mark = samples, places, mark
         watched.header.failed(watched.repeat, left)
         return watched.group
 
@@ -224,6 +258,9 @@ class Loops:
         pause = 0 if times < repeat.most else 1 if times else 1 << min(header.failures, MOST_WAIT)
         header.resume = header.visits + pause + 1
         header.samples.clear()
+        if header.together:
+            header.places.clear()
+            header.finished, header.resume = times == repeat.most, header.visits + 1
         return True
 
     def _count(self, watched: Watched, times: int) -> None:

@@ -54,6 +54,19 @@ class Reconverging(Threads):
         """Return where the threads of an execution of BSSY reconverge; 0 is no token."""
         return self.reconvergence[token] if 0 < token < len(self.reconvergence) else otherwise
 
+    def awaited_by_others(self, group: Group) -> set[int]:
+        """Return where other threads of the group's warps wait, or will wait, for it to reconverge."""
+        m = self.machine
+        others = m.live[group.warps] & ~group.mask
+        split = others.any(axis=1)
+        targets: set[int] = set()
+        for tokens in m.tokens if split.any() else ():
+            mine, theirs = tokens[group.warps] * group.mask, tokens[group.warps] * others
+            for row in np.flatnonzero(split & mine.any(axis=1) & theirs.any(axis=1)):
+                shared = np.intersect1d(mine[row], theirs[row])
+                targets.update(self._target(int(token), EXIT) for token in shared if token)
+        return targets
+
     def _cleared(self, barrier: int, warps: Ints, lanes: Bools) -> None:
         self.arrived[barrier][warps] &= ~lanes
         self.machine.tokens[barrier][warps] = np.where(lanes, 0, self.machine.tokens[barrier][warps])

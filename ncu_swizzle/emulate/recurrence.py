@@ -23,7 +23,7 @@ FIRST = 256  # basic blocks before the first state is kept
 _OF_SCHEDULE = frozenset(
     (
         *("program", "machine", "clock", "handlers", "unknown", "circles", "reconvergence", "waits"),
-        *("shortcuts", "loops", "issued"),
+        *("shortcuts", "loops", "issued", "apart"),
     )
 )
 _OF_MACHINE = frozenset(

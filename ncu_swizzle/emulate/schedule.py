@@ -26,6 +26,7 @@ from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.spin_loops import Contended
+from ncu_swizzle.emulate.timing import until_reconverged
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
 from ncu_swizzle.errors import NcuSwizzleError
@@ -47,6 +48,7 @@ class Schedule(Synchronising):
     circles: Circles = field(default_factory=Circles, init=False)
     waits: Waits = field(init=False)
     loops: Loops | None = field(init=False)
+    apart: dict[int, frozenset[int]] = field(default_factory=dict, init=False)  # by target: up to a WARPSYNC
     issued: Ints = field(init=False)  # (n + 1, B): changes of how often instructions were issued, from one to the next
 
     def __post_init__(self) -> None:
@@ -107,6 +109,14 @@ class Schedule(Synchronising):
         for number in waits.tainted:
             if ran[number] and may_be_counted(self.program.instructions[number].opcode):
                 self.machine.log.miss(number, "what it accesses", waits.source(number))
+
+    def doubt_convergence(self, group: Group, branch: int) -> None:
+        """Mark as unknown what others of the group's warps may run without it while it waits."""
+        for target in self.awaited_by_others(group):
+            if target not in self.apart:
+                self.apart[target] = until_reconverged(self.program.flow, target)
+            for number in self.apart[target]:
+                self._unknown_count(number, self.program.timing.source(branch))
 
     def _unknown_count(self, number: int, origin: int | None, reason: str = "how often it runs") -> None:
         self.unknown.setdefault(number, Unknown(reason, origin))

@@ -2,12 +2,17 @@
 
 Such an instruction gets the result that ends the wait. How often the branches that read it go round is unknown, and
 so is whatever they, or values computed from it, write.
+
+Threads that ask again execute a YIELD. The others of their warp, at the BSYNC where all were to reconverge, then go on
+without them (so ncu counted on an H100, as often as a wait of `wgmma-ring` asked again): up to the next WARPSYNC.ALL,
+the parts may issue the same instructions separately.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ncu_swizzle.emulate.effects import CONTROL, PHASE_CHECK, Effects, control_word
 from ncu_swizzle.emulate.flow import EXIT, Flow
@@ -27,6 +32,26 @@ class Timing:
     def source(self, number: int) -> int:
         """Return the wait to blame for what depends on time at an instruction: the nearest one before it."""
         return max((source for source in self.sources if source <= number), default=self.sources[0])
+
+    @cached_property
+    def asking_again(self) -> frozenset[int]:
+        """The branches that may go back to a wait."""
+        return frozenset(branch for branch, region in self.regions.items() if not region.isdisjoint(self.sources))
+
+
+def until_reconverged(flow: Flow, start: int) -> frozenset[int]:
+    """Return what parts of a warp that are at an instruction may issue separately."""
+    seen: set[int] = set()
+    waiting = [start]
+    while waiting:
+        number = waiting.pop()
+        if number == EXIT or number in seen:
+            continue
+        seen.add(number)
+        instruction = flow.instructions[number]
+        if instruction.opcode != "WARPSYNC" or not instruction.has("ALL"):
+            waiting += flow.successors(number)
+    return frozenset(seen)
 
 
 def timing(flow: Flow, effects: Sequence[Effects]) -> Timing:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from swizzle_pack.facts import Counts, Facts, grouped
+from swizzle_pack.facts import Counts, Facts, Instruction, grouped
 from swizzle_pack.finding import OPTIMIZATION, Finding, Focus, listed
 from swizzle_pack.shapes import LINE, Shape, shape, spelled, ways
 
 RULE = "SwizzleAdvice"
 TILED = frozenset({"LDS", "STS", "LDSM", "STSM", "LDGSTS"})  # the kernel chooses the layout of their tiles
 FIXABLE = TILED | {"ATOMS"}
+WGMMA = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+TENSOR_COPIES = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG"})
+ACCUMULATORS = (
+    "If the STS store wgmma's accumulators in types of two bytes, stmatrix (STSM) stores in one instruction what takes "
+    "four of them, a chunk per lane: XOR the index of the chunk within its row with the row's, as the widest of these "
+    "modes does, and they are free of conflicts; a TMA store (UTMASTG) through a tensor map of that mode takes the "
+    "tile as it is."
+)
 WMMA_STEP = 16  # bytes: leading dimensions are multiples of that
 SMALL = 0.01  # a kind with a smaller share of the excess gets no advice
 SHARED_PER_BLOCK = "launch__shared_mem_per_block"
@@ -42,6 +50,7 @@ def decide(facts: Facts) -> list[Finding]:
     parts += [f"Tried on the kernel's own addresses: {sentence}." for sentence in facts.tried]
     if _hardware_tiles(facts):
         parts.append(_modes(facts))
+        parts += [ACCUMULATORS] * (not facts.tried and _stores_accumulators(facts, worst))
     elif not facts.tried and any(kind in TILED and kind != "LDGSTS" and not wmma for kind, _, wmma in groups):
         parts.append(_padding(facts, widest.unit))
     if not all(wmma for _, _, wmma in groups):
@@ -102,7 +111,13 @@ def _swizzle(form: Shape, chunk: Shape, row_bytes: int) -> str:
 def _hardware_tiles(facts: Facts) -> list[str]:
     """Return which instructions the kernel has that use the hardware's own swizzle modes."""
     kinds = {i.opcode.split(".")[0] for i in facts.instructions}
-    return sorted(kinds & {"UTMALDG", "UTMASTG", "UTMAREDG", "HGMMA", "QGMMA", "IGMMA", "BGMMA"})
+    return sorted(kinds & (WGMMA | TENSOR_COPIES))
+
+
+def _stores_accumulators(facts: Facts, worst: list[Instruction]) -> bool:
+    """Say whether a kernel with wgmma has conflicts of plain stores, and no stmatrix."""
+    kinds = {i.opcode.split(".")[0] for i in facts.instructions}
+    return bool(kinds & WGMMA) and "STSM" not in kinds and any(i.access == "STS" for i in worst)
 
 
 def _modes(facts: Facts) -> str:
@@ -110,7 +125,18 @@ def _modes(facts: Facts) -> str:
         f"This kernel has {listed(_hardware_tiles(facts))}: tiles written by TMA or read by wgmma support three "
         f"swizzles and no padding: 32, 64 and 128 bytes, i.e. {listed([spelled(b, 4, 3, 1) for b in (1, 2, 3)])}, "
         "with rows (the TMA box's inner dimension) of at most that many bytes. Use the widest that the row "
-        "fills, and apply the same XOR in every other access."
+        "fills, and apply the same XOR in every other access." + _descriptors(facts)
+    )
+
+
+def _descriptors(facts: Facts) -> str:
+    """Return what wgmma's descriptors have to do with it."""
+    if not WGMMA & set(_hardware_tiles(facts)):
+        return ""
+    return (
+        " wgmma takes the same wavefronts in each mode: a mode, LBO, SBO or alignment that does not fit the tensor map "
+        "costs no time, it makes the results wrong. ncu-swizzle lint my.cu follows the tiles from the tensor maps to "
+        "the descriptors and names what does not fit."
     )
 
 

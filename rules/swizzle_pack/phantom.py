@@ -13,6 +13,7 @@ COUNTERS = (
     ("loads", f"{CONFLICTS}_op_ld.sum", ("LDS", "LDSM")),
     ("stores", f"{CONFLICTS}_op_st.sum", ("STS", "STSM")),
     ("atomics", f"{CONFLICTS}_op_atom.sum", ("ATOMS",)),
+    ("wgmma", f"{CONFLICTS}_op_gmma.sum", ("HGMMA", "QGMMA", "IGMMA", "BGMMA")),
 )
 
 

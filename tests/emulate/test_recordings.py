@@ -17,12 +17,9 @@ from tests.support.emulation import recorded_launch
 # At n = 8192 their blocks take minutes to emulate, each for itself; the tests of predictions take a smaller n.
 PERSISTENT = re.compile(r"wgmma-(persistent|staged|stmatrix|tma-store)")
 
-# Its loop that waits for a stage asks again on the GPU; an ISETP in it counts as run once per wait here.
-WAITS_AGAIN = pytest.mark.xfail(reason="how often its wait asks is said to be known", strict=True)
 OWN = [
-    pytest.param(  # each block of those with an architecture of their own loads its tiles by itself
-        kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch) + [WAITS_AGAIN] * (kernel.name == "wgmma-ring")
-    )
+    # each block of those with an architecture of their own loads its tiles by itself
+    pytest.param(kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch))
     for _, kernel in collection.shipped()
     if not kernel.library and not PERSISTENT.search(kernel.name)
 ]

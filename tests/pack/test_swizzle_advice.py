@@ -92,3 +92,30 @@ def test_the_pack_spells_a_swizzle_as_everything_else_does(bits: int, base: int,
     tile = Mapping(Layout((8, 8), (8, 1)), Swizzle(bits, base, shift), size)
     assert shapes.spelled(bits, base, shift, size) == code.spelled(tile)
     assert mapping.parse("(8,8):(8,1)", size, f"{bits},{base},{shift}") == tile
+
+
+WGMMA = facts.Instruction(10, 80, 80, pc=48, sass="HGMMA.64x128x16.F32 R24, gdesc[UR4], R24", access="HGMMA")
+COPY = facts.Instruction(10, 0, 0, pc=64, sass="UTMALDG.2D [UR4], [UR12]")
+
+
+def test_plain_stores_beside_wgmma_are_told_of_stmatrix() -> None:
+    """The widest mode is free of conflicts for STSM whose lanes store consecutive rows of 128 bytes."""
+    text = message(launch("STS [R4], R8", 8, WGMMA, COPY))
+    assert "stmatrix (STSM)" in text
+    assert "UTMASTG" in text
+    assert "ncu-swizzle lint" in text
+    for chunk in range(8):
+        rows = np.arange(32) * 128 + 16 * chunk
+        plain, swizzled = (wavefronts("stmatrix.x4", each[None]) for each in (rows, Swizzle(3, 4, 3)(rows)))
+        assert (plain.actual.tolist(), swizzled.actual.tolist(), swizzled.ideal.tolist()) == ([32], [4], [4])
+
+
+def test_stmatrix_is_not_proposed_to_who_has_it_or_has_no_wgmma() -> None:
+    stored = facts.Instruction(10, 100, 100, pc=80, sass="STSM.16.M88.4 [R4], R8", access="STSM")
+    assert "stmatrix" not in message(launch("STS [R4], R8", 8, WGMMA, stored))
+    assert "stmatrix" not in message(launch("STS [R4], R8", 8, COPY))
+
+
+def test_only_a_kernel_with_wgmma_is_told_of_descriptors() -> None:
+    assert "descriptors" not in message(launch("LDS R1, [R2]", 8, COPY))
+    assert "makes the results wrong" in message(launch("LDS R1, [R2]", 8, WGMMA, COPY))

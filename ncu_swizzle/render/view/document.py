@@ -57,6 +57,7 @@ class Report:
     metrics: tuple[tables.MetricRow, ...]
     accesses: tuple[tables.AccessKind, ...]
     phantoms: tuple[tables.Phantom, ...]
+    wgmma: tuple[tma.Counter, ...]
     tma: tuple[tma.Counter, ...]
     mix: mix.MixSection | None
     stalls: stalls.Stalls
@@ -123,6 +124,7 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         accesses=tables.accesses(comparison),
         phantoms=tables.phantoms(comparison),
         tma=tma.counters(comparison),
+        wgmma=tma.of_wgmma(comparison),
         mix=mix.section(comparison),
         stalls=stalls.stalls(comparison),
         stall_bars=stall_bars.bars(comparison),
