@@ -26,6 +26,7 @@ from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
+from ncu_swizzle.fix.unplaced import unplaced
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
@@ -76,6 +77,7 @@ class Fixing:
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each."""
         subject = self._subject()
+        yield from unplaced(subject)
         starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
         while True:
