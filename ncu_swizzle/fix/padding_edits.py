@@ -196,7 +196,14 @@ class PaddingEdits:
         if text.isdecimal():
             return Edit(node.start_byte, node.end_byte, str(value // rows.old * rows.new))
         if value == rows.old:
-            alone = cuda.same(node, whole) or self.draft.closed(node.start_byte, node.end_byte, whole)
+            alone = self._alone(node, whole)
             longer = f"{text} + {rows.new - rows.old}"
             return Edit(node.start_byte, node.end_byte, longer if alone else f"({longer})")
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.old} * {rows.new})")
+
+    def _alone(self, node: Node, whole: Node) -> bool:
+        """Say whether a sum may stand where a node does."""
+        holder = node.parent.type if node.parent is not None else ""
+        if holder == "argument_list" and not cuda.same(node, whole):
+            return self.draft.closed(node.start_byte, node.end_byte, whole)
+        return holder in ("subscript_argument_list", "array_declarator", "argument_list")
