@@ -35,6 +35,9 @@ MOST_NAMES = 1 << 26  # characters of all symbols' names
 MOST_ADDRESS = 1 << 48
 MOST_SHARED = 1 << 20  # bytes of static shared memory, more than any GPU has
 MOST_CONSTANT = 1 << 16  # bytes of a constant bank
+UNLAUNCHABLE = (
+    "only __global__ functions can be launched; a template needs an instance: template __global__ void k<32>(…);"
+)
 AGAIN = "compile it again: nvcc --cubin -arch=sm_90 -lineinfo FILE.cu"
 
 
@@ -103,7 +106,7 @@ class Cubin:
             self.symbols = tuple(self._symbols())
             self.kernels = tuple(self._kernels())
         if not self.kernels:
-            raise BadFile(f"{name} has no kernel", "only __global__ functions can be launched")
+            raise BadFile(f"{name} has no kernel", UNLAUNCHABLE)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

@@ -73,7 +73,9 @@ class Accessors:
         at = min(self._before(use) for _, use in self._made.values())
         lines = [WHY[self.swizzle], *(body.replace("NAME", name, 1) for body, (name, _) in self._made.items())]
         end = line_end(self.file.text)
-        return [Edit(at, at, "".join(f"{line}{end}" for line in lines) + end)]
+        before = self.file.text[:at].splitlines()[-1:]
+        apart = end if before and before[0].strip() else ""
+        return [Edit(at, at, apart + "".join(f"{line}{end}" for line in lines) + end)]
 
     def _before(self, use: Node) -> int:
         """Return where the function, class, template or macro that holds a use begins, at the start of its line."""

@@ -34,6 +34,7 @@ class Draft:
     element_bytes: int  # of what the mapping counts
     declared_bytes: int  # of an element as declared
     unit_bytes: Mapping[str, int]
+    source: Constants | None = None  # what is constant whatever the launch, if `constants` are those of one
 
     def unfit(self, node: Node, reason: str) -> Unfit:
         return Unfit(reason, self.file.line(node))
@@ -60,6 +61,23 @@ class Draft:
 
     def terms(self, step: ReachStep) -> tuple[Term, ...]:
         return self.constants.terms(step.node, step.negative) if step.node is not None else ()
+
+    def closed(self, start: int, end: int, within: Node) -> bool:
+        """Say whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
+        inline = self.constants.inline
+        for node in cuda.walk(within) if inline is not None else ():
+            made = inline(node) if inline is not None and node.type == "call_expression" else None
+            for given in made.arguments.values() if made is not None else ():
+                if (given.start_byte, given.end_byte) == (start, end):
+                    return made is not None and made.takes(given)
+        return False
+
+    def of_launch(self, term: Term) -> list[str]:
+        """Return the factors of a product that only the launch makes constant, such as a row's length."""
+        known = self.source
+        if known is None or not term.variable:
+            return []
+        return [self.file.of(f.node) for f in term.factors if f.value is not None and known.value(f.node) is None]
 
     def full(self, reach: Reach) -> bool:
         """Whether the steps of a use begin with a subscript for every dimension."""

@@ -18,7 +18,6 @@ from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import MappingKind, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.elsewhere import elsewhere
 from ncu_swizzle.fix.excess import of_launch
 from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.moved import Moved
@@ -88,7 +87,6 @@ class Fixing:
     def _tiles(self, subject: FixSubject) -> Iterator[TileFix]:
         starts = {array.symbol: array.start for array in self._arrays()}
         done: set[str] = set()
-        yield from elsewhere(subject)
         while True:
             seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
             if seen is None:

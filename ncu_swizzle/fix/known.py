@@ -14,6 +14,7 @@ class Known:
     """Answers: the names' values, the sizes of types by name, of elements and of arrays, and places' distances."""
 
     constants: Constants
+    launched: Constants  # what the launch says, too: blockDim.x, the kernel's integer parameters
     unit_bytes: Mapping[str, int]
     element_bytes: Mapping[int, int]  # by declared identifier
     array_bytes: Mapping[int, int]

@@ -13,6 +13,7 @@ from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.reach import Reach, ReachedPlace
+from ncu_swizzle.source.scopes import declared_name
 from ncu_swizzle.source.sums import Factor, Term
 from ncu_swizzle.source.webs import Root
 
@@ -64,12 +65,13 @@ class PaddingEdits:
 
     def _declaration(self, declaration: SharedDeclaration) -> list[Edit]:
         *_, last = declaration.sizes or (declaration.declared,)
+        self._aliased(last)
         count = self.draft.declared_bytes // self.draft.element_bytes
         if len(declaration.sizes) > 1:
             return [self._longer(last, self.padding.by // count)]
         rows = self._rows(self.draft.declared_bytes, declaration.declared)
         made = (
-            self._scaled(self.draft.constants.terms(last)[0], rows)
+            self._scaled(self.draft.constants.terms(last)[0], rows, last)
             if len(self.draft.constants.terms(last)) == 1
             else None
         )
@@ -85,13 +87,32 @@ class PaddingEdits:
         """Return the edit of a parameter or pointer whose type says how long a row is."""
         if place.array or place.member or place.rank < 2:
             return []
-        sizes = sizes_of(place.declared)
+        sizes = sizes_of(place.declared, self.draft.file)
         if not sizes:
             raise self.draft.unfit(place.declared, f"the type of {place.name} does not say how long its rows are")
         last = sizes[-1]
         if self._deduced(last):
             return []
+        self._aliased(last)
         return [self._longer(last, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes)]
+
+    def _aliased(self, size: Node) -> None:
+        """Raise Unfit if a size is that of an alias, which other things than the tile are declared with."""
+        alias = cuda.above(size, "alias_declaration", "type_definition")
+        written = (cuda.field(alias, "name") or cuda.field(alias, "declarator")) if alias is not None else None
+        named = (
+            next((n for n in cuda.walk(written) if n.type == "type_identifier"), None) if written is not None else None
+        )
+        if alias is None or named is None:
+            return
+        places = {place.declared.id for place in self.draft.tile.places}
+        for node in self.draft.file.nodes("type_identifier"):
+            if self.draft.file.of(node) == self.draft.file.of(named) and not cuda.inside(node, alias):
+                holder = node.parent
+                declarators = holder.children_by_field_name("declarator") if holder is not None else []
+                names = [declared_name(declarator) for declarator in declarators]
+                if not names or any(name is None or name.id not in places for name in names):
+                    raise self.draft.unfit(node, f"{self.draft.file.of(node)} is the type of more than this tile")
 
     def _deduced(self, size: Node) -> bool:
         """Say whether a size is a parameter of the template: it follows from the argument."""
@@ -149,7 +170,7 @@ class PaddingEdits:
             return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
         made: list[Edit] = []
         for term in counting:
-            edits = self._scaled(term, rows)
+            edits = self._scaled(term, rows, node)
             if edits is None:
                 raise self.draft.unfit(
                     node, f"{self.draft.quoted(term.node)}: the row's length is not to be seen in it"
@@ -157,15 +178,15 @@ class PaddingEdits:
             made += edits
         return made
 
-    def _scaled(self, term: Term, rows: _RowLengths) -> list[Edit] | None:
+    def _scaled(self, term: Term, rows: _RowLengths, whole: Node) -> list[Edit] | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
-        known = [factor for factor in term.factors if factor.value is not None]
+        known = [f for f in term.factors if f.value is not None and cuda.inside(f.node, whole)]
         exact = [factor for factor in known if factor.value == rows.old]
         named = [factor for factor in exact if not self.draft.file.of(factor.node).isdecimal()]
         chosen = (named or exact)[-1:] or [factor for factor in known if factor.value and factor.value % rows.old == 0]
-        return [self._factor(chosen[0], term, rows)] if chosen else None
+        return [self._factor(chosen[0], term, rows, whole)] if chosen else None
 
-    def _factor(self, factor: Factor, term: Term, rows: _RowLengths) -> Edit:
+    def _factor(self, factor: Factor, term: Term, rows: _RowLengths, whole: Node) -> Edit:
         node, value = factor.node, factor.value or 0
         text = self.draft.file.of(node)
         if factor.shift:
@@ -175,11 +196,14 @@ class PaddingEdits:
         if text.isdecimal():
             return Edit(node.start_byte, node.end_byte, str(value // rows.old * rows.new))
         if value == rows.old:
-            alone = node.parent is not None and node.parent.type in (
-                "subscript_argument_list",
-                "array_declarator",
-                "argument_list",
-            )
+            alone = self._alone(node, whole)
             longer = f"{text} + {rows.new - rows.old}"
             return Edit(node.start_byte, node.end_byte, longer if alone else f"({longer})")
         return Edit(node.start_byte, node.end_byte, f"({atom(text)} / {rows.old} * {rows.new})")
+
+    def _alone(self, node: Node, whole: Node) -> bool:
+        """Say whether a sum may stand where a node does."""
+        holder = node.parent.type if node.parent is not None else ""
+        if holder == "argument_list" and not cuda.same(node, whole):
+            return self.draft.closed(node.start_byte, node.end_byte, whole)
+        return holder in ("subscript_argument_list", "array_declarator", "argument_list")

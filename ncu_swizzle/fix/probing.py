@@ -14,12 +14,13 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix.known import Known
-from ncu_swizzle.fix.launched import launched_offsets
+from ncu_swizzle.fix.launched import launched_constants, launched_offsets
 from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.source import cuda, probes, structs
 from ncu_swizzle.source.arrays import SharedDeclaration
 from ncu_swizzle.source.classes import CLASSES, around
 from ncu_swizzle.source.edits import Edit
+from ncu_swizzle.source.inlined import inlined
 from ncu_swizzle.source.probes import Probe
 from ncu_swizzle.source.reach import BYTES, Member, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
@@ -170,7 +171,8 @@ def known(
         for node, at in _expressions(web, arrays, questions):
             questions.names(node, at)
     answered = _answered(questions, _compiled(target, questions, settings))
-    return replace(answered, offsets={**launched_offsets(target, scopes, webs, answered), **answered.offsets})
+    answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
+    return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
 
 
 def _member_of(use: Node) -> bool:
@@ -228,14 +230,28 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
             return next(iter(others)) if len(others) == 1 else None
         everywhere = {number for (_, name), number in names.items() if name == text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
-        return own if own is not None else shared if holder is None or holder.macro else None
+        asked = own if own is not None else shared if holder is None or holder.macro else None
+        return asked if asked is not None else fixed(node)
+
+    def fixed(node: Node) -> int | None:
+        """Return the value of a constant of the file, which a probe may not be able to name."""
+        declared = scopes.resolve(node) if node.type == "identifier" else None
+        holder = declared.parent if declared is not None else None
+        statement = (
+            cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
+        )
+        written = cuda.field(holder, "value") if holder is not None and statement is not None else None
+        words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
+        outside = statement is not None and scopes.holder(statement) is None
+        return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
 
     def by_id(kind: str) -> dict[int, int]:
         return {about: number for (about, _), number in found.get(kind, {}).items() if isinstance(about, int)}
 
     units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
+    constants = Constants(scopes.file, value, inline=lambda node: inlined(scopes, node))
     return Known(
-        Constants(scopes.file, value), units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
+        constants, constants, units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
         by_id("offset"), _members(found),
     )  # fmt: skip
 

@@ -33,6 +33,8 @@ def _closed(text: str) -> bool:
 def bits_of_row(xor: RowXor, row: str) -> str:
     """Return what a row's columns are XORed with: ``(y & 31)``, ``((y & 7) << 3)``."""
     text = atom(row)
+    if xor.drop and xor.drop == xor.base:
+        return f"({text} & {xor.mask << xor.base})"
     if xor.drop:
         text = f"({text} >> {xor.drop})"
     if not 0 < xor.rows <= 1 << (xor.drop + xor.bits):

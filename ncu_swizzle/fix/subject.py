@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
@@ -47,6 +47,13 @@ class FixSubject:
         declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
         return Draft(self.file, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
 
+    def launched(self, seen: TileSeen) -> Draft | None:
+        """Return a tile whose rows' length the launch decides; None if the source does."""
+        draft = self.draft(seen)
+        draft = replace(draft, constants=self.known.launched, source=draft.constants)
+        steps = (step for reach in seen.tile.reaches for step in reach.steps)
+        return draft if any(draft.of_launch(term) for step in steps for term in draft.terms(step)) else None
+
     def element_bytes(self, seen: TileSeen) -> int:
         """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
         declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
@@ -82,8 +89,9 @@ class FixSubject:
     def _row_bytes(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
         draft, found = self.draft(seen), {128}
+        drafts = [draft, *filter(None, [self.launched(seen)])]
         for place in seen.tile.places:
-            sizes = sizes_of(place.declared) if place.rank > 1 else ()
+            sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
             length = self.known.constants.value(sizes[-1]) if sizes else None
             if length:
                 found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
@@ -93,7 +101,8 @@ class FixSubject:
                     unit = draft.size(step.unit, reach.node)
                 except Unfit:
                     continue
-                found |= {abs(term.constant) * unit for term in draft.terms(step) if term.variable}
+                terms = (term for made in drafts for term in made.terms(step) if term.variable)
+                found |= {abs(term.constant) * unit for term in terms}
         size = max(root.size for root in seen.roots)
         return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
 

@@ -27,9 +27,10 @@ class WrittenPatch:
 
 def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[WrittenPatch | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
-    draft = subject.draft(seen)
+    launched, plain = subject.launched(seen), subject.draft(seen)
+    ways = [(launched, False)] if launched is not None else []
     texts: set[bytes] = set()
-    for flat in (False, True):
+    for draft, flat in (*ways, (plain, False), (plain, True)):
         try:
             edits = _edits(subject, draft, made, flat)
             text = edited(subject.file.text, edits)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
+from ncu_swizzle.fix.conditions import condition
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.spelling import EFFECTS, atom, bits_of_row, sum_of
@@ -38,6 +40,7 @@ class XorEdits:
     flat: bool = False
     accessors: Accessors | None = None
     within: set[int] = field(default_factory=set)  # places whose base is being found
+    lengths: list[str] = field(default_factory=list)  # of rows, as the source names what the launch decides
 
     def edits(self) -> list[Edit]:
         """Return the edits; raise Unfit for a use that the mapping cannot be written at."""
@@ -50,7 +53,11 @@ class XorEdits:
                 made += self._access(reach)
             else:
                 self._base_of(reach)
-        return [*made, *self.accessors.edits()]
+        accessors = self.accessors.edits()
+        if self.draft.source is not None and accessors:
+            length = next(iter(self.lengths), "its rows' length")
+            raise self.draft.unfit(self.draft.tile.places[0].declared, f"only the launch decides {length}")
+        return [*made, *accessors, *condition(self.draft, self.xor, self.lengths)]
 
     # ---------------------------------------------------------------------------------------- where places are
 
@@ -212,7 +219,9 @@ class XorEdits:
         piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         if piece.count("(") != piece.count(")") or any(start <= t.node.start_byte < end for t in self._rows(step)):
             return None
-        whole = start == node.start_byte and end == node.end_byte
+        if not all(cuda.inside(term.node, node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
+            return None  # it stands in a macro or function that computes the index, or in several arguments
+        whole = (start == node.start_byte and end == node.end_byte) or self.draft.closed(start, end, node)
         return self._xored(start, end, bits_of_row(xor, row), always=not whole)
 
     def _outer(self, node: Node, limit: Node) -> Node:
@@ -270,6 +279,7 @@ class XorEdits:
         for term in self.draft.terms(step):
             stride = term.constant * bytes_
             if stride and stride % row_bytes == 0:
+                self.lengths += self.draft.of_launch(term)
                 if stride % period or (self.xor.rows and not self.xor.repeats):
                     rows.append((term.negative, self._row_of(term, stride // row_bytes)))
             elif stride or term.variable:

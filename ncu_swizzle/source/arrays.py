@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import cuda
+from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.scopes import Scopes, declared_name
 
@@ -55,11 +55,22 @@ def _declared(file: CudaFile, node: Node) -> Iterator[SharedDeclaration]:
         name = declared_name(declarator)
         if name is not None:
             sizes, open_ = _sizes(declarator)
-            yield SharedDeclaration(file.of(name), name, node, file.of(type_), sizes, open_)
+            element, inner = classes.array_alias(file, file.of(type_))
+            yield SharedDeclaration(file.of(name), name, node, element, (*sizes, *inner), open_)
 
 
-def sizes_of(declared: Node) -> tuple[Node, ...]:
-    """Return the sizes of the dimensions that the declaration of a name gives, outermost first."""
+def sizes_of(declared: Node, file: CudaFile | None = None) -> tuple[Node, ...]:
+    """Return the sizes of the dimensions that the declaration of a name gives, outermost first.
+
+    With its file, also those of an array that its type is an alias of.
+    """
+    holder = cuda.above(declared, "declaration", "parameter_declaration", "field_declaration")
+    type_ = cuda.field(holder, "type") if holder is not None else None
+    inner = classes.array_alias(file, file.of(type_))[1] if file is not None and type_ is not None else ()
+    return (*_own_sizes(declared), *inner)
+
+
+def _own_sizes(declared: Node) -> tuple[Node, ...]:
     declarator = declared
     while declarator.parent is not None and declarator.parent.type.endswith("_declarator"):
         if declarator.parent.type == "init_declarator":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import cuda
+from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.reach import BYTES
 
@@ -47,7 +47,8 @@ def shape_of(file: CudaFile, declared: Node, rank: int, unit: str) -> tuple[int,
         declarator = declarator.parent
     holder = declarator.parent if declarator is not None and declarator.type == "init_declarator" else declarator
     type_ = cuda.field(holder, "type") if holder is not None else None
-    named = file.of(type_) if type_ is not None else ""
+    named, inner = classes.array_alias(file, file.of(type_)) if type_ is not None else ("", ())
+    sizes += len(inner)
     if named == "auto" and not stars and not sizes:
         return max(rank, 1), unit
     if sizes + stars == 0:

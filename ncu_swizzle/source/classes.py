@@ -28,6 +28,25 @@ def find(file: CudaFile, type_: str, *kinds: str) -> Node | None:
     return None
 
 
+def array_alias(file: CudaFile, type_: str) -> tuple[str, tuple[Node, ...]]:
+    """Return the element and the sizes, outermost first, of an alias of an array; the type itself if it is none."""
+    wanted = plain(type_)
+    for node in file.nodes("alias_declaration", "type_definition"):
+        described = cuda.field(node, "type")
+        name, declarator = cuda.field(node, "name"), cuda.field(node, "declarator")
+        if node.type == "alias_declaration" and described is not None and described.type == "type_descriptor":
+            declarator, described = cuda.field(described, "declarator"), cuda.field(described, "type")
+        sizes: list[Node] = []
+        while declarator is not None and declarator.type.endswith("array_declarator"):
+            size, inner = cuda.field(declarator, "size"), cuda.field(declarator, "declarator")
+            sizes[:0] = [size] if size is not None else []
+            name, declarator = name or (inner if inner is not None and not inner.child_count else None), inner
+        if sizes and described is not None and name is not None and file.of(name) == wanted:
+            element, inner_sizes = array_alias(file, file.of(described))
+            return element, (*sizes, *inner_sizes)
+    return type_, ()
+
+
 def plain(type_: str) -> str:
     """Return the name in a type, without qualifiers, namespaces and template arguments."""
     return re.sub(r"<.*|\b(const|struct|class|volatile)\b", "", type_, flags=re.DOTALL).strip().rpartition("::")[2]

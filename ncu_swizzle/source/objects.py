@@ -171,9 +171,9 @@ class ObjectWalk(HandingWalk):
             return False
         if node.parent.type not in ("field_expression", "call_expression", "subscript_expression", "argument_list"):
             return False
-        why = (
-            "has no arrays of its own" if classes.find(self.file, type_) is not None else "is not defined in this file"
-        )
+        struct, union = classes.find(self.file, type_), classes.find(self.file, type_, "union_specifier")
+        why = "has no arrays of its own" if struct is not None else "is not defined in this file"
+        why = "is a union, whose members share their bytes" if union is not None else why
         self._stop(node, state, f"{state.start.name} is an object of {type_}, which {why}")
         return True
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.inlined import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -62,17 +63,39 @@ class Constants:
     file: CudaFile
     name: Value  # of an identifier
     of_launch: bool = False  # `name` also knows members, such as blockDim.x
+    inline: Callable[[Node], Inlined | None] | None = None  # what a call stands for
+    bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
+    outer: Constants | None = None  # by which its arguments are understood
 
     def value(self, node: Node) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
-        node = cuda.bare(node)
+        node, within = self._reached(cuda.bare(node))
+        return within._value(node)
+
+    def _value(self, node: Node) -> int | None:
         if node.type in NAMES or (self.of_launch and node.type == "field_expression"):
-            return self.name(node)
+            known = self.name(node)
+            made = self.inline(node) if known is None and self.inline is not None else None
+            return self.value(made.body) if made is not None and node.type == "identifier" else known
         if node.type == "cast_expression":
             inner = cuda.field(node, "value")
             return self.value(inner) if inner is not None else None
         read = {"number_literal": self._literal, "sizeof_expression": self._size, "binary_expression": self._binary}
         return read[node.type](node) if node.type in read else None
+
+    def _reached(self, node: Node) -> tuple[Node, Constants]:
+        """Return what a parameter or a call stands for, with the constants by which it is understood."""
+        given = self.bound.get(self.file.of(node)) if node.type == "identifier" else None
+        if given is not None and self.outer is not None:
+            return self.outer._reached(cuda.bare(given))
+        made = self.inline(node) if self.inline is not None and node.type == "call_expression" else None
+        if made is None:
+            return node, self
+        within = replace(self, bound=made.arguments, outer=self)
+        names = (n for n in cuda.walk(made.body) if n.type == "identifier" and self.file.of(n) not in within.bound)
+        if any(within._value(n) is None for n in names):
+            return node, self  # it depends on more than its arguments
+        return within._reached(cuda.bare(made.body))
 
     def _literal(self, node: Node) -> int | None:
         match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))
@@ -100,17 +123,22 @@ class Constants:
         return tuple(self._terms(node, negative))
 
     def _terms(self, node: Node, negative: bool) -> Iterator[Term]:
-        inner = cuda.bare(node)
+        inner, within = self._reached(cuda.bare(node))
         left, right = cuda.field(inner, "left"), cuda.field(inner, "right")
         operator = operator_of(self.file, inner)
         if inner.type == "binary_expression" and left is not None and right is not None and operator in ("+", "-"):
-            yield from self._terms(left, negative)
-            yield from self._terms(right, negative ^ (operator == "-"))
+            yield from within._terms(left, negative)
+            yield from within._terms(right, negative ^ (operator == "-"))
             return
-        yield Term(inner, tuple(self._factors(inner)), negative)
+        if within is not self and cuda.bare(node).type == "call_expression" and within.value(inner) is not None:
+            inner, within = cuda.bare(node), self  # a constant by its name
+        yield Term(inner, tuple(within._factors(inner)), negative)
 
     def _factors(self, node: Node) -> Iterator[Factor]:
-        known = self.value(node)
+        known, (made, within) = self.value(node), self._reached(cuda.bare(node))
+        if within is not self and (known is None or cuda.bare(node).type == "identifier"):
+            yield from within._factors(made)
+            return
         left, right = cuda.field(node, "left"), cuda.field(node, "right")
         operator = operator_of(self.file, node)
         product = node.type == "binary_expression" and left is not None and right is not None

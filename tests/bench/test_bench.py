@@ -42,9 +42,14 @@ def test_the_estimates_outside_the_catalogue_are_those_of_the_reports(monkeypatc
 @pytest.mark.parametrize(
     "file",
     [
-        "README.md", "docs/install.md", "docs/measured.md", "docs/rules.md", "docs/security.md", "docs/performance.md",
+        "README.md",
+        "docs/install.md",
+        "docs/measured.md",
+        "docs/rules.md",
+        "docs/security.md",
+        "docs/performance.md",
         "docs/fleet.md",
-    ],  # fmt: skip
+    ],
 )
 def test_every_table_has_both_its_markers(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")

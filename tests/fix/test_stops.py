@@ -12,8 +12,8 @@ from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.elsewhere import elsewhere
 from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from ncu_swizzle.fix.stops import furthest
 from ncu_swizzle.fix.subject import source_of, subject_of
@@ -44,7 +44,7 @@ def test_the_mapping_is_named_unless_it_is_the_best() -> None:
 def test_an_array_of_an_included_file_is_not_clean() -> None:
     target = collection.shipped().target("transpose-plain")
     settings = EmulationSettings.of(context(Path()).request)
-    (tile,) = elsewhere(subject_of(target, source_of(target), settings))
+    (tile,) = left_out(subject_of(target, source_of(target), settings), mapped=False)
     assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", False)
     assert tile.excess_before > 0
     line = target.family.folder.joinpath("transpose.cuh").read_text(encoding="utf-8").splitlines()[tile.line - 1]

@@ -115,3 +115,62 @@ def test_each_part_of_a_carved_buffer_has_its_own_pattern() -> None:
     text = body("float *b = t + 1024; t[y * 32 + x] = b[y * 32 + x];", "t[2048]")
     made = rewritten(text, FLAT, offsets={"b": 4096})
     assert "t[y * 32 + (x ^ (y & 31))] = b[y * 32 + x];" in made
+
+
+AT = "#define AT(y, x, w) ((y) * (w) + (x))\n"
+OPEN = "#define AT(y, x, w) y * w + x\n"
+INDEX = "__device__ int at(int y, int x) { return y * 32 + x; }\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        (AT, "t[AT(r, c, W)] = 1;", "t[AT(r, c ^ (r & 31), W)] = 1;"),
+        (AT, "t[AT(r + j, c + 1, 32)] = 1;", "t[AT(r + j, (c + 1) ^ ((r + j) & 31), 32)] = 1;"),
+        (OPEN, "t[AT(r, c, W)] = 1;", "t[AT(r, (c ^ (r & 31)), W)] = 1;"),
+        (INDEX, "t[at(r, c)] = 1;", "t[at(r, c ^ (r & 31))] = 1;"),
+        (INDEX, "t[at(r, c) + 1] = 1;", "t[swizzled(at(r, c) + 1)] = 1;"),
+    ],
+)
+def test_an_xor_within_the_arguments_of_what_computes_an_index(before: str, written: str, after: str) -> None:
+    made = rewritten(body(written, "t[1024]", before), FLAT, constants={"W": 32})
+    assert after in made
+    assert before in made
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "after"),
+    [
+        (AT, "t[AT(r, c, W)] = 1;", "t[AT(r, c, W + 1)] = 1;"),
+        (OPEN, "t[AT(r, c, W)] = 1;", "t[AT(r, c, (W + 1))] = 1;"),
+        ("", "float *p = t + 64; p -= W; p[c] = 1;", "float *p = t + 66; p -= (W + 1); p[c] = 1;"),
+    ],
+)
+def test_longer_rows_in_the_arguments_of_what_computes_an_index(before: str, written: str, after: str) -> None:
+    made = rewritten(body(written, "t[1024]", before), LONGER, constants={"W": 32})
+    assert after in made
+    assert before in made
+
+
+def test_the_length_of_rows_within_a_function_that_others_call_stays() -> None:
+    with pytest.raises(Unfit, match="the row's length is not to be seen in it"):
+        rewritten(body("t[at(r, c)] = 1;", "t[1024]", INDEX), LONGER)
+
+
+def test_rows_as_long_as_the_launch_says_come_with_their_condition() -> None:
+    made = rewritten(body("t[r * d + c] = 1;", "t[1024]"), FLAT, launched={"d": 32})
+    assert "    // Columns are XORed with their row's number: d must be a multiple of 32.\n    __shared__" in made
+    assert "t[r * d + (c ^ (r & 31))] = 1;" in made
+    with pytest.raises(Unfit, match="only the launch decides d"):
+        rewritten(body("t[r * d + c] = t[i];", "t[1024]"), FLAT, launched={"d": 32})
+
+
+def test_an_alias_of_an_array_has_its_dimensions() -> None:
+    alias = "typedef float Row[32];\n__device__ void put(Row *p) { p[1][x] = 3; }\n"
+    text = f"{alias}__global__ void k() {{ __shared__ Row t[32]; put(t); t[y][x] = 1; }}\n"
+    made = rewritten(text, ROWS)
+    assert "p[1][x ^ 1] = 3;" in made
+    assert "t[y][x ^ y] = 1;" in made
+    assert "typedef float Row[33];" in rewritten(text, LONGER)
+    with pytest.raises(Unfit, match="Row is the type of more than this tile"):
+        rewritten(f"{text}Row other;\n", LONGER)

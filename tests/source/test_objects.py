@@ -90,6 +90,9 @@ def test_what_else_an_edit_of_the_class_would_change_is_named(body: str, before:
 def test_an_object_of_a_class_from_elsewhere_is_named() -> None:
     (obstacle,) = web_of("__global__ void k() { __shared__ Other<3> t; t(1, 2) = 3; }\n").obstacles
     assert obstacle.reason == "t is an object of Other<3>, which is not defined in this file"
+    union = "union Both { float a[32][32]; int b[1024]; };\n"
+    (obstacle,) = web_of(f"{union}__global__ void k() {{ __shared__ Both t; t.b[1] = 3; }}\n").obstacles
+    assert obstacle.reason == "t is an object of Both, which is a union, whose members share their bytes"
 
 
 def test_a_method_that_is_not_called_may_give_the_address_away() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.padding_edits import PaddingEdits
@@ -13,6 +14,7 @@ from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import shared_declarations
 from ncu_swizzle.source.edits import edited
 from ncu_swizzle.source.follow import follow
+from ncu_swizzle.source.inlined import inlined
 from ncu_swizzle.source.reach import Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
@@ -33,8 +35,11 @@ def rewritten(
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
+    launched: Mapping[str, int] | None = None,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
+
+    `constants` are those of the source, `launched` those of the launch.
 
     Raises Unfit if the mapping cannot be written.
     """
@@ -45,8 +50,12 @@ def rewritten(
     web = follow(scopes, next(made for made in every if made.name == name), every)
     starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
     tile = next(made for made in carved(web, starts, {}) if any(root.place.name == name for root in made.roots))
-    values = Constants(file, lambda node: (constants or {}).get(file.of(node)))
+    values = Constants(file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n))
     draft = Draft(file, tile, values, 4, 4, {})
+    if launched is not None:
+        of_launch = {**(constants or {}), **launched}
+        within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
+        draft = replace(draft, constants=within, source=values)
     if isinstance(transform, RowXor):
         return edited(file.text, XorEdits(draft, transform, flat).edits()).decode()
     return edited(file.text, PaddingEdits(draft, transform, declarations, flat).edits()).decode()
