@@ -39,8 +39,8 @@ def lacking(result: ReportResult, kernel: CachedKernel | None) -> list[str]:
     if kernel is not None or not triton_cache.lacks_callers(result.cubin, result.function):
         return []
     return [
-        f"{sanity.INNERMOST}Triton's cubin leaves the callers of inlined functions out, and this machine's cache has "
-        "no PTX of it. Open the report where the program ran, with its TRITON_CACHE_DIR."
+        f"{sanity.INNERMOST}Triton's cubin does not name their callers, and Triton's cache has no PTX of this kernel "
+        "here; report it where the program ran, with the same TRITON_CACHE_DIR."
     ]
 
 

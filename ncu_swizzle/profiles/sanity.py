@@ -17,7 +17,7 @@ from ncu_swizzle.profiles.counts import UNKNOWN, Instruction
 from ncu_swizzle.profiles.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Profile
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
-INNERMOST = "lines are the innermost alone: "  # the start of a note that no figure depends on
+INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
 NOT_MEASURED = "ncu wrote NaN for "  # the start of a note
 LEAST_PERCENT = -0.05  # of a peak: less rounds to 0
 MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little

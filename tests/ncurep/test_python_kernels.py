@@ -10,7 +10,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.errors import DamagedFile
 from ncu_swizzle.files import write_json
-from ncu_swizzle.frontends import triton_cache
+from ncu_swizzle.frontends import layouts, triton_cache
 from ncu_swizzle.ncurep import container, launch_facts, python_kernels, reader
 from ncu_swizzle.profiles import sanity
 from ncu_swizzle.profiles.model import Profile
@@ -82,12 +82,17 @@ def test_every_instruction_keeps_the_line_that_the_cubin_names(folder: Path) -> 
     assert {len(cached.stack(offset)) for offset in offsets} == {1, 2}
 
 
-def test_a_conflict_s_operation_is_named_as_for_kernels_compiled_here(folder: Path) -> None:
+def test_the_cache_s_ttgir_explains_conflicts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     triton_caches.fill(folder / ".triton/cache")
-    profile = first(folder)
-    excessive = [access for access in profile.instructions if access.access and access.wavefronts != access.ideal]
-    assert bool(profile.layouts) == bool(excessive)
-    assert all("ttg." in note.text for note in profile.layouts)
+    asked: list[tuple[str, bool]] = []
+
+    def explained(profile: Profile, text: str, explicit: bool) -> Profile:
+        asked.append((text, explicit))
+        return profile
+
+    monkeypatch.setattr(layouts, "explained", explained)
+    first(folder)
+    assert asked == [((CACHED / "turn_tiles.ttgir").read_text(encoding="utf-8"), False)]
 
 
 @pytest.mark.parametrize("gone", [".ptx", ".cubin"])
