@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -22,6 +22,7 @@ from elftools.elf.sections import SymbolTableSection
 from ncu_swizzle.cubin.elf import open_elf
 from ncu_swizzle.cubin.location import Location
 
+SOURCE, PTX = ".debug_line", ".nv_debug_line_sass"  # the lines of sources; the same of the PTX that the cubin keeps
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _CONST_ADD_PC, _FIXED_ADVANCE_PC = 1, 2, 3, 4, 8, 9
 _END_SEQUENCE, _SET_ADDRESS, _INLINED_AT = 1, 2, 0x90
 _MOST_ROWS = 1 << 21
@@ -48,6 +49,18 @@ class LineTable:
     rows: list[TableRow] = field(default_factory=list)
     numbered: list[TableRow] = field(default_factory=list)  # all rows of the unit, numbered as in `inlined_at`
 
+    @classmethod
+    def of_stacks(cls, stacks: Iterable[tuple[int, Sequence[Location]]]) -> LineTable:
+        """Return the table in which code from each offset on, in their order, has this stack, innermost first."""
+        table = cls()
+        for offset, stack in stacks:
+            caller = 0
+            for location in reversed(stack):
+                table.numbered.append(TableRow(offset, location, caller))
+                caller = len(table.numbered)
+            table.rows += table.numbered[-1:] if stack else []
+        return table
+
     def stack(self, offset: int) -> tuple[Location, ...]:
         """Return the locations of the code at the offset, innermost first; empty if there are none."""
         index = bisect_right(self.rows, offset, key=lambda row: row.offset) - 1
@@ -61,23 +74,23 @@ class LineTable:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def line_table(cubin: bytes, function: str) -> LineTable:
+def line_table(cubin: bytes, function: str, of: str = SOURCE) -> LineTable:
     """Return the line table of the function (mangled name); empty if the cubin has none, or a damaged one."""
     try:
         elf = open_elf(cubin)
-        section = elf.get_section_by_name(".debug_line")
+        section = elf.get_section_by_name(of)
         if section is None or section.compressed:
             return LineTable()
         start = section["sh_offset"]
-        tables = _Program(cubin[start : start + section["sh_size"]], _relocations(elf)).run()
+        tables = _Program(cubin[start : start + section["sh_size"]], _relocations(elf, of)).run()
     except Exception:  # pyelftools raises whatever a damaged file causes
         return LineTable()
     return tables.get(function, LineTable())
 
 
-def _relocations(elf: ELFFile) -> dict[int, str]:
-    """Return the function whose address is stored at each offset of .debug_line."""
-    section = elf.get_section_by_name(".rela.debug_line") or elf.get_section_by_name(".rel.debug_line")
+def _relocations(elf: ELFFile, of: str) -> dict[int, str]:
+    """Return the function whose address is stored at each offset of a line table."""
+    section = elf.get_section_by_name(f".rela{of}") or elf.get_section_by_name(f".rel{of}")
     if not isinstance(section, RelocationSection):
         return {}
     symbols = elf.get_section(section["sh_link"])

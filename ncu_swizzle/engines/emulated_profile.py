@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from ncu_swizzle import digest, paths
 from ncu_swizzle.catalog.family import Problem
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.line_table import LineTable, line_table
+from ncu_swizzle.cubin.line_table import LineTable
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.engines import emulated_launch
 from ncu_swizzle.files import slug
+from ncu_swizzle.frontends import triton_cache
 from ncu_swizzle.profiles import violations
 from ncu_swizzle.profiles.counts import NEVER, Instruction
 from ncu_swizzle.profiles.engine import EMULATED
@@ -94,7 +95,7 @@ def _totals(profile: Profile) -> dict[str, Metric]:
 
 
 def _instructions(binary: Binary, rows: Sequence[InstructionCounts]) -> Iterator[Instruction]:
-    table = line_table(binary.cubin.data, binary.symbol)
+    table = triton_cache.lines(binary.cubin.data, binary.symbol)
     for row in rows:
         yield Instruction(
             pc=row.offset,

@@ -21,7 +21,6 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.cubin.elf import Cubin
-from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.cubin.opened import opened
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import MemoryFault
@@ -32,6 +31,7 @@ from ncu_swizzle.engines.disassemblies import disassembled
 from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle.frontends import triton_cache
 from ncu_swizzle.frontends.built import built
 from ncu_swizzle.profiles.model import KernelId, Profile
 
@@ -238,7 +238,8 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
 
 
 def _located(error: NcuSwizzleError, binary: Binary) -> NcuSwizzleError:
-    stack = list(source_stack(binary, line_table(binary.cubin.data, binary.symbol), getattr(error, "offset", -1)))
+    table = triton_cache.lines(binary.cubin.data, binary.symbol)
+    stack = list(source_stack(binary, table, getattr(error, "offset", -1)))
     if stack:
         error.args = (f"{binary.symbol}, {stack[0][0]}:{stack[0][1]}: {error}",)
     else:

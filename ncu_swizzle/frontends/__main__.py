@@ -30,8 +30,8 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
     """Return the answer to the request in a folder, and leave the cubin there. Raises NcuSwizzleError."""
     request = CompileRequest.of_json(read_json(folder / REQUEST))
     file = Path(request.file)
-    if importlib.util.find_spec("numba_cuda") and b"cuda.jit" in read_bytes(file):
-        numba_cuda.without_signatures()
+    if importlib.util.find_spec("numba_cuda") and b"numba" in read_bytes(file):
+        numba_cuda.prepare()
     loaded = loading.module(file)
     function, _, inside = request.function.partition("::")
     thing = loading.named(loaded, file, function, _kernels(loaded))

@@ -14,7 +14,7 @@ from typing import Any
 from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.frontends import checks, values
+from ncu_swizzle.frontends import checks, cute_lines, values
 from ncu_swizzle.frontends.cute_host import HostCode, HostLaunch
 from ncu_swizzle.frontends.cute_tensors import DTYPES, Tensors
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given
@@ -141,7 +141,8 @@ def _executed(
     execution_engine.ExecutionEngine = host.engine(usual)
     level = f"--opt-level {options['opt_level']}" if "opt_level" in options else ""
     try:
-        made = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
+        with cute_lines.with_callers():
+            made = cute.compile(thing, *passed.values(), **({"options": level} if level else {}))
         if not made.kernel_info:
             raise UsageError(f"{request.name} launches no kernel", "call kernel(…).launch(grid=…, block=…) in it")
         code: bytes = made.__cubin__

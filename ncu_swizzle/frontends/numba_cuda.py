@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from ncu_swizzle.build.toolchain import Toolchain
@@ -30,14 +30,15 @@ def handles(thing: object) -> bool:
     return type(thing).__module__.startswith("numba.cuda") and hasattr(thing, "py_func")
 
 
-def without_signatures() -> None:
-    """Have ``@cuda.jit`` ignore a signature, for which it would compile at once and so need a GPU."""
+def prepare() -> None:
+    """Have ``@cuda.jit`` ignore a signature, for which it would compile at once and so need a GPU, and keep lines."""
     from numba import cuda
 
     usual = cuda.jit
 
     def jit(func_or_sig: Any = None, *positional: Any, **keywords: Any) -> Any:
-        return usual(func_or_sig if callable(func_or_sig) else None, *positional, **keywords)
+        lines = {} if keywords.get("debug") else {"lineinfo": True}
+        return usual(func_or_sig if callable(func_or_sig) else None, *positional, **{**lines, **keywords})
 
     cuda.jit = jit
 
@@ -50,6 +51,7 @@ def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the int
 def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleType) -> tuple[CompiledKernel, bytes]:
     """Return the compiled function and its cubin. Raises UsageError."""
     from numba import cuda, types
+    from numba.cuda import dispatcher
 
     checks.refuse_inside(inside, request)
     options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
@@ -59,6 +61,8 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     checks.refuse_without_block(request)
     kinds = [_type(argument, request, module) for argument in ordered]
     major, minor = divmod(int(request.arch.strip("sm_af")), 10)
+    # Functions that a kernel calls are compiled for the current device, which is asked for nothing else.
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(major, minor))
     settings = {"lineinfo": True, **own, **options}
     try:
         text, _ = cuda.compile(

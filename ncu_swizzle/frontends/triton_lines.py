@@ -7,18 +7,16 @@ cubin stands for Triton's: then an access in ``tl.sum`` belongs to the line that
 from __future__ import annotations
 
 import io
-import re
+from collections.abc import Sequence
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.frontends.ptx_lines import Frame, PtxLines
 
 LABEL = "$L__ncu_swizzle_inlined"
 NAME = b"inlined\0"
-_FILE = re.compile(r'^\s*\.file\s+(?P<number>\d+)\s+(?:"[^"]*"\s+)?"(?P<path>[^"]*)"', re.MULTILINE)
-_INLINED = re.compile(r"^\s*\.loc\s+\d+ \d+ \d+\s*// (?P<stack>\S+ @\[ .*)$", re.MULTILINE)
-_FRAME = re.compile(r"(?P<file>[^\s\[\]@]+):(?P<line>\d+):(?P<column>\d+)")
 
 
 def with_callers(kernel: Any, backend: Any, capability: int) -> bytes:
@@ -36,23 +34,22 @@ def with_callers(kernel: Any, backend: Any, capability: int) -> bytes:
 
 
 def _named(ptx: str) -> str | None:
-    """Return the PTX with callers; None if nothing is inlined, or two files have the same name."""
-    numbers: dict[str, set[str]] = {}
-    for match in _FILE.finditer(ptx):
-        numbers.setdefault(match["path"].rpartition("/")[2], set()).add(match["number"])
-    if not _INLINED.search(ptx) or any(len(same) > 1 for same in numbers.values()) or ".debug_str" in ptx:
+    """Return the PTX with callers; None if no inlined code has known ones."""
+    known = PtxLines.of_text(ptx)
+    lines = [_nested(line, known.frames(line)) for line in ptx.split("\n")]
+    if (text := "\n".join(lines)) == ptx or ".debug_str" in ptx:
         return None
-    text = _INLINED.sub(lambda match: _nested(match["stack"], numbers), ptx)
     characters = "".join(f"\t.b8 {byte}\n" for byte in NAME)
     return f"{text}\n\t.section\t.debug_str\n\t{{\n{LABEL}:\n{characters}\t}}\n"
 
 
-def _nested(stack: str, numbers: dict[str, set[str]]) -> str:
-    """Return the lines of a stack, the caller before what it calls."""
+def _nested(line: str, frames: Sequence[Frame]) -> str:
+    """Return a line of PTX; for the ``.loc`` of inlined code those of its frames, the caller before what it calls."""
+    if len(frames) < 2:
+        return line
     caller, lines = "", []
-    for frame in reversed(list(_FRAME.finditer(stack))):
-        (number,) = numbers[frame["file"]]
-        place = f"{number} {frame['line']} {frame['column']}"
+    for frame in reversed(frames):
+        place = f"{frame.file} {frame.line} {frame.column}"
         lines.append(f"\t.loc\t{place}{f', function_name {LABEL}, inlined_at {caller}' if caller else ''}")
         caller = place
     return "\n".join(lines)

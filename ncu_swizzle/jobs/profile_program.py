@@ -156,10 +156,11 @@ def _measure(program: UserProgram, context: Context) -> Sequence[Profile]:
         raise _explained(error, program, output) from None
     finally:
         output.close()
-    write_json(launch_facts.facts_path(file), {})
-    launch_facts.seal(file, notes)
-    from ncu_swizzle.ncurep import reader
+    from ncu_swizzle.ncurep import container, python_kernels, reader
 
+    kernels = python_kernels.known(container.inspect(file).results, folder=program.folder)
+    write_json(launch_facts.facts_path(file), python_kernels.as_facts(kernels))
+    launch_facts.seal(file, notes)
     return reader.read(file)
 
 

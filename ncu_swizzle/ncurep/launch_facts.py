@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle import digest, paths, validate
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.errors import DamagedFile
 from ncu_swizzle.files import AGAIN, read_json, write_json
 from ncu_swizzle.validate import Amount, Count
@@ -55,6 +56,10 @@ _FACTS = {
     "problem": Mapping[str, Count],
     "sources": Mapping[str, str],
     "errors": Mapping[str, Mapping[str, Amount]],
+    # Of kernels that Triton compiled, by the digests of their cubins, see `python_kernels`.
+    "callers": Mapping[str, tuple[tuple[Count, tuple[Location, ...]], ...]],
+    "ttgir": Mapping[str, str],
+    "explicit": tuple[str, ...],
 }
 
 

@@ -15,7 +15,9 @@ from ncu_swizzle import digest
 from ncu_swizzle.cubin.line_table import line_table
 from ncu_swizzle.errors import BadFile, DamagedFile
 from ncu_swizzle.files import AGAIN, brief, read_bytes
-from ncu_swizzle.ncurep import container, disassembly
+from ncu_swizzle.frontends import layouts
+from ncu_swizzle.frontends.triton_cache import CachedKernel
+from ncu_swizzle.ncurep import container, disassembly, python_kernels
 from ncu_swizzle.ncurep.container import Container
 from ncu_swizzle.ncurep.disassembly import Line, Question
 from ncu_swizzle.ncurep.launch_facts import Facts
@@ -68,8 +70,9 @@ def read(report: Path) -> list[Profile]:
         tables = [_InstructionTable.counted_in(result) for result in session.results]
         questions = [Question(result, table.pcs) for result, table in zip(session.results, tables, strict=True)]
         units, codes = disassembly.units_and_code(report, questions)
+        kernels = python_kernels.known(session.results, origin.facts)
         profiles = [
-            _profile(result, launch, units, tuple(_instructions(result, table, code, origin.facts)), origin)
+            _profile(result, launch, units, _Code(table, code, python_kernels.of(result, kernels)), origin)
             for result, launch, table, code in zip(
                 session.results, _launches(session.results), tables, codes, strict=True
             )
@@ -92,17 +95,18 @@ def _profile(
     result: ReportResult,
     launch: LaunchId,
     units: Mapping[str, str],
-    instructions: tuple[Instruction, ...],
+    code: _Code,
     origin: Origin,
 ) -> Profile:
-    facts = origin.facts.content
+    facts, compiled = origin.facts.content, code.compiled
     metrics = {
         name: Metric(value, units.get(name, ""))
         for name, value in result.metrics.items()
         if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for anything it could not measure
     }
     name = facts.get("kernel") or result.name
-    return Profile(
+    notes = (*facts.get("notes", ()), *python_kernels.lacking(result, compiled), *_not_measured(result))
+    profile = Profile(
         engine=facts.get("engine", "ncu"),
         kernel=KernelId(
             name=name,
@@ -119,12 +123,13 @@ def _profile(
         report_sha256=origin.sha256,
         errors=facts.get("errors", {}).get(name, {}),
         metrics=metrics,
-        instructions=instructions,
-        findings=(*result.findings, *_warnings(facts.get("notes", ())), *_warnings(_not_measured(result))),
+        instructions=tuple(_instructions(result, code, origin.facts)),
+        findings=(*result.findings, *_warnings(notes)),
         sources=facts.get("sources") or result.source.files,
         commit=facts.get("commit", ""),
         launch=launch,
     )
+    return layouts.explained(profile, compiled.ttgir, compiled.explicit) if compiled else profile
 
 
 def _warnings(notes: Iterable[str]) -> Iterator[Finding]:
@@ -179,14 +184,21 @@ class _InstructionTable:
         return {reason: count for reason, counts in self.stalls.items() if (count := counts.get(pc))}
 
 
-def _instructions(
-    result: ReportResult, table: _InstructionTable, code: Sequence[Line], facts: Facts
-) -> Iterator[Instruction]:
-    pack_facts = bridge.pack("facts")  # shared with the rules that run inside ncu
-    lines = line_table(result.cubin, result.function)
+@dataclass(frozen=True)
+class _Code:
+    """A result's counts, its instructions' texts and lines, and what Triton's cache has of its kernel."""
+
+    table: _InstructionTable
+    lines: Sequence[Line]
+    compiled: CachedKernel | None
+
+
+def _instructions(result: ReportResult, code: _Code, facts: Facts) -> Iterator[Instruction]:
+    pack_facts, table = bridge.pack("facts"), code.table  # the pack is shared with the rules that run inside ncu
+    lines = code.compiled.lines if code.compiled else line_table(result.cubin, result.function)
     start = result.address or min(table.pcs, default=0)
     executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
-    for pc, (text, at) in zip(table.pcs, code, strict=True):
+    for pc, (text, at) in zip(table.pcs, code.lines, strict=True):
         stack = lines.stack(pc - start) or ((at,) if at else ())
         sass = " ".join(text.split())
         yield Instruction(

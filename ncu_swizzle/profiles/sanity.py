@@ -17,6 +17,7 @@ from ncu_swizzle.profiles.counts import UNKNOWN, Instruction
 from ncu_swizzle.profiles.model import DURATION, IDEAL, STALLED, WAVEFRONTS, Profile
 
 NOTE, TITLE = "ncu-swizzle.note", "Warning from ncu"  # rule and title of a finding that holds a note
+INNERMOST = "source lines end at inlined functions: "  # the start of a note that no figure depends on
 NOT_MEASURED = "ncu wrote NaN for "  # the start of a note
 LEAST_PERCENT = -0.05  # of a peak: less rounds to 0
 MOST_PERCENT = 105.0  # of a peak: clocks and replay passes differ a little
@@ -56,7 +57,9 @@ def _notes(profile: Profile, minor: bool = False) -> Iterator[str]:
         if finding.rule == NOTE:
             message = finding.message.rstrip(".")
             named = message.removeprefix(NOT_MEASURED).replace(",", " ").split()
-            if minor == (message.startswith(NOT_MEASURED) and not any(name in figures for name in named)):
+            about_lines = message.startswith(INNERMOST)
+            about_others = message.startswith(NOT_MEASURED) and not any(name in figures for name in named)
+            if minor == (about_lines or about_others):
                 yield message
 
 

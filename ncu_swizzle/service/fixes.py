@@ -81,17 +81,19 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
 
 
 def _tile(kernel: KernelFix, tile: TileFix) -> Row:
+    there = f" ({tile.file or kernel.source.name}:{tile.reason_line})"
     return without_empty(
         {
             "kernel": kernel.kernel,
             "array": tile.name,
+            "file": tile.file,
             "line": tile.line,
             "proved": tile.proved,
             "mapping": tile.mapping,
             "excessive": tile.excess_before,
             "excessive after": tile.excess_after,
             "extra_bytes": tile.extra_bytes,
-            "in the way": f"{tile.reason} (line {tile.reason_line})" if tile.reason else "",
+            "in the way": f"{tile.reason}{there}" if tile.reason else "",
         }
     )
 

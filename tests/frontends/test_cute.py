@@ -8,6 +8,7 @@ from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.frontends.built import Built, built
 from ncu_swizzle.profiles import run_folder
+from tests.support import inlined_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_CUTE_DSL, OURS
 from tests.support.python_recordings import EXAMPLES
@@ -39,6 +40,17 @@ def test_a_conflict_is_on_the_line_of_python_that_has_it(cute: Path) -> None:
     padded = ("--arg", "WIDTH=33", "--config", "none")
     done = run("lint", "cute_kernels.py::transpose", *SQUARE, *padded, folder=cute)
     assert done.returncode == 0, done.stdout
+
+
+def test_an_access_in_a_function_of_another_file_has_its_callers(work: Path) -> None:
+    (work / "kernels.py").write_text(inlined_texts.CUTE, encoding="utf-8")
+    (work / "helpers.py").write_text(inlined_texts.CUTE_HELPERS, encoding="utf-8")
+    tile = ("--arg", "x=float32[32,32]", "--arg", "y=float32[32,32]:out", *OURS)
+    done = run("profile", "kernels.py::turn", *tile, "--export", "run", folder=work)
+    assert done.returncode == 0, done.stderr
+    (profile,) = run_folder.load(work / "run").profiles
+    stacks = {access.stack for access in profile.instructions if access.access == "STS"}
+    assert stacks == {(("helpers.py", 6), ("kernels.py", 11))}
 
 
 def test_the_host_function_says_how_the_kernel_is_launched(cute: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ncu_swizzle.profiles import run_folder
+from tests.support import inlined_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_NUMBA, OURS, TURN
 from tests.support.python_recordings import EXAMPLES
@@ -28,6 +30,16 @@ def test_a_conflict_is_on_the_line_of_python_that_has_it(work: Path) -> None:
     assert f"(numba_kernels.py:{line + 1})" in done.stdout
     done = run("lint", "numba_kernels.py::transpose_padded", *TURN, *BLOCK, folder=work)
     assert done.returncode == 0, done.stdout
+
+
+def test_a_function_of_another_file_is_compiled_and_has_its_callers(work: Path) -> None:
+    (work / "kernels.py").write_text(inlined_texts.NUMBA, encoding="utf-8")
+    (work / "helpers.py").write_text(inlined_texts.NUMBA_HELPERS, encoding="utf-8")
+    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "--export", "run", folder=work)
+    assert done.returncode == 0, done.stderr
+    (profile,) = run_folder.load(work / "run").profiles
+    stacks = {access.stack for access in profile.instructions if access.access == "STS"}
+    assert stacks == {(("helpers.py", 6), ("kernels.py", 10))}
 
 
 def test_errors_say_what_to_type(work: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ncu_swizzle.frontends import triton_lines
+from ncu_swizzle.frontends import ptx_lines, triton_lines
 
 PTX = """.version 8.7
 	.loc	1 8 4                           // k.py:8:4
@@ -50,9 +50,31 @@ def test_each_caller_comes_before_what_it_calls() -> None:
     assert text.count("$L__ncu_swizzle_inlined:") == 1
 
 
-def test_files_of_one_name_and_ptx_without_inlined_code_stay_as_they_are() -> None:
-    assert triton_lines._named(PTX.replace("/kernels/k.py", "/kernels/standard.py")) is None
+def test_ptx_without_inlined_code_stays_as_it_is() -> None:
     assert triton_lines._named(PTX.partition("\t.loc\t2")[0]) is None
+
+
+CALL = """.b8 2                                   // DW_AT_call_file
+.b8 34                                  // DW_AT_call_line
+.b8 1
+.b8 36                                  // DW_AT_call_column
+"""
+
+
+def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None:
+    text = PTX.replace("/kernels/k.py", "/kernels/standard.py").replace("k.py:9:24", "standard.py:9:24")
+    assert triton_lines._named(text) is None
+    both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(".b8 2 ", ".b8 1 ", 1)
+    assert max(ptx_lines.stacks(text + both).values(), key=len) == (
+        ("/site-packages/triton/language/standard.py", 260),
+        ("/site-packages/triton/language/standard.py", 290),
+        ("/kernels/standard.py", 9),
+    )
+
+
+def test_files_may_have_their_folder_apart_and_spaces_in_their_names() -> None:
+    text = PTX.replace('"/kernels/k.py"', '"/my kernels" "a k.py"').replace("// k.py", "// a k.py").replace("[ k.py", "[ a k.py")
+    assert {stack[-1] for stack in ptx_lines.stacks(text).values()} == {("/my kernels/a k.py", 8), ("/my kernels/a k.py", 9)}
 
 
 def test_another_machine_code_is_not_used() -> None:

@@ -12,6 +12,7 @@ from ncu_swizzle.jobs import profile_program
 from ncu_swizzle.ncurep import reader
 from ncu_swizzle.profiles import run_folder
 from ncu_swizzle.profiles.model import Profile
+from tests.support import triton_caches
 from tests.support.reports import join
 from tests.support.several import LAUNCHED
 from tests.support.stand_in import Shell
@@ -53,6 +54,21 @@ def test_a_saved_run_of_a_program_is_shown_again(work: Path, shell: Shell) -> No
     gate = shell("check swizzle-out/app -k transpose_xor --config none --baseline none")
     assert gate.returncode == 0, gate.stderr
     assert shell("check swizzle-out/app --config none --baseline none").returncode == 1
+
+
+def test_a_program_in_triton_is_shown_again_without_its_cache(work: Path, shell: Shell, tmp_path: Path) -> None:
+    report = tmp_path / "triton.ncu-rep"
+    report.write_bytes(triton_caches.report())
+    cache = triton_caches.fill(work / "cache")
+    done = shell("profile --engine ncu -- ./app", FAKE_NCU_REPORT=str(report), TRITON_CACHE_DIR="cache")
+    assert done.returncode == 0, done.stderr
+    cache.rename(work / "gone")
+    again = shell("report swizzle-out/app/report.ncu-rep --launch 0 -o page.html --json -")
+    (profile,) = json.loads(again.stdout)["profiles"]
+    assert profile["instructions"]["stacks"]
+    stacks = {tuple(map(tuple, stack)) for stack in profile["instructions"]["stacks"]}
+    assert ((triton_caches.HELPERS, 17), (triton_caches.SOURCE, 14)) in stacks
+    assert "source lines end" not in again.stdout
 
 
 def test_a_baseline_is_paired_by_kernel(

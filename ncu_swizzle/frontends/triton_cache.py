@@ -1,0 +1,125 @@
+"""What Triton's cache still knows of a kernel that a program compiled: the callers of inlined functions, and TTGIR.
+
+Triton 3.6 leaves the callers out of its cubins; 3.9 does not. The cache has the PTX that names them beside the cubin, and the
+cubin says which line of PTX each instruction was made from: so no compiler is needed, and nothing is executed. A cubin
+is found by its bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import glob
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.cubin.line_table import PTX, LineTable, line_table
+from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.cubin.ptx_entry import SECTION
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.files import read_bytes
+from ncu_swizzle.frontends import ptx_lines
+
+LEAST_LABELS = 2  # in the PTX of a function: where its own code begins and ends; more belong to what is inlined
+_LABEL = re.compile(rb"\$L__tmp\d+:")
+_SHARED = "torchinductor_"  # where torch.compile keeps Triton's kernels, in the folder for temporary files
+
+
+@dataclass(frozen=True)
+class CachedKernel:
+    """What the cache has of a cubin: the stack of the code from each offset on, innermost first, and its TTGIR.
+
+    With `explicit` layouts, those in the TTGIR are the author's, as in Gluon.
+    """
+
+    stacks: tuple[tuple[int, tuple[Location, ...]], ...] = ()
+    ttgir: str = ""
+    explicit: bool = False
+
+    @property
+    def lines(self) -> LineTable:
+        """The line table with callers."""
+        return LineTable.of_stacks(self.stacks)
+
+
+def is_python(cubin: bytes) -> bool:
+    """Return whether a cubin may be of a kernel in Python: it names a Python file, and keeps its PTX."""
+    return b".py\0" in cubin and SECTION.encode() in cubin
+
+
+def lacks_callers(cubin: bytes, function: str) -> bool:
+    """Return whether functions were inlined in a kernel, and its line table does not say where."""
+    if not is_python(cubin) or any(row.inlined_at for row in line_table(cubin, function).numbered):
+        return False
+    return len(set(_LABEL.findall(Cubin(cubin, function).section(SECTION)))) > LEAST_LABELS
+
+
+def found(cubin: bytes, function: str, folder: Path | None = None) -> CachedKernel | None:
+    """Return what the caches of this user have of a cubin; None without its PTX.
+
+    `folder` is the one that the program ran in, to which a relative TRITON_CACHE_DIR belongs; by default the current.
+    """
+    if not is_python(cubin):
+        return None
+    patterns = [f"*/{glob.escape(function)}.cubin"]
+    if lacks_callers(cubin, function):  # worth a longer search: a long name, or one by `repr=`, is another
+        patterns.append("*/*.cubin")
+    caches = list(_folders(os.environ, folder or Path.cwd()))
+    for file in (file for pattern in patterns for cache in caches for file in cache.glob(pattern)):
+        with contextlib.suppress(OSError, NcuSwizzleError):
+            if file.stat().st_size == len(cubin) and read_bytes(file) == cubin:
+                return _read(cubin, function, file)
+    return None
+
+
+def lines(cubin: bytes, function: str) -> LineTable:
+    """Return a kernel's line table, with the callers that it lacks if the cache knows them."""
+    cached = found(cubin, function) if lacks_callers(cubin, function) else None
+    return cached.lines if cached else line_table(cubin, function)
+
+
+def _folders(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    """Yield the folders that Triton, and torch.compile, keep compiled kernels in."""
+    home = environment.get("TRITON_HOME") or os.path.expanduser("~")
+    yield folder / (environment.get("TRITON_CACHE_DIR") or Path(home, ".triton", "cache"))
+    compiled = environment.get("TORCHINDUCTOR_CACHE_DIR")
+    own = folder / compiled if compiled else Path(tempfile.gettempdir(), f"{_SHARED}{_user()}")
+    if own.is_dir() and own.stat().st_uid == os.getuid():  # others write to the folder for temporary files too
+        yield from sorted(own.glob("triton/*"))
+
+
+def _user() -> str:
+    try:
+        return re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    except (KeyError, OSError):  # no name for the number
+        return ""
+
+
+def _read(cubin: bytes, function: str, file: Path) -> CachedKernel:
+    """Return what is beside a cubin in the cache. Raises BadFile without PTX: Triton can be told to keep none."""
+    ptx, ttgir = (read_bytes(file.with_suffix(suffix)).decode("utf-8", "replace") for suffix in (".ptx", ".ttgir"))
+    return CachedKernel(tuple(_stacks(cubin, function, ptx)), ttgir, not file.with_suffix(".ttir").exists())
+
+
+def _stacks(cubin: bytes, function: str, ptx: str) -> Iterator[tuple[int, tuple[Location, ...]]]:
+    """Yield the stack of the code from each offset on: that of its PTX if both begin with the same line.
+
+    Otherwise it is the one stack that begins with the cubin's own line, or that line alone if there are several.
+    """
+    own, made_from = line_table(cubin, function), line_table(cubin, function, PTX)
+    known, last = ptx_lines.stacks(ptx), None
+    all_stacks = set(known.values())
+    for offset in sorted({row.offset for table in (own, made_from) for row in table.rows}):
+        stack = own.stack(offset)
+        if len(stack) == 1:  # a longer one has the callers
+            near = {known.get(line, ()) for _, line in made_from.stack(offset)[:1]}
+            fitting = [each for each in near if each[:1] == stack] or [each for each in all_stacks if each[:1] == stack]
+            stack = fitting[0] if len(fitting) == 1 else stack
+        if stack != last:
+            yield offset, stack
+        last = stack
