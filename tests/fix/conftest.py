@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import Executable, executable
+from ncu_swizzle.engines.measured import LaunchJob
+from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.fix import on_gpu
+from ncu_swizzle.ncu import gpu
 from tests.support.fix_corpus import OnceEmulated, context, specs
+from tests.support.fixes_on_gpu import Launches
 from tests.support.places import ROOT
 
 
@@ -37,3 +44,31 @@ def fix_example(tmp_path: Path) -> Path:
     """Return a copy of examples/fix."""
     shutil.copytree(ROOT / "examples" / "fix", tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
+    """Return a function that says what the launches of a GPU's process come to."""
+    monkeypatch.setattr(gpu, "absent", lambda: "")
+    monkeypatch.setattr(gpu, "devices", lambda: [("a GPU", (9, 0))])
+
+    def come_to(
+        after: str = "a", took: float = 1.0, old: int = 0, new: int = 0, error: NcuSwizzleError | None = None
+    ) -> None:
+        facts = {
+            "outputs": [{"before": {"y": ["a"] * 3}, "after": {"y": [after] * 3}}],
+            "times_ms": {"before": [1.0] * 3, "after": [took] * 3},
+        }
+
+        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
+            assert all(Path(kernel.cubin).is_file() for job in jobs for kernel in job.kernels)
+            return [error or facts for _ in jobs], ""
+
+        def found_by(tool: str, jobs: Sequence[LaunchJob], *_: Any) -> int:
+            names = [kernel.name for job in jobs for kernel in job.kernels]
+            return {"before": old, "after": new}[names[0]] if tool == "racecheck" else 0
+
+        monkeypatch.setattr(on_gpu, "run_batch", run_batch)
+        monkeypatch.setattr(on_gpu, "found_by", found_by)
+
+    return come_to

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,45 +10,16 @@ from typing import Any
 import pytest
 
 from ncu_swizzle.build.toolchain import Toolchain
-from ncu_swizzle.engines.measured import LaunchJob
-from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed
-from ncu_swizzle.fix import measuring, on_gpu, shown
+from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
+from ncu_swizzle.fix import measuring, shown
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.ncu import gpu
 from tests.support import fixes
+from tests.support.fixes_on_gpu import Launches
 from tests.support.marks import NEEDS_ALL
 
 NAME = "rows-transpose"
-Launches = Callable[..., None]
-
-
-@pytest.fixture
-def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
-    """Return a function that says what the launches of a GPU's process come to."""
-    monkeypatch.setattr(gpu, "absent", lambda: "")
-    monkeypatch.setattr(gpu, "devices", lambda: [("a GPU", (9, 0))])
-
-    def come_to(
-        after: str = "a", took: float = 1.0, old: int = 0, new: int = 0, error: NcuSwizzleError | None = None
-    ) -> None:
-        facts = {
-            "outputs": [{"before": {"y": ["a"] * 3}, "after": {"y": [after] * 3}}],
-            "times_ms": {"before": [1.0] * 3, "after": [took] * 3},
-        }
-
-        def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
-            assert all(Path(kernel.cubin).is_file() for job in jobs for kernel in job.kernels)
-            return [error or facts for _ in jobs], ""
-
-        def found_by(tool: str, jobs: Sequence[LaunchJob], *_: Any) -> int:
-            names = [kernel.name for job in jobs for kernel in job.kernels]
-            return {"before": old, "after": new}[names[0]] if tool == "racecheck" else 0
-
-        monkeypatch.setattr(on_gpu, "run_batch", run_batch)
-        monkeypatch.setattr(on_gpu, "found_by", found_by)
-
-    return come_to
 
 
 def measured(folder: Path) -> KernelFix:
