@@ -22,18 +22,6 @@ CUBIN = (CACHED / "turn_tiles.cubin").read_bytes()
 LOAD, STORE = 16, 17  # lines of inlined_helpers.py, called in line 14 of inlined.py
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, which is the home folder too, with a report in it."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.ncu-rep").write_bytes(triton_caches.report())
-    return tmp_path
-
-
 def first(folder: Path) -> Profile:
     return reader.read(folder / "report.ncu-rep")[0]
 
