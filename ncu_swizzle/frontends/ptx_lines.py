@@ -83,7 +83,8 @@ def stacks(ptx: str) -> dict[int, tuple[Location, ...]]:
 
 
 def _stacks(ptx: str) -> Iterator[tuple[int, tuple[Location, ...]]]:
-    known, stack = PtxLines.of_text(ptx), ()
+    known = PtxLines.of_text(ptx)
+    stack: tuple[Location, ...] = ()
     for number, line in enumerate(ptx.split("\n"), start=1):
         if frames := known.frames(line):
             stack = known.stack(frames)

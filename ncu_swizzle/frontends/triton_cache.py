@@ -1,8 +1,8 @@
 """What Triton's cache still knows of a kernel that a program compiled: the callers of inlined functions, and TTGIR.
 
-Triton 3.6 leaves the callers out of its cubins; 3.9 does not. The cache has the PTX that names them beside the cubin, and the
-cubin says which line of PTX each instruction was made from: so no compiler is needed, and nothing is executed. A cubin
-is found by its bytes.
+Triton 3.6 leaves the callers out of its cubins; 3.9 does not. The cache has the PTX that names them beside the cubin,
+and the cubin says which line of PTX each instruction was made from: so no compiler is needed, nothing is executed. A
+cubin is found by its bytes.
 """
 
 from __future__ import annotations
@@ -85,8 +85,11 @@ def lines(cubin: bytes, function: str) -> LineTable:
 
 def _folders(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
     """Yield the folders that Triton, and torch.compile, keep compiled kernels in."""
-    home = environment.get("TRITON_HOME") or os.path.expanduser("~")
-    yield folder / (environment.get("TRITON_CACHE_DIR") or Path(home, ".triton", "cache"))
+    home = environment.get("TRITON_HOME") or environment.get("HOME")
+    if chosen := environment.get("TRITON_CACHE_DIR"):
+        yield folder / chosen
+    elif home:
+        yield folder / home / ".triton" / "cache"
     compiled = environment.get("TORCHINDUCTOR_CACHE_DIR")
     own = folder / compiled if compiled else Path(tempfile.gettempdir(), f"{_SHARED}{_user()}")
     if own.is_dir() and own.stat().st_uid == os.getuid():  # others write to the folder for temporary files too

@@ -7,7 +7,7 @@ its driver is replaced, and tensors by what has a dtype, a shape and an address.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -56,10 +56,10 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     parameters = list(function.arg_names)
     given |= {name: options.pop(name) for name in list(options) if name in parameters}
     _refuse_unknown(given, options, parameters, request)
-    for wrapper in wrappers:
-        for name, rule in getattr(wrapper, "values", {}).items():
-            given[name] = rule({**given, **options})
-    _refuse_lacking(thing, function, given, request)
+    rules = {name: rule for wrapper in wrappers for name, rule in getattr(wrapper, "values", {}).items()}
+    _refuse_lacking(thing, function, {*given, *rules}, request)
+    for name, rule in rules.items():
+        given[name] = rule({**given, **options})
     kernel = _warmed(function, given, options, request)
     return _described(kernel, given, options, request)
 
@@ -155,7 +155,7 @@ def _refuse_unknown(
     checks.refuse_options(options, [*known, *parameters], "Triton", request)
 
 
-def _refuse_lacking(thing: Any, function: Any, given: Mapping[str, Any], request: CompileRequest) -> None:
+def _refuse_lacking(thing: Any, function: Any, given: Collection[str], request: CompileRequest) -> None:
     """Raise UsageError if a parameter without a default has no argument; say which configurations there are."""
     missing = [each for each in function.params if not each.has_default and each.name not in given]
     if not missing:

@@ -1,4 +1,4 @@
-"""What a report does not hold of kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
+"""What a report lacks of kernels that Triton compiled: callers of inlined functions, and the compiler's layouts.
 
 They are in Triton's cache on the machine that the program ran on, see `frontends.triton_cache`, and are kept in the
 facts file beside a report of ours.

@@ -68,6 +68,13 @@ def test_heuristics_decide_what_they_decide_in_triton(kernels: Path) -> None:
     assert any(access.opcode.startswith("LDS") for access in profile.shared())
 
 
+def test_heuristics_over_a_tuned_constant_wait_until_it_is_chosen(kernels: Path) -> None:
+    words = ("--grid", "1", "--arg", "x=float32[1000]:out", "--arg", "n=1000")
+    error, hint = refused(kernels, "scale.py::chosen", *words)
+    assert "tuned over 2 configurations" in error
+    assert profiled(kernels, "scale.py::chosen", *words, *shlex.split(hint.partition(" is the first")[0]))
+
+
 def test_gluons_layout_decides_whether_it_conflicts(kernels: Path) -> None:
     done = run("lint", "gluon_kernels.py::transpose", *TILES, "--arg", "PHASES=1", "--config", "none", folder=kernels)
     assert done.returncode == 1

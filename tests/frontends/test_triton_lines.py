@@ -64,7 +64,9 @@ CALL = """.b8 2                                   // DW_AT_call_file
 def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None:
     text = PTX.replace("/kernels/k.py", "/kernels/standard.py").replace("k.py:9:24", "standard.py:9:24")
     assert triton_lines._named(text) is None
-    both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(".b8 2 ", ".b8 1 ", 1)
+    both = CALL + CALL.replace("34 ", "9 ").replace(".b8 1\n", "").replace(" 36 ", " 24 ").replace(
+        ".b8 2 ", ".b8 1 ", 1
+    )
     assert max(ptx_lines.stacks(text + both).values(), key=len) == (
         ("/site-packages/triton/language/standard.py", 260),
         ("/site-packages/triton/language/standard.py", 290),
@@ -73,8 +75,15 @@ def test_of_two_files_of_one_name_the_listed_calls_tell_which_is_meant() -> None
 
 
 def test_files_may_have_their_folder_apart_and_spaces_in_their_names() -> None:
-    text = PTX.replace('"/kernels/k.py"', '"/my kernels" "a k.py"').replace("// k.py", "// a k.py").replace("[ k.py", "[ a k.py")
-    assert {stack[-1] for stack in ptx_lines.stacks(text).values()} == {("/my kernels/a k.py", 8), ("/my kernels/a k.py", 9)}
+    text = (
+        PTX.replace('"/kernels/k.py"', '"/my kernels" "a k.py"')
+        .replace("// k.py", "// a k.py")
+        .replace("[ k.py", "[ a k.py")
+    )
+    assert {stack[-1] for stack in ptx_lines.stacks(text).values()} == {
+        ("/my kernels/a k.py", 8),
+        ("/my kernels/a k.py", 9),
+    }
 
 
 def test_another_machine_code_is_not_used() -> None:

@@ -22,17 +22,6 @@ CUBIN = (CACHED / "turn_tiles.cubin").read_bytes()
 LOAD, STORE = 16, 17  # lines of inlined_helpers.py, called in line 14 of inlined.py
 
 
-@pytest.fixture
-def folder(own_cache: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, which is the home folder too, with a report in it."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.ncu-rep").write_bytes(triton_caches.report())
-    return tmp_path
-
-
 def first(folder: Path) -> Profile:
     return reader.read(folder / "report.ncu-rep")[0]
 
@@ -57,7 +46,12 @@ def test_without_the_cache_lines_are_the_innermost_and_that_is_said(folder: Path
 
 @pytest.mark.parametrize(
     ("variable", "place"),
-    [("", ".triton/cache"), ("TRITON_CACHE_DIR", "here"), ("TRITON_HOME", ".triton/cache"), ("TORCHINDUCTOR_CACHE_DIR", "triton/0")],
+    [
+        ("", ".triton/cache"),
+        ("TRITON_CACHE_DIR", "here"),
+        ("TRITON_HOME", ".triton/cache"),
+        ("TORCHINDUCTOR_CACHE_DIR", "triton/0"),
+    ],
 )
 def test_callers_come_from_the_cache(folder: Path, variable: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if variable:

@@ -47,6 +47,13 @@ def scale(x, y, n, f, B: tl.constexpr, KIND: tl.constexpr = "plain"):
 def whole(x, y, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(y + i, tl.cumsum(tl.load(x + i, mask=i < n), 0), mask=i < n)
+
+
+@triton.autotune([triton.Config({"B": 64}), triton.Config({"B": 128})], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["B"] == 0})
+@triton.jit
+def chosen(x, n, B: tl.constexpr, EVEN: tl.constexpr):
+    tl.store(x + tl.arange(0, B), EVEN + tl.program_id(0))
 """
 FACTORS = """import triton
 

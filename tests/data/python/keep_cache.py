@@ -1,4 +1,4 @@
-"""Keep what Triton's cache has of inlined.py in ``cached/``: ``python3 tests/data/python/keep_cache.py``, without a GPU.
+"""Keep what Triton's cache has of inlined.py in ``cached/``: ``python3 tests/data/python/keep_cache.py``, without GPU.
 
 It takes Triton 3.6: newer ones have the callers in their cubins. Like record.py the program copies the sources to
 /tmp/ncu-swizzle first, and no folder of this machine's Python stays in the files.
@@ -29,7 +29,9 @@ def main() -> int:
         shutil.copy(HERE / name, NEUTRAL)
     matrices = [Given(name, "float32", (1024, 1024)) for name in ("source", "target")]
     numbers = [Given("size", "literal", value="1024"), Given("TILE", "literal", value="32")]
-    request = CompileRequest(str(NEUTRAL / "inlined.py"), "turn_tiles", arguments=(*matrices, *numbers), grid=("32", "32"))
+    request = CompileRequest(
+        str(NEUTRAL / "inlined.py"), "turn_tiles", arguments=(*matrices, *numbers), grid=("32", "32")
+    )
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         module = loading.module(Path(request.file))
