@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -51,12 +52,20 @@ class Accessors:
 
     def _named(self, stem: str, rest: str, use: Node, type_: str = "int") -> str:
         body = f"{HEAD} {type_} NAME{rest}"
+        if existing := self._existing(body, use):
+            return existing
         if body not in self._made:
             self._made[body] = (self._free(stem), use)
         name, first = self._made[body]
         if use.start_byte < first.start_byte:
             self._made[body] = (name, use)
         return name
+
+    def _existing(self, body: str, use: Node) -> str:
+        """Return the name of the same function, which another tile's patch has written; empty if there is none."""
+        wanted = re.escape(body).replace("NAME", r"(\w+)", 1).encode()
+        match = re.search(wanted, self.file.text[: use.start_byte])
+        return match[1].decode() if match else ""
 
     def _free(self, stem: str) -> str:
         taken = {name for name, _ in self._made.values()}

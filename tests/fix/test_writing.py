@@ -174,3 +174,10 @@ def test_an_alias_of_an_array_has_its_dimensions() -> None:
     assert "typedef float Row[33];" in rewritten(text, LONGER)
     with pytest.raises(Unfit, match="Row is the type of more than this tile"):
         rewritten(f"{text}Row other;\n", LONGER)
+
+
+def test_an_accessor_of_an_earlier_patch_is_used_again() -> None:
+    once = rewritten(body("t[i] = u[j];", "t[1024], u[1024]"), FLAT)
+    twice = rewritten(once, FLAT, "u")
+    assert "t[swizzled(i)] = u[swizzled(j)];" in twice
+    assert twice.count("int swizzled") == 1
