@@ -33,8 +33,10 @@ def unwritten(text: Unfit, line: int, mapping: str) -> Stop:
 
 def unproved(proof: Proof, line: int, mapping: str) -> Stop:
     """Return the stop of a patch whose proof does not hold."""
-    obstacle = proof.obstacle
+    obstacle, meaning = proof.obstacle, proof.claim(About.MEANING)
     assert obstacle is not None
+    if obstacle.state is State.UNKNOWN and meaning is not None and not meaning.held:
+        obstacle = meaning  # which says why, and where
     at = obstacle.line[1] if obstacle.line else line
     stage = WRITTEN + ORDER.index(obstacle.about)
     return Stop(stage, obstacle.reason, at, mapping, obstacle.state is State.UNKNOWN)
