@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncu_swizzle.paths import child_environment
+from tests.support.processes import workers_of
 
 COUNTS = ("kernel", "state", "executed", "wavefronts", "ideal", "excessive")
 SIZES = ("n", "seq")
@@ -80,22 +81,8 @@ def _children_s() -> float:
 def _kill_a_worker(process: subprocess.Popen[bytes], folder: Path) -> None:
     while len(list(folder.glob("points/*/*/point.json"))) < KILL_AFTER and process.poll() is None:
         time.sleep(0.05)
-    for worker in _workers(process.pid)[:1]:
+    for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)
-
-
-def _workers(parent: int) -> list[int]:
-    """Return the worker processes of a command, which Python's multiprocessing started."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            its_parent = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if its_parent == parent and b"spawn_main" in command:
-            found.append(int(folder.name))
-    return sorted(found)
 
 
 def logged(folder: Path) -> Path:

@@ -1,8 +1,8 @@
-"""How many replay passes the section takes with wgmma's and TMA's counters: ``python3 bench/passes.py [--ncu PATH]``.
+"""How many replay passes the section takes with wgmma's counters: ``python3 bench/passes.py [--ncu PATH]``.
 
 For a machine with a Hopper GPU. One launch of `wgmma-128` is profiled with each of a few variants of the section
-`SwizzleConflicts`, which may take at most 6 passes: as it is, with all of these counters, with some, and with some in
-place of others. Prints a line per variant; no variant is started after ``--seconds``. Nothing in rules/ is changed.
+`SwizzleConflicts`, which may take at most 6 passes: as it is, with wgmma's counters, and with them in place of others.
+Prints a line per variant; no variant is started after ``--seconds``. Nothing in rules/ is changed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ GMMA = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_gmma.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
 )
-TMA = (
-    "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
+TMA_BYTES = (
+    "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum",
     "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld_dest_multicast.sum",
-    "smsp__l1tex_tmain_requests.sum",
+    "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum",
 )
 ATOMICS = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum",
@@ -60,13 +60,11 @@ class Variant:
 VARIANTS = (
     Variant("as it is"),
     Variant("+ wgmma", GMMA),
-    Variant("+ wgmma, - atomics", GMMA, ATOMICS),
-    Variant("+ wgmma and TMA, - atomics", GMMA + TMA, ATOMICS),
     Variant("+ wgmma's conflicts", GMMA[:1]),
-    Variant("+ wgmma's wavefronts, - atomics' wavefronts", GMMA[1:], ATOMICS[1:]),
-    Variant("+ TMA", TMA),
-    Variant("+ wgmma and TMA, - atomics, - sums over all", GMMA + TMA, ATOMICS + ALL_SHARED),
-    Variant("+ wgmma and TMA", GMMA + TMA),
+    Variant("+ wgmma, - atomics", GMMA, ATOMICS),
+    Variant("+ wgmma, - atomics, - sums over all", GMMA, ATOMICS + ALL_SHARED),
+    Variant("+ wgmma, - all but one of TMA's bytes", GMMA, TMA_BYTES[1:]),
+    Variant("+ wgmma, - TMA's bytes", GMMA, TMA_BYTES),
 )
 
 

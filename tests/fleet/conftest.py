@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import fake_cuda, fake_ncu
+from tests.support import fake_cuda, fake_ncu, process
 from tests.support.fleets import Collected
 from tests.support.places import ROOT
+from tests.support.processes import marked
 
 
 @pytest.fixture
@@ -76,3 +79,18 @@ def ncu(tmp_path: Path) -> Callable[[str], Path]:
         )
 
     return installed
+
+
+@pytest.fixture
+def fakes(gpus: Path, tmp_path: Path, ncu: Callable[[str], Path]) -> Iterator[Callable[..., dict[str, str]]]:
+    """Return a function that gives the sweep's environment; whatever it leaves behind is killed."""
+    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
+
+    def environment(hang: int = 0) -> dict[str, str]:
+        path = f"{ncu(str(hang)).parent}{os.pathsep}{os.environ['PATH']}"
+        name, _, value = mark.partition("=")
+        return process.environment(PATH=path, LD_LIBRARY_PATH=str(gpus), **{name: value})
+
+    yield environment
+    for pid in marked(mark):
+        os.kill(pid, signal.SIGKILL)

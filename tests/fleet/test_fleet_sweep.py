@@ -17,8 +17,9 @@ import pytest
 
 import ncu_swizzle
 from tests.support import process
-from tests.support.fleets import needs_fleet, workers_of
+from tests.support.fleets import needs_fleet
 from tests.support.marks import NEEDS_ALL
+from tests.support.processes import workers_of
 
 pytestmark = [needs_fleet, NEEDS_ALL]
 SWEEP = ("sweep", "tile", "--problem", "n=64,96,128,160,192,224", "--engine", "emulated", "--csv", "-", "-o", "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -11,14 +12,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support import process
-from tests.support.fleets import needs_fleet, workers_of
+from tests.support.fleets import needs_fleet
 from tests.support.marks import needs_cc
+from tests.support.processes import marked, workers_of
 
 pytestmark = [needs_fleet, needs_cc]
 SIZES = (1024, 2048, 3072)
@@ -26,6 +28,7 @@ SWEEP = ("sweep", "kernel1", "kernel2", "--problem", f"seq={','.join(map(str, SI
          "--csv", "-", "-o", "out")  # fmt: skip
 GPUS = ("--workers", "gpus")
 LOOK_S = 0.05
+HANGS = b"sleep\x006"  # what the ncu that hangs waits in
 
 
 def started(folder: Path, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
@@ -43,45 +46,14 @@ def wait_until(holds: Callable[[], bool], within_s: float = 90) -> bool:
     return holds()
 
 
-def marked(mark: str) -> list[int]:
-    """Return the processes that have this in their environment: all that the sweep started, however indirectly."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-            if mark.encode() in (folder / "environ").read_bytes() and state != "Z":
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
-
-
-def ncu_running(mark: str) -> list[int]:
-    """Return those of them that are an ncu, or what the ncu that hangs has below it."""
+def running(mark: str, name: bytes) -> list[int]:
+    """Return those of them that have this in their command line."""
     found = []
     for pid in marked(mark):
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if any(name in command for name in (b"fake_ncu", b"sleep\x006")):
-            found.append(pid)
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if name in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
     return found
-
-
-@pytest.fixture
-def fakes(gpus: Path, tmp_path: Path, ncu: Callable[[str], Path]) -> Iterator[Callable[..., dict[str, str]]]:
-    """Return a function that gives the sweep's environment; whatever it leaves behind is killed."""
-    mark = f"NCU_SWIZZLE_TEST={tmp_path}"
-
-    def environment(hang: int = 0) -> dict[str, str]:
-        path = f"{ncu(str(hang)).parent}{os.pathsep}{os.environ['PATH']}"
-        name, _, value = mark.partition("=")
-        return process.environment(PATH=path, LD_LIBRARY_PATH=str(gpus), **{name: value})
-
-    yield environment
-    for pid in marked(mark):
-        os.kill(pid, signal.SIGKILL)
 
 
 def launches(folder: Path) -> Counter[str]:
@@ -110,7 +82,7 @@ def test_an_interrupt_ends_the_ncu_of_every_worker(
 ) -> None:
     mark = f"NCU_SWIZZLE_TEST={tmp_path}"
     sweep = started(tmp_path, fakes(hang=2048))
-    assert wait_until(lambda: len(ncu_running(mark)) >= 3), "an ncu hangs"
+    assert wait_until(lambda: bool(running(mark, HANGS))), "an ncu hangs"
     assert wait_until(lambda: len(list((tmp_path / "out" / "points").glob("*/*/point.json"))) >= 4)
     (os.killpg if to_group else os.kill)(sweep.pid, signal.SIGINT)
     _, said = sweep.communicate(timeout=60)
@@ -130,9 +102,11 @@ def test_a_worker_that_is_killed_while_ncu_runs_loses_and_doubles_nothing(
     mark = f"NCU_SWIZZLE_TEST={tmp_path}"
     alone = process.command(*SWEEP, folder=tmp_path, env=fakes())
     sweep = started(tmp_path, fakes(hang=-2048), "--json", "all.json", "-f")
-    assert wait_until(lambda: len(ncu_running(mark)) >= 3), "an ncu hangs, the first time"
-    hanging = ncu_running(mark)
-    (worker,) = {parent(pid) for pid in hanging} & set(workers_of(sweep.pid))
+    assert wait_until(lambda: bool(running(mark, HANGS))), "an ncu hangs, the first time"
+    above = ancestors(running(mark, HANGS)[0])
+    (worker,) = set(above) & set(workers_of(sweep.pid))
+    hanging = above[: above.index(worker)]
+    assert hanging, "the worker started an ncu, and that one waits"
     os.kill(worker, signal.SIGKILL)
     said, complained = sweep.communicate(timeout=120)
     assert sweep.returncode == 0, complained
@@ -145,5 +119,10 @@ def test_a_worker_that_is_killed_while_ncu_runs_loses_and_doubles_nothing(
     assert any("seq=2048 was started again: the worker gpu-" in note for note in notes), notes
 
 
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+def ancestors(pid: int) -> list[int]:
+    """Return the processes above this one, the nearest first."""
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found

@@ -112,17 +112,3 @@ def _dask(what: str, folder: Path, path: str, *words: str, before: Sequence[str]
             [*before, sys.executable, "-m", f"distributed.cli.dask_{what}", *words], env=environment, cwd=folder,
             stdout=log, stderr=subprocess.STDOUT,
         )  # fmt: skip
-
-
-def workers_of(parent: int) -> list[int]:
-    """Return the worker processes of a command, which Python's multiprocessing started."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            its_parent = int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if its_parent == parent and b"spawn_main" in command:
-            found.append(int(folder.name))
-    return sorted(found)

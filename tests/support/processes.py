@@ -1,4 +1,4 @@
-"""Which processes are alive, and which work in a folder."""
+"""Which processes are alive, work in a folder, have a mark, or work for another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def alive(pid: int) -> bool:
     """Say whether the process is still there a moment after it was sent its signal."""
     for _ in range(100):
         try:
-            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+            state = _status(Path(f"/proc/{pid}"))[0]
         except (FileNotFoundError, ProcessLookupError):
             return False
         if state == "Z":  # ended, and not yet reaped by whoever adopted it
@@ -29,3 +29,28 @@ def processes_in(folder: Path) -> Iterator[str]:
             where = (process / "cwd").readlink()
             if where == folder or folder in where.parents:
                 yield (process / "cmdline").read_text(encoding="utf-8").replace("\0", " ")
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes that have this in their environment: all that a command started, however indirectly."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (process / "environ").read_bytes() and _status(process)[0] != "Z":
+                found.append(int(process.name))
+    return found
+
+
+def workers_of(parent: int) -> list[int]:
+    """Return the worker processes of a command, which Python's multiprocessing started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(_status(process)[1]) == parent and b"spawn_main" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return sorted(found)
+
+
+def _status(process: Path) -> list[str]:
+    """Return what follows a process's name in its `stat`: state, parent, and so on."""
+    return (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()

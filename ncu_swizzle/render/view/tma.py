@@ -1,8 +1,9 @@
 """Tiles that TMA writes into shared memory, and wgmma reads there: which counters see that, and which do not.
 
 Measured on an H100 with the family ``tma``, whose kernels write shared memory through TMA only: the counters listed
-here as blind stay at zero, whatever the swizzle. Our section collects no counter of wgmma's own, of multicast or of
-tensor stores, which would take a seventh pass; a report that has them shows them, any other says that they are unknown.
+here as blind stay at zero, whatever the swizzle. Our section collects no counter of wgmma's own, which would take a
+seventh pass beside TMA's bytes (bench/passes.py); a report that has them shows them, any other says that they are
+unknown.
 """
 
 from __future__ import annotations
