@@ -22,6 +22,7 @@ from ncu_swizzle.files import slug, write_atomically
 from ncu_swizzle.ncu import installed, profiler
 from ncu_swizzle.ncurep import launch_facts
 from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.texts import in_json
 
 BATCH = "ncu_swizzle.launch.batch"
 
@@ -101,7 +102,7 @@ def run_batch(
         command = launch_command(job.family, job.kernels, job.problem, action, _facts(job.folder, action).name)
         listed.append({"folder": str(job.folder.absolute()), "arguments": [*command[len(_program()) :], *more]})
     plan = folder / f"{action}.jobs.json"
-    write_atomically(plan, json.dumps(listed).encode())
+    write_atomically(plan, in_json(listed).encode())
     command = [*under, _python(), "-m", BATCH, str(plan.absolute())]
     outcome = child.run(command, timeout_s, folder, paths.child_environment())
     return [_outcome(_facts(job.folder, action), outcome) for job in jobs], outcome.log

@@ -50,6 +50,9 @@ UNTYPED = (
     "--config {file}, or --config none",  # of another user's file
     '--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',  # from Python only
     "--{what} {launch_limits.USUAL[what]}: one to three sizes, at most {_by(most)}",  # from Python only
+    "--json - prints the plan as JSON",  # in place of --csv; tests/sweep types it
+    "leave out --workers",  # a program needs a GPU
+    "ncu-swizzle profile {launches[0]}",  # takes a capture; tests/commands type the command
     "use a smaller --problem, or fewer or smaller files",  # out of memory
     "use a smaller --problem",
     "ncu-swizzle rules path prints its folder: check the files there",

@@ -101,12 +101,7 @@ def cluster(folder: Path, *paths: str, options: Sequence[str] = (), hidden: Path
 
 def _dask(what: str, folder: Path, path: str, *words: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start a scheduler or a worker as its user would, in a folder that is its own."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "TMPDIR": str(folder),
-        "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
-    }
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder)}
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
             [*before, sys.executable, "-m", f"distributed.cli.dask_{what}", *words], env=environment, cwd=folder,

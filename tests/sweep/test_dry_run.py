@@ -160,3 +160,10 @@ def test_it_refuses_what_the_sweep_refuses(words: tuple[str, ...], status: int, 
     done = process.command("sweep", "transpose", "--engine", "recorded", "--dry-run", *words, folder=work)
     assert done.returncode == status, done.stderr
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_plan_is_no_table(tmp_path: Path) -> None:
+    refused = process.command(*SWEEP, SIZES, "--dry-run", "--csv", "-", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "--json - prints the plan as JSON" in refused.stderr
+    assert process.command(*SWEEP, SIZES, *DRY, folder=tmp_path).returncode == 0
