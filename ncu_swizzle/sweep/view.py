@@ -134,7 +134,7 @@ def build(sweep: Sweep) -> SweepPage:
     done, failed = len(sweep.done), len(sweep.failed)
     baselines = set(sweep.plan.baselines().values())
     baseline = baselines.pop() if len(baselines) == 1 else ""
-    summary = f"{done} of {len(rows)} points are done" + (f", {failed} failed" if failed else "") + "."
+    summary = f"{done:,} of {len(rows):,} points are done" + (f", {failed:,} failed" if failed else "") + "."
     return SweepPage(
         title=table.title(sweep),
         family=sweep.plan.family.title,
