@@ -34,7 +34,7 @@ def project_of(
     with contextlib.suppress(NcuSwizzleError):
         settings = project.project_file(config, source.parent, trust)
         folder = includes.plain(settings.file).parent if settings else source.parent
-        return folder if source.is_relative_to(folder) else source.parent
+        return folder if source.is_relative_to(folder) and within(folder) else source.parent
     return source.parent
 
 

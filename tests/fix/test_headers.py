@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.errors import NotWritable, UsageError
 from ncu_swizzle.files import replacing
 from ncu_swizzle.fix import headers, linted, page, shown, together, written_files
@@ -103,9 +103,6 @@ def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None
 
     with (described / "ncu-swizzle.toml").open("a") as file:
         file.write(DESCRIBED.format(name="others", source="src/others.cu"))
-    (refused,) = fix_all(FixQuery("src/floats.cu")).kernels
-    assert not refused.proved  # the other one still writes where it did
-
     (described / "src" / "others.cu").write_text(KERNEL.replace("NAME", "others").partition("    ARRAY[")[0] + "}\n")
     (unharmed,) = fix_all(FixQuery("src/floats.cu")).kernels
     assert unharmed.proved
@@ -159,13 +156,19 @@ def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: p
     assert "which 2_padded.cu includes, too: it is not proved for transpose-padded" in tile.reason
 
 
-def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(tmp_path: Path) -> None:
-    target = collection.shipped().target("transpose-plain")
-    text = headers.source_of(target)
-    assert b"namespace transpose" in text
-    assert b"struct RowMajor" in text
-    cute = headers.source_of(collection.shipped().target("cute-8x8-plain"))
-    assert b"#include <cute/" in cute
+def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
+    described: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = user_kernels.everything().target("floats")
+    project = described / "include"
+    assert b"void turned" in headers.source_of(headers.with_headers(target, described))
+    (project / "cute").mkdir()
+    (project / "cute" / "tile.hpp").write_text("int of_cute;\n")
+    other = tmp_path_factory.mktemp("other") / "turned.cuh"
+    (project / "turned.cuh").rename(other)
+    (project / "linked.cuh").symlink_to(other)
+    target.source.write_text('#include "cute/tile.hpp"\n#include "linked.cuh"\n')
+    assert headers.source_of(headers.with_headers(target, described)) == target.source.read_bytes()
 
 
 def test_sarif_has_a_change_for_each_file() -> None:
@@ -202,7 +205,7 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
             together.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"old"] * 3
     paths[2].write_bytes(b"edited")
-    with pytest.raises(UsageError, match="c.cuh has changed since it was read"):
+    with pytest.raises(UsageError, match=r"c\.cuh has changed since it was read"):
         together.written_together(changes, "again")
     assert paths[0].read_bytes() == b"old"
     paths[2].write_bytes(b"old")
