@@ -25,7 +25,7 @@ from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions
 
 SUFFIXES = (SOURCE, ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
-MOST_FILES = 20_000  # that are looked at, of any kind
+MOST_FILES = 100_000  # that are looked at, of any kind
 
 
 @dataclass(eq=False)
