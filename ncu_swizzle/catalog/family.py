@@ -161,6 +161,7 @@ class Family:
     arch: str = ""  # compiled for this architecture, such as sm_90a; empty: the GPU's, or the emulator's
     cluster: tuple[int, ...] = ()  # of a launch whose cubin has none
     untrusted: bool = False  # a project file names its Python source, which compiling it would execute
+    top: str = ""  # the folder that source paths are relative to, if it is not the one that follows from `folder`
 
     @property
     def shipped(self) -> bool:
@@ -170,7 +171,8 @@ class Family:
     @property
     def root(self) -> Path:
         """The folder that source paths are relative to."""
-        return self.folder if self.standalone else self.folder.parent.parent
+        own = self.folder if self.standalone else self.folder.parent.parent
+        return Path(self.top) if self.top else own
 
     def problem(self, sizes: Mapping[str, int] | None = None) -> Problem:
         """Return the complete problem, the defaults overridden by `sizes`; raise BadProblem."""
@@ -237,8 +239,12 @@ class Family:
 
     def _included(self) -> Iterator[tuple[Path, str]]:
         sources = [self.source(kernel) for kernel in self.kernels if not kernel.library]
+        return includes.texts(sources, self.search_folders())
+
+    def search_folders(self) -> list[Path]:
+        """Return where headers are searched: what the options name, then the include path."""
         options = [*self.options, *(option for kernel in self.kernels for option in kernel.options)]
-        return includes.texts(sources, [*includes.folders(options), *self.include_folders()])
+        return [*includes.folders(options), *self.include_folders()]
 
     def include_folders(self) -> list[Path]:
         """Return the include path: the shared headers next to the family, its own folder, and our shared headers."""

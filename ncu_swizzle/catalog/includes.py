@@ -26,7 +26,7 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
     Paths are absolute and without ``..``. Headers of the toolkit and of the host compiler are left out.
     """
     seen: set[Path] = set()
-    waiting = [_plain(source) for source in sources]
+    waiting = [plain(source) for source in sources]
     while waiting:
         file = waiting.pop(0)
         if file in seen or not file.is_file():
@@ -37,7 +37,7 @@ def texts(sources: Iterable[Path], folders: Sequence[Path]) -> Iterator[tuple[Pa
         if file.suffix == ".py":
             waiting += python_imports.beside(file, text)
         else:
-            waiting += [header for name, beside in _named(text) if (header := _locate(name, beside, file, folders))]
+            waiting += [header for name, beside in named(text) if (header := located(name, beside, file, folders))]
 
 
 def has_computed_include(text: str) -> bool:
@@ -52,15 +52,18 @@ def folders(options: Sequence[str]) -> list[Path]:
     return [Path(folder) for folder in (*named, *inherited) if folder]
 
 
-def _named(text: str) -> Iterator[tuple[str, bool]]:
+def named(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield what a text includes, and whether it is in quotes."""
     for match in _INCLUDE.finditer(text):
         yield match["beside"] or match["system"], match["beside"] is not None
 
 
-def _locate(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
+def located(name: str, beside: bool, file: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the file that an ``#include`` in another one names, if it is there."""
     places = [*([file.parent] if beside else []), *folders]
-    return next((_plain(folder / name) for folder in places if (folder / name).is_file()), None)
+    return next((plain(folder / name) for folder in places if (folder / name).is_file()), None)
 
 
-def _plain(path: Path) -> Path:
+def plain(path: Path) -> Path:
+    """Return an absolute path without ``..``."""
     return Path(os.path.normpath(path.absolute()))  # keep links: the compiler names files by them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,11 +182,22 @@ class Editor:
         except NcuSwizzleError as error:
             self._say(f"{error}; {error.hint}" if error.hint else str(error), types.MessageType.Error)
             return
-        made = next((row["text"].removeprefix(MARK) for row in answer.rows if "text" in row), None)
-        if made is not None and self._text(uri) == text:
-            change = types.WorkspaceEdit(changes={uri: list(edits(text, made))})
-            await self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(change, "ncu-swizzle fix"))
-        self._say(answer.summary)
+        made = {row["file"]: row["text"].removeprefix(MARK) for row in answer.rows}
+        if not made or self._text(uri) != text or await self._applied(made):
+            self._say(answer.summary)
+
+    async def _applied(self, made: Mapping[str, str]) -> bool:
+        """Change all files, by their paths; or none, and say so, if one is not as it was saved."""
+        changes: dict[str, list[types.TextEdit]] = {}
+        for path, text in made.items():
+            uri = uris.from_fs_path(str(Path(path).absolute())) or ""
+            if self._text(uri) != _on_disk(path) or not self._service().folders.holds(Path(path)):
+                self._say(f"{Path(path).name} is not as it was saved: save it, then try again")
+                return False
+            changes[uri] = list(edits(self._text(uri), text))
+        change = types.WorkspaceEdit(changes=changes)
+        await self._server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(change, "ncu-swizzle fix"))
+        return True
 
     def _say(self, words: str, how: types.MessageType = types.MessageType.Info) -> None:
         self._server.window_show_message(types.ShowMessageParams(how, one_line(words)))

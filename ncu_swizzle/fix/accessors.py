@@ -81,7 +81,7 @@ class Accessors:
             return []
         at = min(self._before(use) for _, use in self._made.values())
         lines = [WHY[self.swizzle], *(body.replace("NAME", name, 1) for body, (name, _) in self._made.items())]
-        end = line_end(self.file.text)
+        end = line_end(self.file.text, at)
         before = self.file.text[:at].splitlines()[-1:]
         apart = end if before and before[0].strip() else ""
         return [Edit(at, at, apart + "".join(f"{line}{end}" for line in lines) + end)]

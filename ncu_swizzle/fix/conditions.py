@@ -22,4 +22,4 @@ def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
     said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
     if indent.strip() or said.encode() in text:
         return []
-    return [Edit(at, at, f"{said}{line_end(text)}")]
+    return [Edit(at, at, f"{said}{line_end(text, at)}")]

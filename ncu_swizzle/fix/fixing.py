@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.cubin.demangled import demangle
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.files import brief
-from ncu_swizzle.fix import candidates, neighbours, stops
+from ncu_swizzle.fix import candidates, stops
 from ncu_swizzle.fix.applied import Applied
 from ncu_swizzle.fix.candidates import MappingKind, Ranked
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.excess import of_launch
+from ncu_swizzle.fix.headers import source_of, unread
 from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.neighbours import Neighbour
+from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
+from ncu_swizzle.fix.other_sources import OtherSources
 from ncu_swizzle.fix.proof import prove
 from ncu_swizzle.fix.rebuilt import rebuilt
-from ncu_swizzle.fix.result import KernelFix, TileFix
+from ncu_swizzle.fix.result import KernelFix, OtherKernel, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.stops import Stop, furthest
-from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
+from ncu_swizzle.fix.subject import FixSubject, subject_of
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
@@ -49,12 +52,12 @@ class FixOptions:
 
 @dataclass(frozen=True, eq=False)
 class Proved:
-    """A patch that was proved, and what its neighbours' arrays have with it."""
+    """A patch that was proved, and the other kernels that it is proved for."""
 
     text: WrittenPatch
     applied: tuple[Applied, ...]
     proof: Proof
-    neighbours: tuple[tuple[Applied, ...], ...]
+    others: tuple[KeptKernel, ...]
 
     @property
     def fewer_blocks(self) -> int:
@@ -72,10 +75,10 @@ class Fixing:
     context: Context
     text: bytes
     settings: EmulationSettings
-    neighbours: Sequence[Neighbour] = ()
+    others: OtherKernels
     applied: tuple[Applied, ...] = ()
     proof: Proof | None = None
-    codes: Mapping[str, bytes] | None = None  # of all kernels in the source as it was
+    along: Mapping[str, OtherKernel] = field(default_factory=dict)  # of other sources, for which all is proved, too
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
@@ -105,7 +108,7 @@ class Fixing:
         if self.text == source_of(self.target):
             return subject_of(self.target, self.text, self.settings)
         with rebuilt(self.target, self.text) as copy:
-            return subject_of(copy, self.text, self.settings)
+            return replace(subject_of(copy, self.text, self.settings), target=self.target)
 
     def _arrays(self) -> Sequence[SharedArray]:
         """Return the arrays of the kernel as it was."""
@@ -114,8 +117,8 @@ class Fixing:
         return shared_arrays(binary.cubin, binary.symbol, dynamic)
 
     def _tile(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
-        line = subject.file.line(seen.roots[0].root.place.declared)
-        fixed = TileFix(seen.name, line, seen.total)
+        line = subject.at(declared := subject.file.line(seen.roots[0].root.place.declared))
+        fixed = TileFix(seen.name, line[1], seen.total, file=subject.named(line[0]))
         best, plain = candidates.ranked(
             seen, subject.shapes(seen), self._limits(seen, subject), subject.spelled_bytes(seen), self.options.only
         )
@@ -125,14 +128,14 @@ class Fixing:
                 if plain
                 else "its rows are not known"
             )
-            return replace(fixed, reason=why, reason_line=line), None
+            return _because(fixed, why, line, subject), None
         fixed = replace(fixed, mapping=_spelled(best[0]), excess_after=seen.in_launch(best[0].candidate.excessive))
         stop: Stop | None = None
         proved: list[Proved] = []
         attempts = 0
         for text in (text for made in best for text in written(subject, seen, made)):
             if isinstance(text, Unfit):
-                stop = furthest(stop, stops.unwritten(text, line, fixed.mapping))
+                stop = furthest(stop, stops.unwritten(text, subject.at(text.line or declared), fixed.mapping))
                 continue
             if attempts >= (ATTEMPTS if not proved else OTHERS):
                 break
@@ -140,7 +143,7 @@ class Fixing:
             applied = tuple(_applied(root, seen, text.ranked, starts) for root in seen.roots)
             proof = self._proved(text, (*self.applied, *applied))
             if proof.held:
-                proved.append(Proved(text, applied, proof, tuple(n.tried for n in self.neighbours)))
+                proved.append(Proved(text, applied, proof, self.others.kept))
                 if not proved[-1].fewer_blocks:
                     break
                 continue
@@ -149,13 +152,14 @@ class Fixing:
         if not proved:
             stop = stop or Stop(0, UNWRITTEN, line, fixed.mapping)
             why = stop.against(fixed.mapping)
-            return replace(fixed, reason=why, reason_line=stop.line, unknown=stop.unknown, tried=attempts), None
+            return _because(replace(fixed, unknown=stop.unknown, tried=attempts), why, stop.line, subject), None
         return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
 
     def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:
         self.applied, self.proof = (*self.applied, *made.applied), made.proof
-        for neighbour, tried in zip(self.neighbours, made.neighbours, strict=True):
-            neighbour.keep(tried)
+        self.along = {**self.along, **{each.shown.kernel: each.shown for each in made.others if each.elsewhere}}
+        for each in made.others:
+            each.keep()
         return _done(fixed, made.text.ranked, made.proof, [root.root.name for root in seen.roots]), made.text.text
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
@@ -179,28 +183,17 @@ class Fixing:
                 proof = prove(self.target, after, moved, self.context)
                 if not proof.held:
                     return proof
-                stopped = self._elsewhere(emulated.binary.symbol, after, applied)
+                stopped = self.others.stopped(emulated.binary.symbol, text.text, after, applied)
                 return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
                 return Proof((Claim(About.REBUILT, State.FAILED, f"{UNBUILT}: {brief(error)}"),))
 
-    def _elsewhere(self, own: str, after: Target, applied: Sequence[Applied]) -> Claim | None:
-        """Return what a patch breaks, or may break, in another kernel of the source; None if nothing."""
-        toolchain, cached = self.settings.toolchain, self.settings.cached
-        if self.codes is None:
-            self.codes = neighbours.code_of(self.target, toolchain, cached)
-        for symbol in neighbours.changed(self.codes, neighbours.code_of(after, toolchain, cached), own):
-            known = next((other for other in self.neighbours if other.symbol == symbol), None)
-            if known is None:
-                reason = f"the patch changes {demangle(symbol)} too, of which no launch is described"
-                return Claim(About.MEANING, State.UNKNOWN, reason)
-            proof = known.proved(after, applied, self.context, self.settings)
-            if not proof.held:
-                reason = f"the patch changes {demangle(symbol)} too, for which it is not proved"
-                return Claim(About.MEANING, proof.state, reason)
-        return None
+
+def _because(fixed: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:
+    """Return a tile with the reason why nothing is proved, and where it is."""
+    return replace(fixed, reason=why, reason_line=line[1], reason_file=subject.named(line[0]))
 
 
 def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int]) -> Applied:
@@ -249,16 +242,19 @@ def _spelled(made: Ranked) -> str:
 
 def fix(
     target: Target, options: FixOptions, context: Context, text: bytes | None = None, beside: Sequence[Neighbour] = (),
-    applied: tuple[Applied, ...] = (),
+    applied: tuple[Applied, ...] = (), sources: OtherSources | None = None,
 ) -> KernelFix:  # fmt: skip
     """Return what fixing a kernel comes to, from its source or, after another kernel's fix, from `text`.
 
-    `beside` are the other kernels of its source, `applied` the mappings of this one's arrays that the text has.
-    Raises whatever emulating it raises.
+    `beside` are the other kernels of its source, `applied` the mappings of this one's arrays that the text has,
+    `sources` those that may include its headers. Raises whatever emulating it raises.
     """
     before = source_of(target) if text is None else text
-    work = Fixing(target, options, context, before, EmulationSettings.of(context.request), beside, applied)
+    settings = EmulationSettings.of(context.request)
+    others = OtherKernels(target, beside, sources, context, settings)
+    work = Fixing(target, options, context, before, settings, others, applied)
     tiles = tuple(work.tiles())
     return KernelFix(
-        target.name, target.source, before, work.text, tiles, work.proof, applied=work.applied, along=bool(applied)
-    )
+        target.name, target.source, before, work.text, tiles, work.proof, applied=work.applied, along=bool(applied),
+        others=tuple(work.along.values()), unread=() if all(tile.proved for tile in tiles) else unread(target),
+    )  # fmt: skip

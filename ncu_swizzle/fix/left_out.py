@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
+from ncu_swizzle.catalog import includes
 from ncu_swizzle.fix.excess import of_launch
+from ncu_swizzle.fix.headers import not_rewritten
 from ncu_swizzle.fix.result import TileFix
 from ncu_swizzle.fix.subject import FixSubject
 from ncu_swizzle.source import cuda
@@ -36,8 +39,10 @@ def _declared_elsewhere(subject: FixSubject, name: str, excess: int | None) -> T
     for path, text in subject.emulated.profile.sources.items():
         file = PurePath(path).name
         if file != source and (line := _declaration(text, file, name)):
-            why = f"it is declared in {file}, and only {source} is rewritten"
-            return TileFix(name, line, excess or 0, unknown=excess is None, reason=why, reason_line=line, file=file)
+            header = includes.plain(subject.target.family.root / path)
+            why = f"it is declared there, and {not_rewritten(subject.target, header)}"
+            made = TileFix(name, line, excess or 0, unknown=excess is None, file=subject.named(path))
+            return replace(made, reason=why, reason_line=line, reason_file=made.file)
     return _refused(subject, name, excess, f"{name} is not declared in {source}")
 
 

@@ -65,7 +65,9 @@ def _withdrawn(kernel: KernelFix, launched: str, claim: Claim) -> KernelFix:
     otherwise = "; --no-gpu offers it without timing it" if claim.about is About.TIME else ""
     reason = f"it is proved, but {where}: {claim.reason}{otherwise}"
     tiles = tuple(
-        replace(tile, proved=False, reason=reason, reason_line=tile.line) if tile.proved else tile
+        replace(tile, proved=False, reason=reason, reason_line=tile.line, reason_file=tile.file)
+        if tile.proved
+        else tile
         for tile in kernel.tiles
     )
     return replace(kernel, after=kernel.before, tiles=tiles)

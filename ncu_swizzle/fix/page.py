@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 
 from ncu_swizzle.fix.result import KernelFix
-from ncu_swizzle.fix.shown import outcome, patch_of, sentences
-from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.fix.shown import file_names, outcome, patch_of, sentences
+from ncu_swizzle.fix.sources import ChangedFile, SourceFix
 from ncu_swizzle.render.page import environment
 
 AROUND = 4  # unchanged lines shown around a changed one
@@ -39,13 +39,21 @@ class FixedKernel:
 
 
 @dataclass(frozen=True)
+class FixedFile:
+    """A file side by side; its name is empty if it is the source alone that changes."""
+
+    name: str
+    rows: tuple[DiffRow, ...]
+
+
+@dataclass(frozen=True)
 class FixPage:
     """What the page shows."""
 
     title: str
     verdict: str
     kernels: tuple[FixedKernel, ...]
-    rows: tuple[DiffRow, ...]
+    files: tuple[FixedFile, ...]
     patch: str
 
 
@@ -55,15 +63,21 @@ def render(fixed: SourceFix) -> str:
         f"{fixed.source.name}, fixed" if fixed.changed else fixed.source.name,
         VERDICTS[outcome(fixed.kernels)],
         tuple(FixedKernel(kernel, tuple(sentences(kernel))) for kernel in fixed.kernels),
-        tuple(_rows(fixed)) if fixed.changed else (),
+        tuple(_files(fixed)),
         patch_of(fixed),
     )
     return environment().get_template("fix/page.html").render(page=page)
 
 
-def _rows(fixed: SourceFix) -> list[DiffRow]:
+def _files(fixed: SourceFix) -> list[FixedFile]:
+    names = file_names(fixed)
+    alone = names == [fixed.source.name]
+    return [FixedFile("" if alone else name, tuple(_rows(file))) for name, file in zip(names, fixed.files, strict=True)]
+
+
+def _rows(file: ChangedFile) -> list[DiffRow]:
     """Return the lines side by side, unchanged ones only around changes."""
-    old, new = (text.decode("utf-8", "replace").splitlines() for text in (fixed.before, fixed.after))
+    old, new = (text.decode("utf-8", "replace").splitlines() for text in (file.before, file.after))
     rows: list[DiffRow] = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(AROUND):
         if rows:

@@ -15,7 +15,7 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.launched import launched_constants, launched_offsets
-from ncu_swizzle.fix.rebuilt import rebuilt
+from ncu_swizzle.fix.rebuilt import files_of, rebuilt
 from ncu_swizzle.source import cuda, probes, structs
 from ncu_swizzle.source.arrays import SharedDeclaration
 from ncu_swizzle.source.classes import CLASSES, around
@@ -202,7 +202,7 @@ def _compiled(target: Target, questions: Questions, settings: EmulationSettings)
                 arch = copy.family.arch or ARCH
                 code = compiled.cubin(copy.family, copy.kernel, arch, settings.toolchain, cached=False)
             except UsageError as error:
-                wrong = probes.refused(with_probes, str(error.args[0]))
+                wrong = probes.refused(files_of(target, with_probes), str(error.args[0]))
                 if not wrong - left_out:
                     return {}
                 left_out |= wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ncu_swizzle.build import recipe
+from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate.faults import MemoryFault
@@ -53,14 +54,17 @@ def _rebuilt(before: Target, after: Target, settings: EmulationSettings) -> Clai
         return Claim(About.REBUILT, State.UNKNOWN, f"{before.kernel.file} is not CUDA C++ that could be compiled again")
     old, new = (recipe.options(target.family, target.kernel) for target in (before, after))
     arches = [target.family.arch for target in (before, after)]
-    if _portable(before, old) != _portable(after, new) or arches[0] != arches[1] or before.problem != after.problem:
+    found_there = f"-I{before.family.folder.absolute()}"  # see `rebuilt`
+    same = _portable(before, old) == _portable(after, [option for option in new if option != found_there])
+    if not same or arches[0] != arches[1] or before.problem != after.problem:
         return Claim(About.REBUILT, State.FAILED, "the two versions have other options or another problem")
     return Claim(About.REBUILT, State.HELD, f"by nvcc {settings.toolchain.version()} with {' '.join(old)}")
 
 
 def _portable(target: Target, options: Sequence[str]) -> list[str]:
     """Return options without the folder that the sources are in."""
-    return [option.replace(str(target.family.folder), "") for option in options]
+    root = str(includes.plain(target.family.root))
+    return [option.replace(root, "") for option in options]
 
 
 def _meaning(

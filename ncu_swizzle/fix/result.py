@@ -13,7 +13,8 @@ from ncu_swizzle.fix.claims import Claim, Proof, State
 class TileFix:
     """One tile: how it is declared, what it costs, and the mapping that was proved, or came closest.
 
-    `reason` and `line` say what is in the way if nothing was proved; `suggest` is the command that shows the mapping.
+    Files are paths from the source's folder, empty for the source itself. `reason` and `reason_line` say
+    what is in the way if nothing was proved; `suggest` is the command that shows the mapping.
     """
 
     name: str
@@ -28,7 +29,17 @@ class TileFix:
     reason_line: int = 0
     code: str = ""
     tried: int = 0
-    file: str = ""  # if it is declared in another one than the kernel's source
+    file: str = ""  # that declares it
+    reason_file: str = ""
+
+
+@dataclass(frozen=True)
+class OtherKernel:
+    """A kernel of another source that includes a header of the patch; `mapped` if arrays of it are."""
+
+    kernel: str
+    source: Path
+    mapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class KernelFix:
     measured: tuple[Claim, ...] = ()  # what launching both versions on a GPU says
     not_measured: str = ""  # why it was not
     cost: str = ""  # of the conflicts, from a measured report
+    others: tuple[OtherKernel, ...] = ()  # that the patch changes, and is proved for
+    unread: tuple[str, ...] = ()  # sentences about headers that were not looked into
     along: bool = False  # the patch of another kernel has mapped its arrays, and is proved for it, too
 
     @property

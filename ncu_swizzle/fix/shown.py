@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from ncu_swizzle.catalog import includes
 from ncu_swizzle.fix.claims import Proof, State
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
@@ -22,8 +24,19 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def patch_of(fixed: SourceFix) -> str:
-    """Return the patch of a source; empty if nothing changed."""
-    return unified(fixed.before, fixed.after, fixed.source.name)
+    """Return the patch of a source and its headers; empty if nothing changed.
+
+    It applies in the source's folder, or in the one above it that holds the headers, too.
+    """
+    names = file_names(fixed)
+    return "".join(unified(file.before, file.after, name) for name, file in zip(names, fixed.files, strict=True))
+
+
+def file_names(fixed: SourceFix) -> list[str]:
+    """Return the names of the files that change, from the folder that the patch applies in."""
+    files = [includes.plain(file.path) for file in fixed.files]
+    folder = os.path.commonpath([includes.plain(fixed.source).parent, *(file.parent for file in files)])
+    return [file.relative_to(folder).as_posix() for file in files]
 
 
 def show(fixed: SourceFix, console: Console) -> None:
@@ -54,18 +67,20 @@ def sentences(kernel: KernelFix) -> Iterator[str]:
             yield f"  To apply it by hand: {kernel.suggest}"
         elif not tile.proved:
             yield f"  A mapping for it: {kernel.suggest}"
-    yield from kernel.notes
+    if kernel.others:
+        names = ", ".join(f"{other.kernel} ({other.source.name})" for other in kernel.others)
+        yield f"Other sources include what is changed; it is proved for their kernels, too: {names}."
+    yield from (*kernel.unread, *kernel.notes)
 
 
 def _sentence(tile: TileFix, file: str) -> str:
-    file = tile.file or file
-    where = f"{tile.name} ({file}:{tile.line})"
+    where = f"{tile.name} ({tile.file or file}:{tile.line})"
     if tile.proved:
         cost = f", for {tile.extra_bytes:,} more bytes" if tile.extra_bytes else ""
         excess = f"{tile.excess_before:,} excessive wavefronts before, {tile.excess_after:,} after"
         return f"{where}: {tile.mapping}{cost}: {excess}."
     verdict = "unknown" if tile.unknown else "not fixed"
-    return f"{where}: {verdict}: {tile.reason} ({file}:{tile.reason_line})."
+    return f"{where}: {verdict}: {tile.reason} ({tile.reason_file or file}:{tile.reason_line})."
 
 
 def _claims(kernel: KernelFix) -> PlainTable:
@@ -97,6 +112,7 @@ def to_json(fixed: SourceFix, patch_file: str) -> str:
         "outcome": outcome(fixed.kernels),
         "patch_file": patch_file,
         "patch": patch_of(fixed),
+        "files": [str(file.path) for file in fixed.files],
         "kernels": [_kernel(kernel) for kernel in fixed.kernels],
     }
     return in_json(content, indent=1)
@@ -121,7 +137,8 @@ def _kernel(kernel: KernelFix) -> dict[str, Any]:
         "not_measured": kernel.not_measured,
         "cost": kernel.cost,
         "suggest": kernel.suggest,
-        "notes": list(kernel.notes),
+        "notes": [*kernel.unread, *kernel.notes],
+        "others": [{"kernel": other.kernel, "source": str(other.source)} for other in kernel.others],
     }
 
 

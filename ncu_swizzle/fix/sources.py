@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL
+from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.family import BINARIES, PYTHON
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
-from ncu_swizzle.files import read_bytes
-from ncu_swizzle.fix import measuring
+from ncu_swizzle.fix import headers, measuring
 from ncu_swizzle.fix.cost import with_costs
 from ncu_swizzle.fix.fixing import FixOptions, fix
 from ncu_swizzle.fix.neighbours import neighbour
+from ncu_swizzle.fix.other_sources import OtherSources
 from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
 from ncu_swizzle.jobs.replays import is_launches
 from ncu_swizzle.profiles.engine import EMULATED, Engine
+from ncu_swizzle.source.spliced import parted
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,41 @@ class FixQuery:
     progress: Progress = silent
     on_gpu: bool | None = None  # measure what is proved, if there is a GPU; None: not even say that it was not
     report: Path | None = None  # measured, which says what the conflicts cost
+    within: Callable[[Path], bool] = lambda folder: True  # whether headers of a folder may be read
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file of a fix, before and after."""
+
+    path: Path
+    before: bytes
+    after: bytes
 
 
 @dataclass(frozen=True)
 class SourceFix:
-    """A source with the fixes of its kernels; the text before and after all of them."""
+    """A source with the fixes of its kernels; the text before and after all of them, with its headers spliced in."""
 
     source: Path
     before: bytes
     after: bytes
     kernels: tuple[KernelFix, ...]
+    read: frozenset[Path] = frozenset()  # what the kernels are compiled from
 
     @property
     def changed(self) -> bool:
         return self.before != self.after
+
+    @property
+    def files(self) -> tuple[ChangedFile, ...]:
+        """The files that change."""
+        source = includes.plain(self.source)
+        old, new = (parted(source, text) for text in (self.before, self.after))
+        own = {source: self.source}  # as it was named
+        return tuple(
+            ChangedFile(own.get(file, file), old[file], text) for file, text in new.items() if old[file] != text
+        )
 
 
 def fix_all(query: FixQuery) -> SourceFix:
@@ -68,15 +91,18 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     """Return the fix of kernels of one source."""
     context = Context(query.request, Engine(EMULATED), Path.cwd(), query.progress)
     settings = EmulationSettings.of(query.request)
-    before = text = read_bytes(targets[0].source)
+    project = headers.project_of(targets[0].source, query.sources.config, query.sources.trust, query.within)
+    targets = [headers.with_headers(target, project) for target in targets]
+    before = text = headers.source_of(targets[0])
     several = [neighbour(target, settings) for target in targets] if len(targets) > 1 else []
+    others = _others(targets[0], query, project, settings)
     kernels: list[KernelFix] = []
     for number, target in enumerate(targets):
         query.progress(target.name, 0)
         beside = [*several[:number], *several[number + 1 :]]
         applied = several[number].applied if several else ()
         try:
-            made = fix(target, query.options, context, text, beside, applied)
+            made = fix(target, query.options, context, text, beside, applied, others)
         except NcuSwizzleError as error:
             if not beside:
                 raise
@@ -90,7 +116,14 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     if query.report is not None:
         finished = with_costs(finished, targets, query.report)
     kept = any(kernel.before != kernel.after for kernel in finished)
-    return SourceFix(targets[0].source, before, text if kept else before, finished)
+    read = frozenset(Path(file) for target in targets for file in target.family.included())
+    return SourceFix(targets[0].source, before, text if kept else before, finished, read)
+
+
+def _others(target: Target, query: FixQuery, project: Path, settings: EmulationSettings) -> OtherSources:
+    sources = query.sources
+    options = LintOptions((), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
+    return OtherSources(includes.plain(target.source), target.family, project, options, settings)
 
 
 def _measured(

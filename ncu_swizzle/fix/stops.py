@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.fix.claims import About, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 
@@ -13,11 +14,11 @@ WRITTEN = 1  # stages: the claims follow
 
 @dataclass(frozen=True)
 class Stop:
-    """How far a candidate came, and what stopped it there, in which line of the source."""
+    """How far a candidate came, and what stopped it there, in which line."""
 
     stage: int
     reason: str
-    line: int
+    line: Location
     mapping: str
     unknown: bool = False
 
@@ -26,18 +27,18 @@ class Stop:
         return self.reason if self.mapping == best else f"{self.reason}, with {self.mapping}"
 
 
-def unwritten(text: Unfit, line: int, mapping: str) -> Stop:
+def unwritten(text: Unfit, line: Location, mapping: str) -> Stop:
     """Return the stop of a mapping that cannot be written."""
-    return Stop(0, str(text), text.line or line, mapping)
+    return Stop(0, str(text), line, mapping)
 
 
-def unproved(proof: Proof, line: int, mapping: str) -> Stop:
-    """Return the stop of a patch whose proof does not hold."""
+def unproved(proof: Proof, line: Location, mapping: str) -> Stop:
+    """Return the stop of a patch whose proof does not hold; `line` is the tile's."""
     obstacle, meaning = proof.obstacle, proof.claim(About.MEANING)
     assert obstacle is not None
     if obstacle.state is State.UNKNOWN and meaning is not None and not meaning.held:
         obstacle = meaning  # which says why, and where
-    at = obstacle.line[1] if obstacle.line else line
+    at = obstacle.line or line
     stage = WRITTEN + ORDER.index(obstacle.about)
     return Stop(stage, obstacle.reason, at, mapping, obstacle.state is State.UNKNOWN)
 

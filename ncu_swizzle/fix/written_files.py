@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ncu_swizzle.errors import UsageError
-from ncu_swizzle.files import read_bytes, write_atomically
+from ncu_swizzle.files import write_atomically
 from ncu_swizzle.fix import page, shown
 from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.fix.together import written_together
 from ncu_swizzle.render.terminal_tables import line
 
 
@@ -24,9 +24,9 @@ class FixFiles:
 
 
 def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
-    """Write the patch and the page, and with `applied` the source.
+    """Write the patch and the page, and with `applied` the source and its headers.
 
-    Raises UsageError if the source is no longer what was read, NotWritable if a file cannot be written.
+    Raises UsageError if one of them is no longer what was read, NotWritable if a file cannot be written.
     """
     name = fixed.source.name
     document = folder / f"{name}.fix.html"
@@ -38,14 +38,12 @@ def write(fixed: SourceFix, folder: Path, applied: bool = False) -> FixFiles:
     if not applied:
         return FixFiles(str(patch), str(document))
     apply(fixed)
-    return FixFiles(str(patch), str(document), str(fixed.source))
+    return FixFiles(str(patch), str(document), ", ".join(str(file.path) for file in fixed.files))
 
 
 def apply(fixed: SourceFix) -> None:
-    """Write the source; raise UsageError if it is no longer what was read, NotWritable if it cannot be written."""
-    if read_bytes(fixed.source) != fixed.before:
-        raise UsageError(f"{fixed.source} has changed since it was read", "fix it again")
-    write_atomically(fixed.source, fixed.after)
+    """Write the source and its headers, see `written_together`."""
+    written_together(fixed.files, "fix it again")
 
 
 def write_json(fixed: SourceFix, files: FixFiles, destination: str) -> None:
@@ -56,6 +54,6 @@ def write_json(fixed: SourceFix, files: FixFiles, destination: str) -> None:
 
 def announce(files: FixFiles, console: Console) -> None:
     """Print what was written."""
-    for what, file in (("The patch", files.patch), ("The page", files.page), ("The source", files.applied)):
+    for what, file in (("The patch", files.patch), ("The page", files.page), ("Written", files.applied)):
         if file:
             console.print(line(f"{what}: {file}"), soft_wrap=True)

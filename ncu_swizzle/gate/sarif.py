@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ncu_swizzle import digest
-from ncu_swizzle.gate.verdict import CRITERIA, Check, Correction, Outcome, Place, Replacement, Verdict
+from ncu_swizzle.gate.verdict import CRITERIA, Check, CorrectedFile, Correction, Outcome, Place, Replacement, Verdict
 from ncu_swizzle.ncu.system import System
 from ncu_swizzle.texts import in_json, one_line
 
@@ -64,13 +64,17 @@ def _result(check: Check, place: Place, corrections: Sequence[Correction]) -> di
 
 
 def _fix(correction: Correction) -> dict[str, Any]:
-    """Return a fix: whole lines are deleted, or others inserted before one."""
+    changes = [_change(file) for file in correction.files]
+    return {"description": {"text": _escaped(correction.description)}, "artifactChanges": changes}
+
+
+def _change(corrected: CorrectedFile) -> dict[str, Any]:
+    """Return the change of a file: whole lines are deleted, or others inserted before one."""
     replacements = [
         {"deletedRegion": _lines(made), **({"insertedContent": {"text": made.text}} if made.text else {})}
-        for made in correction.replacements
+        for made in corrected.replacements
     ]
-    change = {"artifactLocation": _artifact(correction.file), "replacements": replacements}
-    return {"description": {"text": _escaped(correction.description)}, "artifactChanges": [change]}
+    return {"artifactLocation": _artifact(corrected.file), "replacements": replacements}
 
 
 def _lines(made: Replacement) -> dict[str, int]:

@@ -95,13 +95,20 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Correction:
-    """A proved change of one file that frees kernels of their conflicts."""
+class CorrectedFile:
+    """A file of a correction, and its lines that change."""
 
     file: str
+    replacements: tuple[Replacement, ...]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A proved change of a source and its headers that frees kernels of their conflicts."""
+
     kernels: tuple[str, ...]
     description: str
-    replacements: tuple[Replacement, ...]
+    files: tuple[CorrectedFile, ...]
 
     def corrects(self, check: Check) -> bool:
         """Say whether it is the answer to a check."""

@@ -1,4 +1,4 @@
-"""`fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as its whole text."""
+"""`fix` and `rewrite`: a source without its conflicts, proved to mean the same, as a patch or as whole texts."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def fix(
     outcome = shown.outcome(fixed.kernels)
     written = write and fixed.changed
     if written:
+        for changed in fixed.files:
+            caller.folders.path(changed.path)
         apply(fixed)
     rows = [*(row for kernel in fixed.kernels for row in _kernel(kernel)), *_patch(fixed)]
     again = {"file": file, **caller.again(file, launch)}
@@ -46,10 +48,10 @@ def fix(
 
 
 def rewrite(caller: Caller, file: str) -> Answer:
-    """Answer the whole text of a source as `fix` would leave it: in the row `text`, which is missing without a fix."""
+    """Answer the whole texts of the files that `fix` would change, a row each: none without a fix."""
     fixed = _fixed(caller, file, LaunchGiven(), FixOptions())
-    text = ({"text": fixed.after.decode("utf-8", "replace")},) if fixed.changed else ()
-    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), text)
+    rows = ({"file": str(made.path), "text": made.after.decode("utf-8", "replace")} for made in fixed.files)
+    return Answer(_summary(fixed, shown.outcome(fixed.kernels)), tuple(rows))
 
 
 def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, write: bool = False) -> SourceFix:
@@ -60,7 +62,8 @@ def _fixed(caller: Caller, file: str, launch: LaunchGiven, options: FixOptions, 
             if write:  # the package's own kernels may be read from anywhere
                 caller.folders.path(variant[0].source(variant[1]))
     request = caller.request(launch, "emulated")
-    return fix_all(FixQuery(file, request, launch.described(), sources, options, caller.progress))
+    described = launch.described()
+    return fix_all(FixQuery(file, request, described, sources, options, caller.progress, within=caller.folders.holds))
 
 
 def _summary(fixed: SourceFix, outcome: str) -> str:
@@ -77,11 +80,12 @@ def _kernel(kernel: KernelFix) -> Iterator[Row]:
         place = f"{claim.line[0]}:{claim.line[1]}" if claim.line else ""
         row = {"claim": str(claim.about), "state": str(claim.state), "reason": claim.reason, "line": place}
         yield without_empty({"kernel": kernel.kernel, **row})
-    yield from ({"kernel": kernel.kernel, "note": note} for note in kernel.notes)
+    yield from ({"kernel": kernel.kernel, "note": note} for note in (*kernel.unread, *kernel.notes))
+    yield from ({"kernel": kernel.kernel, "also proved for": other.kernel} for other in kernel.others)
 
 
 def _tile(kernel: KernelFix, tile: TileFix) -> Row:
-    there = f" ({tile.file or kernel.source.name}:{tile.reason_line})"
+    there = f" ({tile.reason_file or kernel.source.name}:{tile.reason_line})"
     return without_empty(
         {
             "kernel": kernel.kernel,

@@ -31,9 +31,11 @@ def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join([*parts, text[reached:]])
 
 
-def line_end(text: bytes) -> str:
-    """Return how the lines of a text end."""
-    return "\r\n" if text.count(b"\r\n") * 2 > text.count(b"\n") else "\n"
+def line_end(text: bytes, at: int) -> str:
+    """Return how the line that a byte is in ends; of the last one, how the one before it does."""
+    end = text.find(b"\n", at)
+    end = end if end >= 0 else text.rfind(b"\n")
+    return "\r\n" if text[max(0, end - 1) : end] == b"\r" else "\n"
 
 
 def unified(before: bytes, after: bytes, name: str) -> str:

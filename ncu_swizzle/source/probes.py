@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePath
 
 from ncu_swizzle.source.edits import Edit, edited
 
 MARK = "ncu_swizzle_probe_"  # comments do not reach the PTX that a cubin keeps
 _PROBED = re.compile(rf"mov\.b32 {MARK}(\d+), (%\w+|-?\d+);")
 _MOVED = re.compile(r"\bmov\.[a-z]\d+\s+(%\w+), (-?\d+);")
-_ERROR = re.compile(r"\((\d+)\): (?:catastrophic )?error")
+_ERROR = re.compile(r"^(.*)\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,15 @@ def probed(
     return edited(text, [*statements, *more])
 
 
-def refused(text: bytes, log: str) -> frozenset[int]:
-    """Return the probes, of those in a text, in whose lines the compiler found errors."""
-    lines = text.decode("utf-8", "surrogateescape").split("\n")
-    wrong = {int(number) for number in _ERROR.findall(log)}
-    numbers = (re.search(rf"{MARK}(\d+)", lines[line - 1]) for line in wrong if 0 < line <= len(lines))
-    return frozenset(int(match[1]) for match in numbers if match)
+def refused(texts: Mapping[Path, bytes], log: str) -> frozenset[int]:
+    """Return the probes, of those in the texts of some files, in whose lines the compiler found errors."""
+    wrong = {(PurePath(file).name, int(number)) for file, number in _ERROR.findall(log)}
+    found: set[int] = set()
+    for file, text in texts.items():
+        lines = text.decode("utf-8", "surrogateescape").split("\n")
+        named = [number for name, number in wrong if name == file.name and 0 < number <= len(lines)]
+        found |= {int(match[1]) for number in named if (match := re.search(rf"{MARK}(\d+)", lines[number - 1]))}
+    return frozenset(found)
 
 
 def answers(body: str) -> Mapping[int, int]:

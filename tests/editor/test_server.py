@@ -282,6 +282,33 @@ def test_the_code_action_applies_a_fix_that_is_proved(workspace: Path, surroundi
 
 
 @NEEDS_ALL
+def test_a_fix_changes_the_header_that_has_the_conflict(workspace: Path, surroundings: Surroundings) -> None:
+    pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
+    body = f"#pragma once\n__device__ void body(const float* x, float* y) {{\n{TURN.partition(chr(10))[2]}"
+    (workspace / "body.cuh").write_text(body)
+    (workspace / "turn.cu").write_text(
+        '#include "body.cuh"\n__global__ void turn(const float* x, float* y) { body(x, y); }\n'
+    )
+
+    async def fix(client: EditorClient) -> None:
+        uri = client.open("body.cuh")
+        (found, *_) = await client.diagnostics()
+        (title,) = await client.fixed(uri, found)
+        assert "turn.cu" in title
+        assert list(client.edits[0].edit.changes or {}) == [uri]
+        client.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(3, uri), [types.TextDocumentContentChangeWholeDocument("// new")]
+            )
+        )
+        await client.fixed(uri, found)
+        assert len(client.edits) == 1
+
+    client = session(workspace, fix, environment=surroundings)
+    assert "body.cuh is not as it was saved" in client.messages[-1]
+
+
+@NEEDS_ALL
 def test_what_cannot_be_proved_changes_nothing(workspace: Path, surroundings: Surroundings) -> None:
     pytest.importorskip("tree_sitter_cuda", reason="tree-sitter is not installed: pip install 'ncu-swizzle[fix]'")
     aliased = TURN.replace("tile[c][r] =", "float* p = &tile[0][0] + c * 32; p[r] =")

@@ -91,23 +91,6 @@ def test_kernels_of_one_source_are_fixed_each_with_arrays_of_its_own(
 
 
 @NEEDS_ALL
-def test_a_conflict_in_a_header_is_no_clean_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "body.cuh").write_text(
-        APART.replace("__global__ void floats", "__device__ void body"), encoding="utf-8"
-    )
-    (tmp_path / "two.cu").write_text(
-        '#include "body.cuh"\n__global__ void floats(float *out, const float *in) { body(out, in); }\n'
-    )
-    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", dtype="float32"), encoding="utf-8")
-    fixed = fix_all(FixQuery("two.cu"))
-    assert shown.outcome(fixed.kernels) == "refused"
-    (tile,) = fixed.kernels[0].tiles
-    assert (tile.name, tile.excess_before, tile.file) == ("tile", 992, "body.cuh")
-    assert "only two.cu is rewritten" in tile.reason
-
-
-@NEEDS_ALL
 @pytest.mark.slow
 def test_a_patch_of_shared_code_is_proved_for_every_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -6,24 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
-from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import FixOptions
-from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from ncu_swizzle.fix.stops import furthest
-from ncu_swizzle.fix.subject import source_of, subject_of
-from tests.support.fix_corpus import context
 from tests.support.marks import NEEDS_ALL
 
 HELD = Claim(About.REBUILT, State.HELD, "by nvcc")
-UNFIT = stops.unwritten(Unfit("p escapes", 7), 3, "the best")
-WORSE = stops.unproved(Proof((HELD, Claim(About.EXCESS, State.FAILED, "8 are left"))), 3, "another")
-UNKNOWN = stops.unproved(Proof((HELD, Claim(About.MEANING, State.UNKNOWN, "it depends", ("k.cu", 9)))), 3, "another")
+UNFIT = stops.unwritten(Unfit("p escapes", 7), ("k.cu", 7), "the best")
+WORSE = stops.unproved(Proof((HELD, Claim(About.EXCESS, State.FAILED, "8 are left"))), ("k.cu", 3), "another")
+UNKNOWN = stops.unproved(
+    Proof((HELD, Claim(About.MEANING, State.UNKNOWN, "it depends", ("body.cuh", 9)))), ("k.cu", 3), "another"
+)
 
 
 def test_a_proof_that_failed_says_more_than_what_could_not_be_written() -> None:
@@ -31,24 +28,13 @@ def test_a_proof_that_failed_says_more_than_what_could_not_be_written() -> None:
     assert furthest(WORSE, UNFIT) is WORSE
     assert furthest(WORSE, UNKNOWN) is UNKNOWN
     assert furthest(UNFIT, UNFIT) is UNFIT
-    assert (UNFIT.line, WORSE.line, UNKNOWN.line) == (7, 3, 9)
+    assert (UNFIT.line, WORSE.line, UNKNOWN.line) == (("k.cu", 7), ("k.cu", 3), ("body.cuh", 9))
     assert (WORSE.unknown, UNKNOWN.unknown) == (False, True)
 
 
 def test_the_mapping_is_named_unless_it_is_the_best() -> None:
     assert UNFIT.against("the best") == "p escapes"
     assert WORSE.against("the best") == "8 are left, with another"
-
-
-@NEEDS_ALL
-def test_an_array_of_an_included_file_is_not_clean() -> None:
-    target = collection.shipped().target("transpose-plain")
-    settings = EmulationSettings.of(context(Path()).request)
-    (tile,) = left_out(subject_of(target, source_of(target), settings), mapped=False)
-    assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", False)
-    assert tile.excess_before > 0
-    line = target.family.folder.joinpath("transpose.cuh").read_text(encoding="utf-8").splitlines()[tile.line - 1]
-    assert "__shared__" in line
 
 
 @NEEDS_ALL

@@ -20,8 +20,9 @@ def test_two_edits_of_the_same_bytes_are_refused() -> None:
 
 
 def test_lines_end_as_most_of_the_file_does() -> None:
-    assert line_end(b"a\r\nb\r\nc\n") == "\r\n"
-    assert line_end(b"a\nb") == "\n"
+    text = b"a\r\nb\r\nc\nd"
+    assert [line_end(text, at) for at in (0, 3, 6, 8)] == ["\r\n", "\r\n", "\n", "\n"]
+    assert line_end(b"a", 0) == "\n"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,213 @@
+"""Arrays and device functions in a kernel's own headers are rewritten with its source, or it is said why not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from ncu_swizzle.catalog import collection, user_kernels
+from ncu_swizzle.errors import NotWritable, UsageError
+from ncu_swizzle.files import replacing
+from ncu_swizzle.fix import headers, linted, page, shown, together, written_files
+from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
+from ncu_swizzle.gate import sarif
+from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from ncu_swizzle.source.spliced import splice
+from tests.support.marks import NEEDS_ALL
+
+TURNED = """
+template <typename T>
+__device__ void turned(T (&tile)[32][32], T *out) {
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+KERNEL = """#include "turned.cuh"
+
+__global__ void NAME(float *out, const float *in) {
+    __shared__ float ARRAY[32][32];
+    ARRAY[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    turned(ARRAY, out);
+}
+"""
+BODY = """
+__device__ void NAME(float *out, const float *in) {
+    __shared__ float tile[32][32];
+    tile[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+DESCRIBED = """
+[kernel.{name}]
+source = "{source}"
+entry = "{name}"
+grid = 1
+block = "32, 32"
+include = ["include"]
+args = ["out=float32[1024]:out", "in=float32[1024]:random"]
+"""
+
+
+@pytest.fixture
+def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project whose kernel hands its tile to a function of a header in another folder."""
+    for folder in ("src", "include"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "include" / "turned.cuh").write_text(f"#pragma once\n{TURNED}")
+    source(tmp_path, "floats", "tile")
+    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", source="src/floats.cu"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def source(project: Path, name: str, array: str) -> Path:
+    made = project / "src" / f"{name}.cu"
+    made.write_text(KERNEL.replace("NAME", name).replace("ARRAY", array))
+    return made
+
+
+@NEEDS_ALL
+def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
+    header = described / "include" / "turned.cuh"
+    fixed = fix_all(FixQuery("src/floats.cu"))
+    assert shown.outcome(fixed.kernels) == "proved"
+    assert fixed.read >= {header, described / "src" / "floats.cu"}
+    patch = shown.patch_of(fixed)
+    assert [line for line in patch.splitlines() if line.startswith("+++")] == [
+        "+++ b/src/floats.cu", "+++ b/include/turned.cuh",
+    ]  # fmt: skip
+    assert "ncu_swizzle_begin" not in patch
+    document = page.render(fixed)
+    assert "Before and after: include/turned.cuh" in document
+
+    files = written_files.write(fixed, described, applied=True)
+    assert "tile[threadIdx.x][threadIdx.y ^ threadIdx.x]" in header.read_text()
+    assert "tile[threadIdx.y][threadIdx.x ^ threadIdx.y]" in (described / "src" / "floats.cu").read_text()
+    assert json.loads(shown.to_json(fixed, files.patch))["files"] == files.applied.split(", ")
+    assert shown.outcome(fix_all(FixQuery("src/floats.cu")).kernels) == "clean"
+
+
+@NEEDS_ALL
+def test_what_else_includes_a_header_is_proved_or_named(described: Path) -> None:
+    source(described, "others", "panel")
+    (tile,) = fix_all(FixQuery("src/floats.cu")).kernels[0].tiles
+    assert "turned.cuh, which others.cu includes, too: no launch of its kernels is described" in tile.reason
+    assert (tile.proved, tile.unknown) == (False, True)
+
+    with (described / "ncu-swizzle.toml").open("a") as file:
+        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
+    (described / "src" / "others.cu").write_text(KERNEL.replace("NAME", "others").partition("    ARRAY[")[0] + "}\n")
+    (unharmed,) = fix_all(FixQuery("src/floats.cu")).kernels
+    assert unharmed.proved
+
+
+@NEEDS_ALL
+def test_an_array_in_a_header_is_rewritten_for_all_who_include_it(described: Path) -> None:
+    (described / "include" / "turned.cuh").write_text(f"#pragma once\n{BODY.replace('NAME', 'body')}")
+    kernel = '#include "turned.cuh"\n__global__ void NAME(float *out, const float *in) { body(out, in); }\n'
+    for name in ("floats", "others"):
+        (described / "src" / f"{name}.cu").write_text(kernel.replace("NAME", name))
+    with (described / "ncu-swizzle.toml").open("a") as file:
+        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
+    fixed = fix_all(FixQuery("src/floats.cu"))
+    (floats,) = fixed.kernels
+    assert floats.proved
+    assert (floats.tiles[0].file, floats.tiles[0].line) == ("../include/turned.cuh", 4)
+    assert [(other.kernel, other.mapped) for other in floats.others] == [("others", True)]
+    assert [file.path.name for file in fixed.files] == ["turned.cuh"]
+    assert "proved for their kernels, too: others (others.cu)" in "".join(shown.sentences(floats))
+
+
+@NEEDS_ALL
+def test_a_header_that_is_included_twice_is_not_looked_into(described: Path) -> None:
+    (described / "include" / "turned.cuh").write_text(BODY)
+    twice = "".join(f'#define NAME {name}\n#include "turned.cuh"\n#undef NAME\n' for name in ("one", "two"))
+    kernel = f"{twice}__global__ void floats(float *out, const float *in) {{ one(out, in); }}\n"
+    (described / "src" / "floats.cu").write_text(kernel)
+    fixed = fix_all(FixQuery("src/floats.cu"))
+    assert shown.outcome(fixed.kernels) == "refused"
+    (tile,) = fixed.kernels[0].tiles
+    assert (tile.name, tile.excess_before, tile.file, tile.line) == ("tile", 992, "../include/turned.cuh", 3)
+    assert "turned.cuh is included more than once, and may differ each time" in tile.reason
+    assert "Not looked into: turned.cuh" in "".join(shown.sentences(fixed.kernels[0]))
+
+
+@NEEDS_ALL
+def test_a_header_out_of_the_project_stays(described: Path) -> None:
+    inside = described / "src"
+    fixed = fix_all(FixQuery("src/floats.cu", within=lambda folder: folder == inside))
+    assert not fixed.changed
+    assert "turned, which this file does not define" in fixed.kernels[0].tiles[0].reason
+
+
+@NEEDS_ALL
+@pytest.mark.slow
+def test_the_variants_of_a_kernel_keep_the_header_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(collection.shipped().target("transpose-plain").family.folder)
+    (tile,) = fix_all(FixQuery("transpose-plain", options=FixOptions())).kernels[0].tiles
+    assert (tile.name, tile.file, tile.proved) == ("tile", "transpose.cuh", False)
+    assert "which 2_padded.cu includes, too: it is not proved for transpose-padded" in tile.reason
+
+
+def test_libraries_headers_and_links_to_elsewhere_are_not_ones_own(
+    described: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target = user_kernels.everything().target("floats")
+    project = described / "include"
+    assert b"void turned" in headers.source_of(headers.with_headers(target, described))
+    (project / "cute").mkdir()
+    (project / "cute" / "tile.hpp").write_text("int of_cute;\n")
+    other = tmp_path_factory.mktemp("other") / "turned.cuh"
+    (project / "turned.cuh").rename(other)
+    (project / "linked.cuh").symlink_to(other)
+    target.source.write_text('#include "cute/tile.hpp"\n#include "linked.cuh"\n')
+    assert headers.source_of(headers.with_headers(target, described)) == target.source.read_bytes()
+
+
+def test_sarif_has_a_change_for_each_file() -> None:
+    files = {Path("/p/k.cu"): b'#include "t.cuh"\nint k;\n', Path("/p/t.cuh"): b"#pragma once\nint t;\n"}
+    before = splice(Path("/p/k.cu"), files[Path("/p/k.cu")], lambda name, *_: Path("/p", name), files.__getitem__).text
+    after = before.replace(b"int k;", b"long k;").replace(b"int t;", b"long t;")
+    fixed = SourceFix(Path("/p/k.cu"), before, after, ())
+    verdict = Verdict((Check(Outcome.failed, "k", MAX_DEGREE, "", place=Place("k.cu", 2)),))
+    (correction,) = linted.corrected(verdict, [fixed]).corrections
+    offered = Verdict(verdict.checks, corrections=(type(correction)(("k",), "", correction.files),))
+    (result,) = json.loads(sarif.render(offered))["runs"][0]["results"]
+    changes = result["fixes"][0]["artifactChanges"]
+    assert {
+        change["artifactLocation"]["uri"]: change["replacements"][0]["insertedContent"]["text"] for change in changes
+    } == {"file:///p/k.cu": "long k;\n", "file:///p/t.cuh": "long t;\n"}
+
+
+def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in ("a.cu", "b.cuh", "c.cuh")]
+    for path in paths:
+        path.write_bytes(b"old")
+    changes = [ChangedFile(path, b"old", b"new") for path in paths]
+
+    @contextlib.contextmanager
+    def failing(path: Path) -> Iterator[BinaryIO]:
+        with replacing(path) as file:
+            yield file
+            if path.name == "b.cuh":
+                raise NotWritable("no space", "")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(together, "replacing", failing)
+        with pytest.raises(NotWritable, match="no space"):
+            together.written_together(changes, "again")
+    assert [path.read_bytes() for path in paths] == [b"old"] * 3
+    paths[2].write_bytes(b"edited")
+    with pytest.raises(UsageError, match=r"c\.cuh has changed since it was read"):
+        together.written_together(changes, "again")
+    assert paths[0].read_bytes() == b"old"
+    paths[2].write_bytes(b"old")
+    together.written_together(changes, "again")
+    assert [path.read_bytes() for path in paths] == [b"new"] * 3
