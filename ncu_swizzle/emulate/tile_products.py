@@ -10,11 +10,14 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operand_reading import Reading, read_operand
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
+from ncu_swizzle.emulate.tile_chains import Key, Pair, together
 from ncu_swizzle.emulate.tile_fit import what_fits, where_fits
 from ncu_swizzle.emulate.tile_record import HALF, TileRecord
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, Descriptor
 
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
+ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that change values on their way
+WORD = 4
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,12 @@ class Product:
     placed: PlacedBoxes
     instruction: SassInstruction
     block: int
-    seen: tuple[OperandSeen, ...]
+    seen: tuple[OperandSeen, ...]  # B alone if A is in registers
+    chain: Key
 
     def judge(self, m: Machine) -> None:
         """Record what does not fit; else what was read."""
-        readings = [one.read(self.placed, self.block) for one in self.seen]
+        readings = [self._read(one) for one in self.seen]
         for reading in readings:
             for number in reading.owners:
                 self._arrived(m, self.placed.copies[number])
@@ -58,11 +62,48 @@ class Product:
             if reading.trouble:
                 fits = False
                 self._misfit(one, reading.trouble, readings[1 - number] if len(readings) > 1 else None)
-        if fits and all(reading.k is not None for reading in readings) and len(readings) > 1:
+        known = all(reading.k is not None for reading in readings)
+        if not known:
+            self.record.leave(f"what threads write, {self.instruction.text} reads", lost=True)
+        if fits and known and len(readings) > 1:
             fits = self._paired(*readings)
         if fits:
+            self._values(readings)
             self._mark(readings)
             self.record.followed += any(reading.k is not None for reading in readings)
+
+    def _read(self, one: OperandSeen, at: Descriptor | None = None, major: bool | None = None) -> Reading:
+        """Return what an operand is, by another descriptor or the other way if given."""
+        reading = one.read(self.placed, self.block, at, major)
+        if len(self.seen) > 1 or reading.k is None or (np.diff(reading.k) == 1).all():
+            return reading
+        k = int(np.flatnonzero(np.diff(reading.k) != 1)[0])
+        between = f"k {k} is element {int(reading.k[k])} along K and k {k + 1} is element {int(reading.k[k + 1])}"
+        return Reading(f"{between}, but A, in registers, has them in order")
+
+    def _values(self, readings: list[Reading]) -> None:
+        """Record what TMA makes of the values on their way."""
+        for one, reading in zip(self.seen, readings, strict=True):
+            tensor = self.placed.copies[reading.owners[0]].tensor if reading.owners else None
+            if tensor is None:
+                continue
+            if tensor.data_type in ROUNDED and one.element != WORD:
+                self.record.add(
+                    self.instruction.offset,
+                    f"type {one.side}",
+                    f"the tensor map of {one.side} is of type TFLOAT32, which rounds words of 4 bytes, and wgmma reads "
+                    f"elements of {one.element}: a type of {one.element} bytes would fit",
+                )
+            elif tensor.data_type in FLUSHED and one.element != WORD:
+                self.record.leave(f"whether words of {one.side} that its FLOAT32_FTZ flushes to zero matter")
+            if tensor.fill and reading.filled.any():
+                self.record.add(
+                    self.instruction.offset,
+                    f"NaN {one.side}",
+                    f"{one.side} is filled with NaN from k {int(np.flatnonzero(reading.filled)[0])} on, where its "
+                    "tensor map ends along K, and every product with it is NaN: "
+                    "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE would fit",
+                )
 
     def _arrived(self, m: Machine, copy: BoxCopy) -> None:
         """Record a read of what no thread has waited for."""
@@ -79,14 +120,16 @@ class Product:
         """Say whether A and B have the same elements along K, and the same of them inside of their tensors."""
         assert a.k is not None
         assert b.k is not None
+        here = _origins(a, b)
+        stages = (self.block, here[0].copy.stage, here[1].copy.stage)
+        first = self.record.stages.setdefault(stages, here)
         apart = a.k - b.k
-        stages = (self.block, a.stage, b.stage)
-        step = self.record.steps.setdefault(stages, int(apart[0]))
-        if (apart != step).any():
-            k = int(np.flatnonzero(apart != step)[0])
+        if (apart != apart[0]).any() or not together(first, here):
+            k = int(np.flatnonzero(apart != apart[0])[0]) if (apart != apart[0]).any() else 0
             trouble = f"k {k} of A is element {int(a.k[k])} along K, and that of B is element {int(b.k[k])}"
             self._misfit(self.seen[0], trouble, b, stages)
             return False
+        self.record.chains.add(self.chain, self.instruction.offset, here)
         unlike = a.filled ^ b.filled
         if not unlike.any():
             return True
@@ -103,14 +146,15 @@ class Product:
     def _misfit(self, one: OperandSeen, trouble: str, partner: Reading | None, stages: Stages | None = None) -> None:
         if self.record.has(self.instruction.offset, one.side):
             return
-        step = self.record.steps.get(stages) if stages else None
+        first = self.record.stages.get(stages) if stages else None
 
         def works(tried: Descriptor, mn_major: bool) -> bool:
-            reading = one.read(self.placed, self.block, tried, mn_major)
+            reading = self._read(one, tried, mn_major)
             if reading.trouble or reading.k is None or partner is None or partner.k is None:
                 return not reading.trouble and reading.k is not None
             apart = reading.k - partner.k
-            return bool((apart == (apart[0] if step is None else step)).all())
+            pair = _origins(reading, partner) if one.side == "A" else _origins(partner, reading)
+            return bool((apart == apart[0]).all()) and (first is None or together(first, pair))
 
         if stages is None:
             fit = what_fits(one.descriptor, one.mn_major, one.element == HALF, works) or self._map_fits(one)
@@ -153,3 +197,9 @@ class Product:
                 self.placed.copies[number].read[part[owner == number]] = True
             rows = self.record.rows.setdefault((self.block, one.side), {})
             rows.update(zip(reading.rows.tolist(), reading.cut.tolist(), strict=True))
+
+
+def _origins(a: Reading, b: Reading) -> Pair:
+    assert a.origin is not None
+    assert b.origin is not None
+    return a.origin, b.origin
