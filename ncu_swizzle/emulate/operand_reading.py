@@ -31,6 +31,13 @@ class Origin:
         """The tensor's row, without the dimensions that no row changes."""
         return tuple(self.at[0][self.moving].tolist())
 
+    def beyond(self, first: Origin) -> bool:
+        """Say whether it is outside of the tensor in a dimension that K has moved along since the first product."""
+        sizes = np.array(self.copy.scaled(self.copy.tensor.sizes, self.element))
+        at, before = self.at[0][: len(sizes)], first.at[0][: len(sizes)]
+        outside = ((at < 0) | (at >= sizes)) & ~self.moving[: len(sizes)] & ~self.along[: len(sizes)]
+        return bool((outside & (at != before)).any()) if self.copy.map_at == first.copy.map_at else False
+
     def addresses(self) -> Ints:
         """Return the address of each element in global memory, by k."""
         tensor, rank = self.copy.tensor, len(self.copy.corner)
@@ -111,6 +118,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
         return Reading(_misplaced(copies, owner, at, row, 0, element))
     first = copies[int(owner[0, 0])]
     sizes = first.scaled(first.tensor.sizes, element)
+    box = first.scaled(first.tensor.box, element)  # the most that is outside
     along_k = linear(at[0], along, sizes)
     if len(np.unique(along_k)) < len(along_k):
         return Reading("it has the same element along K twice")
@@ -122,7 +130,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
         k=along_k,
         filled=np.asarray(outside[0][:, along].any(axis=1)),
         owners=tuple(copies),
-        rows=linear(at[:, 0], moving, sizes),
+        rows=linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True))),
         cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
         origin=Origin(first, element, at[0], along, moving),
     )

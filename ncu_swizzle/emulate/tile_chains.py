@@ -68,8 +68,8 @@ class Chains:
         self.say, self.doubt = say, doubt
         self.open: dict[Key, _Chain] = {}
 
-    def add(self, key: Key, offset: int, here: Pair) -> None:
-        """Judge a product by those that it is added to."""
+    def add(self, key: Key, offset: int, here: Pair) -> Pair:
+        """Judge a product by those that it is added to; return the first of these, or itself."""
         chain = self.open.setdefault(key, _Chain())
         first = chain.first(here)
         if first is not None:
@@ -77,12 +77,13 @@ class Chains:
             fits = together(first, here)
             if not rows and fits and 0 in distances(first[0], here[0]):
                 self.end(key)  # K begins anew: the next tile of the result
-                chain = self.open.setdefault(key, _Chain())
+                chain, first = self.open.setdefault(key, _Chain()), None
             elif not rows:
                 self._other_rows(offset, first, here, fits)
             elif not fits and chain.apart is None:
                 chain.apart = offset, first, here
         chain.products.append(here)
+        return first or here
 
     def _other_rows(self, offset: int, first: Pair, here: Pair, fits: bool) -> None:
         if not fits:

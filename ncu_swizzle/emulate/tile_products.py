@@ -63,7 +63,7 @@ class Product:
                 fits = False
                 self._misfit(one, reading.trouble, readings[1 - number] if len(readings) > 1 else None)
         known = all(reading.k is not None for reading in readings)
-        if not known:
+        if fits and not known:
             self.record.leave(f"what threads write, {self.instruction.text} reads", lost=True)
         if fits and known and len(readings) > 1:
             fits = self._paired(*readings)
@@ -129,11 +129,12 @@ class Product:
             trouble = f"k {k} of A is element {int(a.k[k])} along K, and that of B is element {int(b.k[k])}"
             self._misfit(self.seen[0], trouble, b, stages)
             return False
-        self.record.chains.add(self.chain, self.instruction.offset, here)
-        unlike = a.filled ^ b.filled
+        begun = self.record.chains.add(self.chain, self.instruction.offset, here)
+        filled = [reading.filled | now.beyond(before) for reading, before, now in zip((a, b), begun, here, strict=True)]
+        unlike = filled[0] ^ filled[1]
         if not unlike.any():
             return True
-        side, reading = ("A", a) if (a.filled & unlike).any() else ("B", b)
+        side, reading = ("A", a) if (filled[0] & unlike).any() else ("B", b)
         sizes = " x ".join(map(str, self.placed.copies[reading.owners[0]].tensor.sizes))
         self.record.add(
             self.instruction.offset,
@@ -196,7 +197,8 @@ class Product:
             for number in reading.owners:
                 self.placed.copies[number].read[part[owner == number]] = True
             rows = self.record.rows.setdefault((self.block, one.side), {})
-            rows.update(zip(reading.rows.tolist(), reading.cut.tolist(), strict=True))
+            for row, cut in zip(reading.rows.tolist(), reading.cut.tolist(), strict=True):
+                rows[row] = rows.get(row, True) and cut  # in another product, K ends there and not the rows
 
 
 def _origins(a: Reading, b: Reading) -> Pair:

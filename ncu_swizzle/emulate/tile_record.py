@@ -40,7 +40,7 @@ class TileRecord:
     _stored: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.chains = Chains(self.add, self.leave)
+        self.chains = Chains(self._add_if_first, self.leave)
 
     def placed(self, m: Machine) -> PlacedBoxes:
         """Return the shared memory of the machine that runs."""
@@ -55,6 +55,11 @@ class TileRecord:
     def add(self, offset: int, kind: str, message: str) -> None:
         """Record a misfit, the first of its kind at this instruction."""
         self.misfits.setdefault((offset, kind), Misfit(offset, message))
+
+    def _add_if_first(self, offset: int, kind: str, message: str) -> None:
+        """Record a misfit that others may have caused."""
+        if not self.misfits:
+            self.add(offset, kind, message)
 
     def forget(self, m: Machine) -> None:
         """Forget all tiles of the view's blocks."""

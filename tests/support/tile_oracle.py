@@ -242,13 +242,21 @@ def matrices(gemm: Gemm) -> tuple[Array, Array]:
 
 
 def outcome(gemm: Gemm, arrangements: str = "kk") -> str:
-    """Return what a GPU would: right, wrong, hang or refused."""
+    """Return what a GPU would: right, wrong, hang, refused or fault; race if copies of a stage overwrite each other."""
     if gemm.map_b.refused or (gemm.map_a.refused and not gemm.a_in_registers):
         return "refused"
+    if gemm.map_b.interleave or (gemm.map_a.interleave and not gemm.a_in_registers):
+        return "unknown"
     if gemm.expected > gemm.brought:
         return "hang"
     if gemm.expected < gemm.brought:
         return "wrong"  # bytes that nobody waits for
+    used = [(gemm.b, gemm.map_b), *([] if gemm.a_in_registers else [(gemm.a, gemm.map_a)])]
+    targets = [gemm.base + side.at + s * side.stage + i * side.apart for side, _ in used for i in range(side.boxes) for s in (0, 1)]
+    if any(target % 128 for target in targets):
+        return "fault"
+    if _overlapping(gemm, used):
+        return "race"
     a, b = matrices(gemm)
     buffers = [buffer_of(gemm.kind, matrix, how) for matrix, how in zip((a, b), arrangements, strict=True)]
     expected = a @ b.T
@@ -260,6 +268,20 @@ def outcome(gemm: Gemm, arrangements: str = "kk") -> str:
         ):
             return "wrong"
     return "right"
+
+
+def _overlapping(gemm: Gemm, used: Sequence[tuple[Side, TensorMap]]) -> bool:
+    """Say whether two boxes of a stage, or one box and another stage, are in the same place."""
+    taken: list[tuple[int, int]] = []
+    for side, tensor in used:
+        element, span = MAP_BYTES[tensor.dtype], WRITE_SPANS[tensor.swizzle]
+        rows = math.prod(tensor.extents[1:])
+        length = rows * max(tensor.extents[0] * element, span if tensor.swizzle else 0)
+        for box, stage in itertools.product(range(side.boxes), range(gemm.stages)):
+            first = side.at + stage * side.stage + box * side.apart
+            taken.append((first, first + length))
+    taken.sort()
+    return any(before[1] > after[0] for before, after in itertools.pairwise(taken))
 
 
 def _block(gemm: Gemm, buffers: Sequence[Array], a: Array, y: int, x: int) -> Array:
