@@ -40,6 +40,7 @@ class BoxCopy:
     block: int
     barrier: int
     phase: int  # of the barrier that its bytes are counted in
+    start: int  # in shared memory, bytes
     read: Bools = field(init=False)  # by chunk: whether a wgmma has read it
     over: bool = False  # something else was written over it
 

@@ -13,7 +13,8 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import MEMORY, PRED, REG, TRUE, UPRED, ZERO, Operand, SassInstruction
-from ncu_swizzle.emulate.tile_products import OperandSeen, Product
+from ncu_swizzle.emulate.tile_operand import OperandSeen
+from ncu_swizzle.emulate.tile_products import Product
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.smem.descriptors import Descriptor

@@ -110,7 +110,7 @@ class _CopyProbe:
             return
         phase = m.mbarriers.phase(*barrier) if barrier[1] == block else None
         counted_in = UNKNOWN_PHASE if phase is None else phase
-        copy = BoxCopy(self.instruction.offset, source[0], tensor, source[1], block, barrier[0], counted_in)
+        copy = BoxCopy(self.instruction.offset, source[0], tensor, source[1], block, barrier[0], counted_in, start)
         self.record.check_map(copy)
         self.record.check_target(copy, start)
         placed.place(copy, copy.addresses(start))

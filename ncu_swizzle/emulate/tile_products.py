@@ -7,37 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.operand_reading import Reading, read_operand
+from ncu_swizzle.emulate.operand_reading import Reading
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
-from ncu_swizzle.emulate.tile_chains import Key, Pair, together
-from ncu_swizzle.emulate.tile_fit import what_fits, where_fits
-from ncu_swizzle.emulate.tile_record import HALF, TileRecord
-from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, Descriptor
+from ncu_swizzle.emulate.tile_chains import Key, Pair, distances, together
+from ncu_swizzle.emulate.tile_operand import OperandSeen
+from ncu_swizzle.emulate.tile_record import TileRecord
+from ncu_swizzle.emulate.tile_repair import Repair
+from ncu_swizzle.smem.descriptors import CHUNK, Descriptor
 
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
 ROUNDED, FLUSHED = (11, 12), (10, 12)  # CUtensorMapDataTypes of 4 bytes that change values on their way
 WORD = 4
-
-
-@dataclass(frozen=True)
-class OperandSeen:
-    """One operand in shared memory, as the instruction describes it."""
-
-    side: str  # A or B
-    descriptor: Descriptor
-    rows: int
-    mn_major: bool
-    element: int  # bytes
-
-    def read(self, placed: PlacedBoxes, block: int, at: Descriptor | None = None, major: bool | None = None) -> Reading:
-        """Return what is read, by another descriptor or the other way if given."""
-        mn_major = self.mn_major if major is None else major
-        addresses = (at or self.descriptor).chunks(self.rows, mn_major)
-        return read_operand(placed, block, addresses, mn_major, self.element)
-
-    def __str__(self) -> str:
-        return f"{self.side} ({'MN' if self.mn_major else 'K'}-major, {self.descriptor})"
 
 
 @dataclass(frozen=True)
@@ -53,7 +34,7 @@ class Product:
 
     def judge(self, m: Machine) -> None:
         """Record what does not fit; else what was read."""
-        readings = [self._read(one) for one in self.seen]
+        readings = [self._read(one, self.placed) for one in self.seen]
         for reading in readings:
             for number in reading.owners:
                 self._arrived(m, self.placed.copies[number])
@@ -72,9 +53,11 @@ class Product:
             self._mark(readings)
             self.record.followed += any(reading.k is not None for reading in readings)
 
-    def _read(self, one: OperandSeen, at: Descriptor | None = None, major: bool | None = None) -> Reading:
+    def _read(
+        self, one: OperandSeen, placed: PlacedBoxes, at: Descriptor | None = None, major: bool | None = None
+    ) -> Reading:
         """Return what an operand is, by another descriptor or the other way if given."""
-        reading = one.read(self.placed, self.block, at, major)
+        reading = one.read(placed, self.block, at, major)
         if len(self.seen) > 1 or reading.k is None or (np.diff(reading.k) == 1).all():
             return reading
         k = int(np.flatnonzero(np.diff(reading.k) != 1)[0])
@@ -121,13 +104,20 @@ class Product:
         assert a.k is not None
         assert b.k is not None
         here = _origins(a, b)
-        stages = (self.block, here[0].copy.stage, here[1].copy.stage)
+        stages = self._stages(here)
         first = self.record.stages.setdefault(stages, here)
+        done = self.record.done[stages, self.chain] = self.record.done.get((stages, self.chain), -1) + 1
         apart = a.k - b.k
-        if (apart != apart[0]).any() or not together(first, here):
-            k = int(np.flatnonzero(apart != apart[0])[0]) if (apart != apart[0]).any() else 0
+        within = bool((apart != apart[0]).any())
+        if within or not together(first, here):
+            k = int(np.flatnonzero(apart != apart[0])[0]) if within else 0
             trouble = f"k {k} of A is element {int(a.k[k])} along K, and that of B is element {int(b.k[k])}"
-            self._misfit(self.seen[0], trouble, b, stages)
+            if within:
+                near = [bool((np.diff(reading.k) == 1).all()) for reading in (a, b)]
+            else:
+                near = [done * len(a.k) in distances(before, now) for before, now in zip(first, here, strict=True)]
+            number = 1 if near[0] and not near[1] else 0  # the one that does not go on as K does
+            self._misfit(self.seen[number], trouble, (a, b)[1 - number], tile=within)
             return False
         begun = self.record.chains.add(self.chain, self.instruction.offset, here)
         filled = [reading.filled | now.beyond(before) for reading, before, now in zip((a, b), begun, here, strict=True)]
@@ -144,48 +134,33 @@ class Product:
         )
         return False
 
-    def _misfit(self, one: OperandSeen, trouble: str, partner: Reading | None, stages: Stages | None = None) -> None:
+    def _stages(self, pair: Pair) -> Stages:
+        return self.block, pair[0].copy.stage, pair[1].copy.stage
+
+    def _misfit(self, one: OperandSeen, trouble: str, partner: Reading | None, tile: bool = True) -> None:
+        """Record that an operand is no tile, or goes together with its partner nowhere along K."""
         if self.record.has(self.instruction.offset, one.side):
             return
-        first = self.record.stages.get(stages) if stages else None
 
-        def works(tried: Descriptor, mn_major: bool) -> bool:
-            reading = self._read(one, tried, mn_major)
+        def fits(reading: Reading) -> bool:
             if reading.trouble or reading.k is None or partner is None or partner.k is None:
                 return not reading.trouble and reading.k is not None
             apart = reading.k - partner.k
             pair = _origins(reading, partner) if one.side == "A" else _origins(partner, reading)
+            first = self.record.stages.get(self._stages(pair))
             return bool((apart == apart[0]).all()) and (first is None or together(first, pair))
 
-        if stages is None:
-            fit = what_fits(one.descriptor, one.mn_major, one.element == HALF, works) or self._map_fits(one)
-        elif one.descriptor.base_offset:
-            fit = "without a base offset, each chunk is where its address says"
+        def same(reading: Reading) -> bool:
+            return partner is not None and partner.k is not None and fits_alone(reading, partner)
+
+        repair = Repair(one, self.placed, self.block, lambda *at: self._read(one, *at), (same, fits))
+        if tile or not one.descriptor.base_offset:
+            fit = repair.of_tile() if tile else repair.of_place()
         else:
-            fit = where_fits(one.descriptor, one.mn_major, works)
-        text = f"wgmma reads no tile as {one}{self._copied(one)}: {trouble}{f'; {fit}' if fit else ''}"
+            fit = "without a base offset, each chunk is where its address says"
+        copied = one.copied(self.placed, self.block)
+        text = f"wgmma reads no tile as {one}{copied}: {trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text)
-
-    def _map_fits(self, one: OperandSeen) -> str:
-        """Return the tensor map's swizzle that would fit, if its rows are as wide as the descriptor's."""
-        owner = self._owner(one)
-        tensor = self.placed.copies[owner].tensor if owner >= 0 else None
-        if tensor is None or tensor.row_bytes != one.descriptor.span or BOX_SPANS[tensor.swizzle] == tensor.row_bytes:
-            return ""
-        return f"CU_TENSOR_MAP_SWIZZLE_{tensor.row_bytes}B in the tensor map would fit"
-
-    def _owner(self, one: OperandSeen) -> int:
-        """Return the number of the copy that wrote the operand's first chunk; negative if none did."""
-        chunk = one.descriptor.start // CHUNK
-        return int(self.placed.owner[self.block, chunk]) if chunk < self.placed.owner.shape[1] else -1
-
-    def _copied(self, one: OperandSeen) -> str:
-        """Say how TMA swizzled the tile if the descriptor says otherwise."""
-        owner = self._owner(one)
-        span = BOX_SPANS[self.placed.copies[owner].tensor.swizzle] if owner >= 0 else one.descriptor.span
-        if span == one.descriptor.span:
-            return ""
-        return f", which TMA wrote with {f'the {span}-byte swizzle' if span > CHUNK else 'no swizzle'}"
 
     def _mark(self, readings: list[Reading]) -> None:
         """Remember which chunks and which rows of the tensors were read."""
@@ -205,3 +180,8 @@ def _origins(a: Reading, b: Reading) -> Pair:
     assert a.origin is not None
     assert b.origin is not None
     return a.origin, b.origin
+
+
+def fits_alone(reading: Reading, partner: Reading) -> bool:
+    """Say whether an operand is a tile with the very elements along K that its partner has."""
+    return not reading.trouble and reading.k is not None and partner.k is not None and np.array_equal(reading.k, partner.k)

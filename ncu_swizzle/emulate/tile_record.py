@@ -14,7 +14,7 @@ from ncu_swizzle.smem.banks import Ints
 from ncu_swizzle.smem.descriptors import CHUNK
 
 MOST_PRODUCTS = 1024  # of one run: enough to see every stage of a ring several times
-HALF = 2  # bytes of the elements that may be MN-major
+HALF = 2  # bytes: the unit in which stores are counted
 RESULT_BYTES = (2, 4)  # of an element of the result
 PLANE = 2  # dimensions of a matrix
 TARGET = 128  # bytes: the alignment of a box in shared memory (PTX ISA, "cp.async.bulk.tensor")
@@ -35,6 +35,7 @@ class TileRecord:
     others_read: bool = True  # whether instructions other than wgmma may read tiles
     stages: dict[tuple[object, ...], Pair] = field(default_factory=dict)  # the first product of two stages
     rows: dict[tuple[int, str], dict[int, bool]] = field(default_factory=dict)  # of the tensors → whether it is filled
+    done: dict[tuple[object, ...], int] = field(default_factory=dict)  # products of these before, by chain
     _machine: Machine | None = None
     _placed: PlacedBoxes | None = None
     _stored: dict[int, set[int]] = field(default_factory=dict)
@@ -157,7 +158,7 @@ class TileRecord:
                 self._filled_rows(placed, block)
         self._machine = self._placed = None
         self.products, self.cut, self.stored_unknown = 0, False, False
-        for kept in (self.stages, self.rows, self._stored):
+        for kept in (self.stages, self.done, self.rows, self._stored):
             kept.clear()
 
     def _unread(self, placed: PlacedBoxes) -> None:
