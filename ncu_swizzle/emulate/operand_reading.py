@@ -55,6 +55,7 @@ class Reading:
         default_factory=lambda: np.zeros(0, bool)
     )  # by k: whether it is outside of the tensor along K
     owners: tuple[int, ...] = ()  # the copies
+    maps: frozenset[int] = frozenset()  # the addresses of their tensor maps
     rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # by row: which row of the tensor
     cut: Bools = field(default_factory=lambda: np.zeros(0, bool))  # by row: whether it is outside of the tensor
     origin: Origin | None = None  # of the first row
@@ -130,6 +131,7 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
         k=along_k,
         filled=np.asarray(outside[0][:, along].any(axis=1)),
         owners=tuple(copies),
+        maps=frozenset(copy.map_at for copy in copies.values()),
         rows=linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True))),
         cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
         origin=Origin(first, element, at[0], along, moving),

@@ -128,4 +128,3 @@ class Chains:
 
 def _element(origin: Origin) -> str:
     return origin.copy.named(origin.at[0], origin.element)
-

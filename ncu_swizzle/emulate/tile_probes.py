@@ -28,9 +28,9 @@ from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.placed_boxes import UNKNOWN_PHASE, BoxCopy
+from ncu_swizzle.emulate.product_probes import EndProbe, ProductProbe, results_of
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import decoded
-from ncu_swizzle.emulate.product_probes import EndProbe, ProductProbe, results_of
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import known_in, wide
 from ncu_swizzle.errors import ProgramFailed

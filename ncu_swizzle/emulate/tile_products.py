@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
 from ncu_swizzle.emulate.tile_chains import Key, Pair, distances, together
 from ncu_swizzle.emulate.tile_operand import OperandSeen
 from ncu_swizzle.emulate.tile_record import TileRecord
-from ncu_swizzle.emulate.tile_repair import Repair
+from ncu_swizzle.emulate.tile_repair import Good, Repair
 from ncu_swizzle.smem.descriptors import CHUNK, Descriptor
 
 Stages = tuple[int, tuple[int, int], tuple[int, int]]
@@ -142,18 +142,7 @@ class Product:
         if self.record.has(self.instruction.offset, one.side):
             return
 
-        def fits(reading: Reading) -> bool:
-            if reading.trouble or reading.k is None or partner is None or partner.k is None:
-                return not reading.trouble and reading.k is not None
-            apart = reading.k - partner.k
-            pair = _origins(reading, partner) if one.side == "A" else _origins(partner, reading)
-            first = self.record.stages.get(self._stages(pair))
-            return bool((apart == apart[0]).all()) and (first is None or together(first, pair))
-
-        def same(reading: Reading) -> bool:
-            return partner is not None and partner.k is not None and fits_alone(reading, partner)
-
-        repair = Repair(one, self.placed, self.block, lambda *at: self._read(one, *at), (same, fits))
+        repair = Repair(one, self.placed, self.block, lambda *at: self._read(one, *at), self._standards(one, partner))
         if tile or not one.descriptor.base_offset:
             fit = repair.of_tile() if tile else repair.of_place()
         else:
@@ -161,6 +150,29 @@ class Product:
         copied = one.copied(self.placed, self.block)
         text = f"wgmma reads no tile as {one}{copied}: {trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text)
+
+    def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:
+        """Return what is to be reached, from strict to lenient."""
+
+        def tile(reading: Reading) -> bool:
+            return not reading.trouble and reading.k is not None and len(reading.maps) == 1
+
+        def fits(reading: Reading) -> bool:
+            if not tile(reading) or partner is None or reading.k is None or partner.k is None:
+                return tile(reading)
+            apart = reading.k - partner.k
+            pair = _origins(reading, partner) if one.side == "A" else _origins(partner, reading)
+            first = self.record.stages.get(self._stages(pair))
+            return bool((apart == apart[0]).all()) and (first is None or together(first, pair))
+
+        def others(reading: Reading) -> bool:
+            return fits(reading) and (partner is None or reading.maps != partner.maps)
+
+        def same(reading: Reading) -> bool:
+            other = partner is not None and reading.maps != partner.maps
+            return other and partner is not None and tile(reading) and np.array_equal(reading.k, partner.k)
+
+        return same, others, fits
 
     def _mark(self, readings: list[Reading]) -> None:
         """Remember which chunks and which rows of the tensors were read."""
@@ -180,8 +192,3 @@ def _origins(a: Reading, b: Reading) -> Pair:
     assert a.origin is not None
     assert b.origin is not None
     return a.origin, b.origin
-
-
-def fits_alone(reading: Reading, partner: Reading) -> bool:
-    """Say whether an operand is a tile with the very elements along K that its partner has."""
-    return not reading.trouble and reading.k is not None and partner.k is not None and np.array_equal(reading.k, partner.k)

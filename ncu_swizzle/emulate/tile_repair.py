@@ -31,6 +31,7 @@ class Repair:
         """Return in words what would make it a tile; empty if nothing that was tried does."""
         one = self.seen
         for good in self.standards:
+
             def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
                 return good(self.read(self.placed, tried, mn_major))
 
@@ -42,6 +43,7 @@ class Repair:
         """Return in words where it would have to start to go together with the other operand along K."""
         one = self.seen
         for good in self.standards:
+
             def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
                 return good(self.read(self.placed, tried, mn_major))
 

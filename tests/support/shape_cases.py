@@ -1,8 +1,9 @@
-"""GEMMs of tests/data/emulate/shapes.cu with layouts that are right, and mutations of them; the oracle says which is what."""
+"""GEMMs of tests/data/emulate/shapes.cu with layouts that are right, and mutations; the oracle says which is what."""
 
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -54,9 +55,7 @@ class ShapeCase:
             head = bytes(MAPS_AT) + _map(g.map_a, A) + _map(g.map_b, B)
         cluster = (1, 2, 1) if g.multicast else (1, 1, 1)
         block = (128 * g.groups, 1, 1)
-        return Launch(
-            (2, 2, 1), block, SHARED, head + struct.pack("<Q", C) + tail, cluster=cluster, buffers=buffers
-        )
+        return Launch((2, 2, 1), block, SHARED, head + struct.pack("<Q", C) + tail, cluster=cluster, buffers=buffers)
 
     def judged(self) -> FollowedTiles:
         code, launch = kernel("shapes", self.kernel), self.launch()
@@ -137,7 +136,9 @@ def mn_major(kind: str, rows: int, groups: int, swizzle: int, *, k: int, is_a: b
     return tensor, side
 
 
-def blocked(kind: str, rows: int, groups: int, swizzle: int, rank: int, *, k: int, is_a: bool) -> tuple[TensorMap, Side]:
+def blocked(
+    kind: str, rows: int, groups: int, swizzle: int, rank: int, *, k: int, is_a: bool
+) -> tuple[TensorMap, Side]:
     """Return a K-major tile copied as one box of 3 to 5 dimensions: K is divided, and the rows from 4 on."""
     plain, side = k_major(kind, rows, groups, swizzle, k=k, is_a=is_a)
     element, high, (wide, _) = ELEMENT[kind], rows * groups, plain.box
@@ -150,7 +151,13 @@ def blocked(kind: str, rows: int, groups: int, swizzle: int, rank: int, *, k: in
     sizes, strides, box, block = [*sizes, k // wide], [*strides, wide * element], [*box, slices], [*block, 0]
     depth.append(slices)
     if rank > 4:  # a batch of one
-        sizes, strides, box, block, depth = [*sizes, 1], [*strides, 2 * high * pitch], [*box, 1], [*block, 0], [*depth, 0]
+        sizes, strides, box, block, depth = (
+            [*sizes, 1],
+            [*strides, 2 * high * pitch],
+            [*box, 1],
+            [*block, 0],
+            [*depth, 0],
+        )
     tensor = replace(plain, sizes=tuple(sizes), strides=tuple(strides), box=tuple(box))
     zero = (0,) * len(box)
     return tensor, replace(side, boxes=1, box=zero, block=tuple(block), depth=tuple(depth), origin=zero)
@@ -222,11 +229,15 @@ def sides(side: Side) -> Iterator[tuple[str, Side]]:
     yield from ((f"pair {n}", replace(side, pair=n)) for n in (0, 16, 64, 128) if side.per > 1 and n != side.pair)
     further = {0, 32, 128, side.further * 2, side.further // 2 // 16 * 16}
     yield from ((f"further {n}", replace(side, further=n)) for n in sorted(further - {side.further}))
-    yield from ((f"apart {n}", replace(side, apart=n)) for n in (512, 1024, side.apart * 2) if side.boxes > 1 and n != side.apart)
+    yield from (
+        (f"apart {n}", replace(side, apart=n))
+        for n in (512, 1024, side.apart * 2)
+        if side.boxes > 1 and n != side.apart
+    )
     yield from ((f"at +{n}", replace(side, at=side.at + n)) for n in (128, 512, 1024))
     yield "boxes", replace(side, boxes=max(1, side.boxes // 2))
     for axis in range(len(side.box)):
-        for name in ("box", "block", "depth", "origin"):
+        for name in ("box", "depth", "origin"):  # which rows a block takes is its own affair
             values = getattr(side, name)
             for n in {0, values[axis] * 2, values[axis] // 2, values[axis] + 8} - {values[axis]}:
                 changed = (*values[:axis], n, *values[axis + 1 :])
@@ -241,19 +252,63 @@ def maps(tensor: TensorMap) -> Iterator[tuple[str, TensorMap]]:
             yield f"box {axis} {n}", replace(tensor, box=(*tensor.box[:axis], n, *tensor.box[axis + 1 :]))
         size = tensor.sizes[axis]
         for n in sorted({size // 2, max(1, size - 1), size * 2} - {size}):
-            yield f"size {axis} {n}", replace(tensor, sizes=(*tensor.sizes[:axis], max(1, n), *tensor.sizes[axis + 1 :]))
+            yield (
+                f"size {axis} {n}",
+                replace(tensor, sizes=(*tensor.sizes[:axis], max(1, n), *tensor.sizes[axis + 1 :])),
+            )
     for axis, stride in enumerate(tensor.strides):
         for n in sorted({stride // 2, stride * 2, stride + 16, max(16, stride - 16), 16} - {stride}):
-            yield f"stride {axis} {n}", replace(tensor, strides=(*tensor.strides[:axis], n, *tensor.strides[axis + 1 :]))
+            yield (
+                f"stride {axis} {n}",
+                replace(tensor, strides=(*tensor.strides[:axis], n, *tensor.strides[axis + 1 :])),
+            )
     yield from ((f"type {n}", replace(tensor, dtype=n)) for n in (0, 1, 2, 6, 7, 9, 11) if n != tensor.dtype)
     yield "fill", replace(tensor, fill=1)
     yield from ((f"offset {n}", replace(tensor, offset=n)) for n in (16, 512))
     yield "interleave 1", replace(tensor, interleave=1)
 
 
+def shape_case(label: str) -> ShapeCase:
+    """Return the case of this label: a right one, or one with one field changed."""
+    base = next(case for case in bases() if label.partition(":")[0] == case.label)
+    return base if label == base.label else next(case for case in mutations(base) if case.label == label)
+
+
+_VALUES = (
+    (r"a base offset of (\d+) would", "base_offset"),
+    (r"an SBO of (\d+) would", "stride"),
+    (r"an LBO of (\d+) would", "leading"),
+)
+
+
+def repaired(case: ShapeCase, message: str) -> ShapeCase:
+    """Return the case with the value that a message names."""
+    name = "a" if " as A (" in message else "b"
+    side, tensor, fit = getattr(case.gemm, name), getattr(case.gemm, f"map_{name}"), message.rpartition("; ")[2]
+    for pattern, field in _VALUES:
+        if found := re.match(pattern, fit):
+            side = replace(side, **{field: int(found[1])})
+    if found := re.match(r"the (\d+)-byte mode would", fit):
+        side = replace(side, mode=MODES[SPANS.index(int(found[1]))])
+    if fit.startswith("the mode without swizzle would"):
+        side = replace(side, mode=0)
+    if found := re.match(r"a start (\d+) bytes (earlier|further) would", fit):
+        side = replace(side, start=side.start + int(found[1]) * (1 if found[2] == "further" else -1))
+    if found := re.match(r"CU_TENSOR_MAP_SWIZZLE_(\w+) in", fit):
+        tensor = replace(tensor, swizzle=("NONE", "32B", "64B", "128B").index(found[1]))
+    if found := re.match(r"a box of ([\dx ]+) in", fit):
+        tensor = replace(tensor, box=tuple(map(int, found[1].split(" x "))))
+    made = replace(case.gemm, **{name: side, f"map_{name}": tensor})
+    return replace(case, gemm=replace(made, expected=made.brought))
+
+
 def _fitting(case: ShapeCase, label: str, made: Gemm, exact: bool) -> ShapeCase:
     expected = made.brought if exact else made.expected
-    return replace(case, label=f"{case.label}: {label}{'' if exact else ', expected as before'}", gemm=replace(made, expected=expected))
+    return replace(
+        case,
+        label=f"{case.label}: {label}{'' if exact else ', expected as before'}",
+        gemm=replace(made, expected=expected),
+    )
 
 
 def mutations(case: ShapeCase) -> Iterator[ShapeCase]:
@@ -268,8 +323,22 @@ def mutations(case: ShapeCase) -> Iterator[ShapeCase]:
             yield _fitting(case, f"{name} map {label}", replace(g, **{f"map_{name}": tensor}), True)
     for n in (128, 512, 640, 1024, 64):
         yield _fitting(case, f"base {n}", replace(g, base=n), True)
+    if g.kind == "f16" and not g.a_in_registers and not any(g.across):
+        yield from (_in_words(case, dtype) for dtype in (2, 11))
     for n in (-16, 16, g.expected):
         yield replace(case, label=f"{case.label}: expected {n:+}", gemm=replace(g, expected=g.expected + n))
+
+
+def _in_words(case: ShapeCase, dtype: int) -> ShapeCase:
+    """Return a case whose A is copied in words of 4 bytes, two halves each."""
+    side, tensor = case.gemm.a, case.gemm.map_a
+
+    def halved(axes: tuple[int, ...]) -> tuple[int, ...]:
+        return (axes[0] // 2, *axes[1:])
+
+    side = replace(side, box=halved(side.box), depth=halved(side.depth))
+    tensor = replace(tensor, dtype=dtype, sizes=halved(tensor.sizes), box=halved(tensor.box))
+    return _fitting(case, f"a in words of type {dtype}", replace(case.gemm, a=side, map_a=tensor), True)
 
 
 def together(case: ShapeCase, choose: random.Random, count: int) -> Iterator[ShapeCase]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -242,46 +242,42 @@ def matrices(gemm: Gemm) -> tuple[Array, Array]:
 
 
 def outcome(gemm: Gemm, arrangements: str = "kk") -> str:
-    """Return what a GPU would: right, wrong, hang, refused or fault; race if copies of a stage overwrite each other."""
-    if gemm.map_b.refused or (gemm.map_a.refused and not gemm.a_in_registers):
-        return "refused"
-    if gemm.map_b.interleave or (gemm.map_a.interleave and not gemm.a_in_registers):
-        return "unknown"
-    if gemm.expected > gemm.brought:
-        return "hang"
-    if gemm.expected < gemm.brought:
-        return "wrong"  # bytes that nobody waits for
-    used = [(gemm.b, gemm.map_b), *([] if gemm.a_in_registers else [(gemm.a, gemm.map_a)])]
-    targets = [gemm.base + side.at + s * side.stage + i * side.apart for side, _ in used for i in range(side.boxes) for s in (0, 1)]
-    if any(target % 128 for target in targets):
-        return "fault"
-    if _overlapping(gemm, used):
-        return "race"
+    """Return right or wrong, or what else becomes of it: refused, unknown, hang, fault, race."""
+    if fate := _fate(gemm):
+        return fate
     a, b = matrices(gemm)
     buffers = [buffer_of(gemm.kind, matrix, how) for matrix, how in zip((a, b), arrangements, strict=True)]
     expected = a @ b.T
     rows = 64 * gemm.groups
     for y, x in itertools.product(range(BLOCKS), repeat=2):
         found = _block(gemm, buffers, a, y, x)
-        if not np.array_equal(
-            found, expected[y * rows : (y + 1) * rows, x * gemm.columns : (x + 1) * gemm.columns]
-        ):
+        if not np.array_equal(found, expected[y * rows : (y + 1) * rows, x * gemm.columns : (x + 1) * gemm.columns]):
             return "wrong"
     return "right"
 
 
-def _overlapping(gemm: Gemm, used: Sequence[tuple[Side, TensorMap]]) -> bool:
-    """Say whether two boxes of a stage, or one box and another stage, are in the same place."""
-    taken: list[tuple[int, int]] = []
+def _fate(gemm: Gemm) -> str:
+    """Return what keeps the results from being computed at all, or from being the same every time."""
+    used = [(gemm.b, gemm.map_b), *([] if gemm.a_in_registers else [(gemm.a, gemm.map_a)])]
+    fates = {
+        "refused": any(tensor.refused for _, tensor in used),
+        "unknown": any(tensor.interleave for _, tensor in used),
+        "hang": gemm.expected > gemm.brought,
+        "wrong": gemm.expected < gemm.brought,  # bytes that nobody waits for
+        "fault": any(first % 128 for first, _ in _places(gemm, used)),
+        "race": any(before[1] > after[0] for before, after in itertools.pairwise(sorted(_places(gemm, used)))),
+    }
+    return next((fate for fate, holds in fates.items() if holds), "")
+
+
+def _places(gemm: Gemm, used: Sequence[tuple[Side, TensorMap]]) -> Iterator[tuple[int, int]]:
+    """Yield where the boxes of all stages begin and end in shared memory."""
     for side, tensor in used:
         element, span = MAP_BYTES[tensor.dtype], WRITE_SPANS[tensor.swizzle]
-        rows = math.prod(tensor.extents[1:])
-        length = rows * max(tensor.extents[0] * element, span if tensor.swizzle else 0)
+        length = math.prod(tensor.extents[1:]) * max(tensor.extents[0] * element, span if tensor.swizzle else 0)
         for box, stage in itertools.product(range(side.boxes), range(gemm.stages)):
-            first = side.at + stage * side.stage + box * side.apart
-            taken.append((first, first + length))
-    taken.sort()
-    return any(before[1] > after[0] for before, after in itertools.pairwise(taken))
+            first = gemm.base + side.at + stage * side.stage + box * side.apart
+            yield first, first + length
 
 
 def _block(gemm: Gemm, buffers: Sequence[Array], a: Array, y: int, x: int) -> Array:
@@ -314,13 +310,9 @@ def _fill(gemm: Gemm, side: Side, tensor: TensorMap, buffer: Array, shared: Arra
         tensor.copy(buffer, corner, shared, target + box * side.apart)
 
 
-def _operand(
-    gemm: Gemm, side: Side, shared: Array, rows: int, across: bool, t: int, group: int, step: int
-) -> Array:
+def _operand(gemm: Gemm, side: Side, shared: Array, rows: int, across: bool, t: int, group: int, step: int) -> Array:
     start = gemm.base + side.at + t % gemm.stages * side.stage + side.start + group * side.group
     start += step % side.per * side.pair + step // side.per * side.further
-    at = operand_bytes(
-        start, side.leading, side.stride, side.base_offset, side.mode, rows, across, ELEMENT[gemm.kind]
-    )
+    at = operand_bytes(start, side.leading, side.stride, side.base_offset, side.mode, rows, across, ELEMENT[gemm.kind])
     inside = (at >= 0) & (at < len(shared))
     return values_of(gemm.kind, np.where(inside, shared[np.where(inside, at, 0)], POISON).astype(np.uint8))
