@@ -50,6 +50,7 @@ class Reading:
     """An operand: `trouble` says why it is no tile; `k` is None if it is not followed."""
 
     trouble: str = ""
+    missing: bool = False  # the trouble: nothing was written there
     k: Ints | None = None  # the coordinate along K, by k
     filled: Bools = field(
         default_factory=lambda: np.zeros(0, bool)
@@ -72,7 +73,8 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
     if (owner == NOTHING).any():
         place = np.argwhere(owner == NOTHING)[0]
         row, k = _first_of(place, mn_major, element)
-        return Reading(f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}, where no copy has written anything")
+        where = f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}"
+        return Reading(f"{where}, where no copy has written anything", missing=True)
     copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
     if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.element_bytes % element), None):
         return Reading(f"the box at {odd.corner} begins inside of an element of {element} bytes")

@@ -42,7 +42,7 @@ class Product:
         for number, (one, reading) in enumerate(zip(self.seen, readings, strict=True)):
             if reading.trouble:
                 fits = False
-                self._misfit(one, reading.trouble, readings[1 - number] if len(readings) > 1 else None)
+                self._misfit(one, reading, readings[1 - number] if len(readings) > 1 else None)
         known = all(reading.k is not None for reading in readings)
         if fits and not known:
             self.record.leave(f"what threads write, {self.instruction.text} reads", lost=True)
@@ -113,11 +113,11 @@ class Product:
             k = int(np.flatnonzero(apart != apart[0])[0]) if within else 0
             trouble = f"k {k} of A is element {int(a.k[k])} along K, and that of B is element {int(b.k[k])}"
             if within:
-                near = [bool((np.diff(reading.k) == 1).all()) for reading in (a, b)]
+                near = [bool((np.diff(k) == 1).all()) for k in (a.k, b.k)]
             else:
                 near = [done * len(a.k) in distances(before, now) for before, now in zip(first, here, strict=True)]
             number = 1 if near[0] and not near[1] else 0  # the one that does not go on as K does
-            self._misfit(self.seen[number], trouble, (a, b)[1 - number], tile=within)
+            self._misfit(self.seen[number], Reading(trouble), (a, b)[1 - number], tile=within)
             return False
         begun = self.record.chains.add(self.chain, self.instruction.offset, here)
         filled = [reading.filled | now.beyond(before) for reading, before, now in zip((a, b), begun, here, strict=True)]
@@ -137,18 +137,21 @@ class Product:
     def _stages(self, pair: Pair) -> Stages:
         return self.block, pair[0].copy.stage, pair[1].copy.stage
 
-    def _misfit(self, one: OperandSeen, trouble: str, partner: Reading | None, tile: bool = True) -> None:
+    def _misfit(self, one: OperandSeen, found: Reading, partner: Reading | None, tile: bool = True) -> None:
         """Record that an operand is no tile, or goes together with its partner nowhere along K."""
         if self.record.has(self.instruction.offset, one.side):
             return
 
-        repair = Repair(one, self.placed, self.block, lambda *at: self._read(one, *at), self._standards(one, partner))
+        def read(placed: PlacedBoxes, at: Descriptor, major: bool) -> Reading:
+            return self._read(one, placed, at, major)
+
+        repair = Repair(one, self.placed, self.block, read, self._standards(one, partner), found.missing)
         if tile or not one.descriptor.base_offset:
             fit = repair.of_tile() if tile else repair.of_place()
         else:
             fit = "without a base offset, each chunk is where its address says"
         copied = one.copied(self.placed, self.block)
-        text = f"wgmma reads no tile as {one}{copied}: {trouble}{f'; {fit}' if fit else ''}"
+        text = f"wgmma reads no tile as {one}{copied}: {found.trouble}{f'; {fit}' if fit else ''}"
         self.record.add(self.instruction.offset, one.side, text)
 
     def _standards(self, one: OperandSeen, partner: Reading | None) -> tuple[Good, ...]:
@@ -169,8 +172,9 @@ class Product:
             return fits(reading) and (partner is None or reading.maps != partner.maps)
 
         def same(reading: Reading) -> bool:
-            other = partner is not None and reading.maps != partner.maps
-            return other and partner is not None and tile(reading) and np.array_equal(reading.k, partner.k)
+            if partner is None or reading.k is None or partner.k is None:
+                return False
+            return tile(reading) and reading.maps != partner.maps and np.array_equal(reading.k, partner.k)
 
         return same, others, fits
 

@@ -26,6 +26,7 @@ class Repair:
     block: int
     read: Read
     standards: tuple[Good, ...]
+    missing: bool  # nothing was written where it is: a larger box is likelier than another descriptor
 
     def of_tile(self) -> str:
         """Return in words what would make it a tile; empty if nothing that was tried does."""
@@ -35,7 +36,9 @@ class Repair:
             def works(tried: Descriptor, mn_major: bool, good: Good = good) -> bool:
                 return good(self.read(self.placed, tried, mn_major))
 
-            if words := what_fits(one.descriptor, one.mn_major, one.element == HALF, works) or self._of_map(good):
+            larger = self._of_map(good) if self.missing else ""
+            words = larger or what_fits(one.descriptor, one.mn_major, one.element == HALF, works)
+            if words := words or self._of_map(good):
                 return words
         return ""
 
