@@ -86,11 +86,13 @@ class ProductProbe:
         values = [(first_lane(low(m), m.view.mask), first_lane(high(m), m.view.mask))
                   for _, low, high, *_ in self.operands]  # fmt: skip
         if doubtful.any() or not all(low.certain and high.certain for low, high in values):
-            self.record.lose(m, f"what {self.instruction.text} reads is unknown")
+            self.record.lose(m, f"what {self.instruction.text} reads is not known")
             return
         self.record.check_waits(m, self.instruction.offset)
         if self.in_registers:
-            self.record.leave(f"A of {self.instruction.text} is in registers: whether its K goes with B's is unknown")
+            self.record.leave(
+                f"A of {self.instruction.text} is in registers: whether its K goes with that of B is not known"
+            )
         for row in np.flatnonzero(selected.any(axis=1)).tolist():
             if int(m.view.warps[row]) % m.per_block % WARPS:
                 continue  # the warps of a warpgroup read the same tiles

@@ -82,7 +82,7 @@ class _CopyProbe:
         readers = [copy.target, copy.barrier, *copy.source, *([copy.extra] if copy.multicast and copy.extra else [])]
         known = [first_lane(read(m), mask) for read in (*readers, *copy.corner)]
         if doubtful.any() or not all(value.certain for value in known) or not copy.corner:
-            self.record.lose(m, "where a tensor copy goes, or what it copies, is unknown")
+            self.record.lose(m, "where a tensor copy goes, or what it copies, is not known")
             return
         target, barrier, low, high = known[:4]
         corner = known[len(readers) :]
@@ -137,7 +137,7 @@ class _WriteProbe:
         selected = selected | doubtful
         address = self.address(m)
         if not known_in(address, selected):
-            self.record.lose(m, "where a thread stores is unknown")
+            self.record.lose(m, "where a thread stores is not known")
             return
         bits = np.broadcast_to(address.bits, selected.shape)
         if self.generic:

@@ -92,7 +92,7 @@ def test_what_is_named_fits(label: str) -> None:
 @pytest.mark.parametrize(
     ("label", "why"),
     [
-        ("registersK 128", "is in registers: whether its K goes with B's is unknown"),
+        ("registersK 128", "is in registers: whether its K goes with that of B is not known"),
         ("half64kk 128 3-D 2-D: a map interleave 1", "a tensor map is not understood"),
     ],
 )
