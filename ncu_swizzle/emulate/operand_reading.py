@@ -128,13 +128,17 @@ def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> 
     moving = np.asarray((across != 0).any(axis=0))
     if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving, element):
         return Reading(trouble)
+    rows = linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True)))
+    if len(first_of_each := np.unique(rows, return_index=True)[1]) < len(rows) and len(set(maps[:, 0].tolist())) == 1:
+        row = int(np.setdiff1d(np.arange(len(rows)), first_of_each)[0])
+        return Reading(f"row {row} is element {first.named(at[row, 0], element)}, as a row before it is")
     outside = (at < 0) | (at >= np.array([*sizes, *[1] * (at.shape[2] - len(sizes))]))
     return Reading(
         k=along_k,
         filled=np.asarray(outside[0][:, along].any(axis=1)),
         owners=tuple(copies),
         maps=frozenset(copy.map_at for copy in copies.values()),
-        rows=linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True))),
+        rows=rows,
         cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
         origin=Origin(first, element, at[0], along, moving),
     )

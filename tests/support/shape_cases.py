@@ -39,23 +39,27 @@ class ShapeCase:
     def right(self) -> bool:
         return outcome(self.gemm, self.arrangements) == "right"
 
-    def launch(self) -> Launch:
+    def arguments(self, a: int, b: int, c: int) -> list[bytes]:
+        """Return the kernel's arguments, with the buffers at these addresses."""
         g = self.gemm
         words = [*_words(g.a), *_words(g.b), g.base, g.expected, g.tiles, g.steps, g.stages, g.k]
-        tail = b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
+        shapes = b"".join(struct.pack("<I", word & 0xFFFFFFFF) for word in words)
+        first = struct.pack("<Q", a) if g.a_in_registers else _map(g.map_a, a)
+        return [first, _map(g.map_b, b), struct.pack("<Q", c), shapes]
+
+    def launch(self) -> Launch:
+        g = self.gemm
+        first, *others = self.arguments(A, B, C)
         element, rows, columns = ELEMENT[g.kind], 128 * g.groups, 2 * g.columns
         buffers = (
             Buffer("a", A, rows * g.k * element),
             Buffer("b", B, columns * g.k * element),
             Buffer("c", C, rows * columns * 4),
         )
-        if g.a_in_registers:
-            head = struct.pack("<Q", A) + bytes(MAPS_AT - 8) + _map(g.map_b, B)
-        else:
-            head = bytes(MAPS_AT) + _map(g.map_a, A) + _map(g.map_b, B)
+        head = first + bytes(MAPS_AT - len(first)) if g.a_in_registers else bytes(MAPS_AT) + first
         cluster = (1, 2, 1) if g.multicast else (1, 1, 1)
         block = (128 * g.groups, 1, 1)
-        return Launch((2, 2, 1), block, SHARED, head + struct.pack("<Q", C) + tail, cluster=cluster, buffers=buffers)
+        return Launch((2, 2, 1), block, SHARED, head + b"".join(others), cluster=cluster, buffers=buffers)
 
     def judged(self) -> FollowedTiles:
         code, launch = kernel("shapes", self.kernel), self.launch()
