@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.support.shape_cases import bases, mutations, repaired, shape_case, together
+from tests.support.shape_cases import bases
+from tests.support.shape_mutations import mutations, repaired, shape_case, together
 from tests.support.tile_oracle import outcome
 
 PRODUCTS = 64  # of 4 blocks, 4 tiles and 4 steps

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.shape_cases import SHARED, ShapeCase, bases, mutations
+from tests.support.shape_cases import SHARED, ShapeCase, bases
+from tests.support.shape_mutations import mutations
 from tests.support.tile_oracle import buffer_of, matrices, operand_bytes, outcome
 
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
