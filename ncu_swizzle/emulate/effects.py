@@ -201,10 +201,8 @@ def address_reads(instruction: SassInstruction) -> int:
 
 
 def _descriptor_registers(instruction: SassInstruction) -> int:
-    """Return how many registers hold a wgmma's descriptors: two each."""
-    if instruction.opcode not in WGMMA or len(instruction.operands) < 2:
-        return 0
-    return 2 if instruction.operands[1].kind == REG else 4
+    """Return how many registers hold a wgmma's descriptors: two each, those of A unused if A is in registers."""
+    return 4 if instruction.opcode in WGMMA and len(instruction.operands) > 1 else 0
 
 
 def _box_registers(instruction: SassInstruction) -> int:

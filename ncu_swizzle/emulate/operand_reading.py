@@ -17,18 +17,49 @@ from ncu_swizzle.smem.descriptors import CHUNK
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where the first row of an operand is in its tensor; the innermost dimension in elements of the wgmma."""
+
+    copy: BoxCopy  # of the first element
+    element: int  # bytes
+    at: Ints  # (K, rank)
+    along: Bools  # by axis: whether it changes along K
+    moving: Bools  # by axis: whether it changes from row to row
+
+    @property
+    def row(self) -> tuple[int, ...]:
+        """The tensor's row, without the dimensions that no row changes."""
+        return tuple(self.at[0][self.moving].tolist())
+
+    def beyond(self, first: Origin) -> bool:
+        """Say whether it is outside of the tensor in a dimension that K has moved along since the first product."""
+        sizes = np.array(self.copy.scaled(self.copy.tensor.sizes, self.element))
+        at, before = self.at[0][: len(sizes)], first.at[0][: len(sizes)]
+        outside = ((at < 0) | (at >= sizes)) & ~self.moving[: len(sizes)] & ~self.along[: len(sizes)]
+        return bool((outside & (at != before)).any()) if self.copy.map_at == first.copy.map_at else False
+
+    def addresses(self) -> Ints:
+        """Return the address of each element in global memory, by k."""
+        tensor, rank = self.copy.tensor, len(self.copy.corner)
+        strides = np.array([self.element, *tensor.strides])
+        return np.asarray(tensor.address + self.at[:, :rank] @ strides)
+
+
+@dataclass(frozen=True)
 class Reading:
     """An operand: `trouble` says why it is no tile; `k` is None if it is not followed."""
 
     trouble: str = ""
+    missing: bool = False  # the trouble: nothing was written there
     k: Ints | None = None  # the coordinate along K, by k
     filled: Bools = field(
         default_factory=lambda: np.zeros(0, bool)
     )  # by k: whether it is outside of the tensor along K
-    stage: tuple[int, int] = (0, 0)  # of the first element's copy
     owners: tuple[int, ...] = ()  # the copies
+    maps: frozenset[int] = frozenset()  # the addresses of their tensor maps
     rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # by row: which row of the tensor
     cut: Bools = field(default_factory=lambda: np.zeros(0, bool))  # by row: whether it is outside of the tensor
+    origin: Origin | None = None  # of the first row
 
 
 def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: bool, element: int) -> Reading:
@@ -37,20 +68,24 @@ def read_operand(placed: PlacedBoxes, block: int, addresses: Ints, mn_major: boo
     if int(chunks.max()) >= placed.owner.shape[1]:
         return Reading(f"it reaches beyond the block's shared memory, to {int(addresses.max()) + CHUNK:#x}")
     owner = placed.owner[block, chunks]
-    if (owner == OTHER).any() or not (owner >= 0).any():
+    if (owner == OTHER).any():
         return Reading()
     if (owner == NOTHING).any():
         place = np.argwhere(owner == NOTHING)[0]
         row, k = _first_of(place, mn_major, element)
-        return Reading(f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}, where no copy has written anything")
+        where = f"row {row}, k {k} is at {int(addresses[tuple(place)]):#x}"
+        return Reading(f"{where}, where no copy has written anything", missing=True)
+    copies = {number: placed.copies[number] for number in np.unique(owner).tolist()}
+    if odd := next((copy for copy in copies.values() if copy.corner[0] * copy.tensor.element_bytes % element), None):
+        return Reading(f"the box at {odd.corner} begins inside of an element of {element} bytes")
     part = placed.part[block, chunks]
-    coordinates = _coordinates(placed, owner, part)
+    coordinates = _coordinates(copies, owner, part, element)
     wide = CHUNK // element
     along = 0 if mn_major else 1
     owner, coordinates = np.repeat(owner, wide, axis=along), np.repeat(coordinates, wide, axis=along)
     within = np.arange(owner.shape[along]) % wide
     coordinates[:, :, 0] += within[:, None] if mn_major else within
-    return _judged(placed, owner, coordinates)
+    return _judged(copies, owner, coordinates, element)
 
 
 def _first_of(place: Ints, mn_major: bool, element: int) -> tuple[int, int]:
@@ -58,52 +93,58 @@ def _first_of(place: Ints, mn_major: bool, element: int) -> tuple[int, int]:
     return (int(place[0]) * wide, int(place[1])) if mn_major else (int(place[0]), int(place[1]) * wide)
 
 
-def _coordinates(placed: PlacedBoxes, owner: Ints, part: Ints) -> Ints:
-    owners = np.unique(owner).tolist()
-    rank = max(len(placed.copies[number].corner) for number in owners)
+def _coordinates(copies: dict[int, BoxCopy], owner: Ints, part: Ints, element: int) -> Ints:
+    """Return the coordinates of each chunk's first element, the innermost in elements of the wgmma."""
+    rank = max(len(copy.corner) for copy in copies.values())
     at = np.zeros((*owner.shape, rank), np.int64)
-    for number in owners:
+    for number, copy in copies.items():
         here = owner == number
-        copy = placed.copies[number]
-        at[here, : len(copy.corner)] = copy.coordinates(part[here])
+        found = copy.coordinates(part[here])
+        found[:, 0] = found[:, 0] * copy.tensor.element_bytes // element
+        at[here, : len(copy.corner)] = found
     return at
 
 
-def _judged(placed: PlacedBoxes, owner: Ints, at: Ints) -> Reading:
+def _judged(copies: dict[int, BoxCopy], owner: Ints, at: Ints, element: int) -> Reading:
     """Return the operand of these elements, (rows, K) and their coordinates (rows, K, rank)."""
-    numbers = np.unique(owner)
-    copies = {int(number): placed.copies[number] for number in numbers}
-    maps = np.array([copies[int(number)].map_at for number in numbers])[np.searchsorted(numbers, owner)]
+    numbers = np.array([*copies])
+    maps = np.array([copy.map_at for copy in copies.values()])[np.searchsorted(numbers, owner)]
     steps = at - at[:, :1]
     wrong = (maps != maps[:, :1]) | (steps != steps[:1]).any(axis=2)
     if wrong.any():
         row, k = (int(index) for index in np.argwhere(wrong)[0])
-        return Reading(_misplaced(copies, owner, at, row, k))
-    along = (steps[0] != 0).any(axis=0)  # the axes of K
+        return Reading(_misplaced(copies, owner, at, row, k, element))
+    along = np.asarray((steps[0] != 0).any(axis=0))  # the axes of K
     across = at[:, 0] - at[0, 0]
     if (across[:, along] != 0).any():
         row = int(np.argwhere((across[:, along] != 0).any(axis=1))[0][0])
-        return Reading(_misplaced(copies, owner, at, row, 0))
+        return Reading(_misplaced(copies, owner, at, row, 0, element))
     first = copies[int(owner[0, 0])]
-    along_k = _linear(at[0], along, first.tensor.sizes)
+    sizes = first.scaled(first.tensor.sizes, element)
+    box = first.scaled(first.tensor.box, element)  # the most that is outside
+    along_k = linear(at[0], along, sizes)
     if len(np.unique(along_k)) < len(along_k):
         return Reading("it has the same element along K twice")
-    moving = (across != 0).any(axis=0)
-    if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving):
+    moving = np.asarray((across != 0).any(axis=0))
+    if trouble := _disorder(copies, owner[:, 0], at[:, 0], moving, element):
         return Reading(trouble)
-    sizes = np.array([*first.tensor.sizes, *[1] * (at.shape[2] - len(first.tensor.sizes))])
-    outside = (at < 0) | (at >= sizes)
+    rows = linear(at[:, 0], moving, tuple(size + extent for size, extent in zip(sizes, box, strict=True)))
+    if len(first_of_each := np.unique(rows, return_index=True)[1]) < len(rows) and len(set(maps[:, 0].tolist())) == 1:
+        row = int(np.setdiff1d(np.arange(len(rows)), first_of_each)[0])
+        return Reading(f"row {row} is element {first.named(at[row, 0], element)}, as a row before it is")
+    outside = (at < 0) | (at >= np.array([*sizes, *[1] * (at.shape[2] - len(sizes))]))
     return Reading(
         k=along_k,
         filled=np.asarray(outside[0][:, along].any(axis=1)),
-        stage=first.stage,
         owners=tuple(copies),
-        rows=_linear(at[:, 0], moving, first.tensor.sizes),
+        maps=frozenset(copy.map_at for copy in copies.values()),
+        rows=rows,
         cut=np.asarray(outside[:, 0][:, ~along].any(axis=1)),
+        origin=Origin(first, element, at[0], along, moving),
     )
 
 
-def _linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
+def linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
     """Return coordinates along some axes as one, the lowest axis fastest."""
     total = np.zeros(len(at), np.int64)
     factor = 1
@@ -114,13 +155,14 @@ def _linear(at: Ints, axes: Bools, sizes: tuple[int, ...]) -> Ints:
     return total
 
 
-def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools) -> str:
+def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools, element: int) -> str:
     """Say where rows do not follow each other as in their box, or begin another box before the last ends."""
     place, last = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     for number, copy in copies.items():
         here = owner == number
-        box, rank = copy.tensor.box, len(copy.corner)
-        place[here] = _linear(at[here][:, :rank] - np.array(copy.corner), moving[:rank], box)
+        box, corner = copy.scaled(copy.tensor.box, element), copy.scaled(copy.corner, element)
+        rank = len(corner)
+        place[here] = linear(at[here][:, :rank] - np.array(corner), moving[:rank], box)
         last[here] = math.prod(extent for extent, moves in zip(box, moving, strict=False) if moves) - 1
     same = owner[1:] == owner[:-1]
     follows = np.where(same, place[1:] == place[:-1] + 1, (place[1:] == 0) & (place[:-1] == last[:-1]))
@@ -128,18 +170,14 @@ def _disorder(copies: dict[int, BoxCopy], owner: Ints, at: Ints, moving: Bools) 
         return ""
     row = int(np.flatnonzero(~follows)[0]) + 1
     return (
-        f"row {row - 1} is element {_element(at[row - 1], copies[int(owner[row - 1])])} and row {row} is "
-        f"{_element(at[row], copies[int(owner[row])])}, which does not follow it in the box"
+        f"row {row - 1} is element {copies[int(owner[row - 1])].named(at[row - 1], element)} and row {row} is "
+        f"{copies[int(owner[row])].named(at[row], element)}, which does not follow it in the box"
     )
 
 
-def _misplaced(copies: dict[int, BoxCopy], owner: Ints, at: Ints, row: int, k: int) -> str:
+def _misplaced(copies: dict[int, BoxCopy], owner: Ints, at: Ints, row: int, k: int, element: int) -> str:
     first, here = copies[int(owner[0, 0])], copies[int(owner[row, k])]
     return (
-        f"row 0 begins with element {_element(at[0, 0], first)}, but row {row}, k {k} is "
-        f"{_element(at[row, k], here)}{'' if here.map_at == first.map_at else ' of another tensor map'}"
+        f"row 0 begins with element {first.named(at[0, 0], element)}, but row {row}, k {k} is "
+        f"{here.named(at[row, k], element)}{'' if here.map_at == first.map_at else ' of another tensor map'}"
     )
-
-
-def _element(at: Ints, copy: BoxCopy) -> str:
-    return f"({', '.join(map(str, at[: len(copy.corner)].tolist()))})"

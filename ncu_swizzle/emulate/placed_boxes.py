@@ -40,6 +40,7 @@ class BoxCopy:
     block: int
     barrier: int
     phase: int  # of the barrier that its bytes are counted in
+    start: int  # in shared memory, bytes
     read: Bools = field(init=False)  # by chunk: whether a wgmma has read it
     over: bool = False  # something else was written over it
 
@@ -55,6 +56,22 @@ class BoxCopy:
         """Return the coordinates of some chunks' first elements."""
         chosen: Ints = _within(self.tensor.box, self.tensor.element_bytes)[part] + np.array(self.corner)
         return chosen
+
+    def scaled(self, sizes: tuple[int, ...], element: int) -> tuple[int, ...]:
+        """Return sizes or coordinates with the innermost in elements of so many bytes."""
+        return (sizes[0] * self.tensor.element_bytes // element, *sizes[1:])
+
+    def named(self, at: Ints, element: int) -> str:
+        """Return scaled coordinates in words, as the tensor map counts them."""
+        innermost, *others = at[: len(self.corner)].tolist()
+        return f"({', '.join(map(str, [innermost * element // self.tensor.element_bytes, *others]))})"
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether part of the box is outside of the tensor."""
+        tensor = self.tensor
+        ends = zip(self.corner, tensor.box, tensor.sizes, strict=True)
+        return any(first < 0 or first + extent > size for first, extent, size in ends)
 
     def inside(self) -> Bools:
         """Return which chunks are inside of the tensor; the others are filled."""

@@ -72,6 +72,26 @@ class Tiled:
         return self.box[0] * self.element_bytes
 
     @property
+    def extent(self) -> int:
+        """The bytes from its first element to the end of its last."""
+        steps = zip(self.sizes[1:], self.strides, strict=True)
+        return self.sizes[0] * self.element_bytes + sum((size - 1) * stride for size, stride in steps)
+
+    @property
+    def overlap(self) -> tuple[int, int] | None:
+        """A stride that is too small for what is inside of it, and one that would fit; None if there is none.
+
+        A stride of 0 repeats elements on purpose.
+        """
+        inside = self.sizes[0] * self.element_bytes
+        for stride, size in sorted(zip(self.strides, self.sizes[1:], strict=True)):
+            if size > 1 and stride:
+                if stride < inside:
+                    return stride, inside
+                inside += (size - 1) * stride
+        return None
+
+    @property
     def refused(self) -> str:
         """Why cuTensorMapEncodeTiled refuses it: which value is wrong, and what would fit; empty if it does not."""
         span = BOX_SPANS[self.swizzle & 3]

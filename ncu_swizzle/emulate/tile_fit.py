@@ -10,7 +10,8 @@ from ncu_swizzle.smem.wgmma import K_BYTES
 
 Trial = Callable[[Descriptor, bool], bool]  # whether a descriptor fits, read MN-major or not
 OFFSETS = tuple(CHUNK << shift for shift in range(12))  # tried as LBO and SBO
-STARTS = tuple(sign * step * CHUNK for step in range(1, 65) for sign in (-1, 1))  # bytes from where it starts
+_NEAR, _FAR = range(CHUNK, 64 * CHUNK + 1, CHUNK), range(3 * 512, 32 * 1024 + 1, 512)
+STARTS = tuple(sign * step for step in (*_NEAR, *_FAR) for sign in (-1, 1))  # bytes from where it starts
 
 
 def where_fits(given: Descriptor, mn_major: bool, works: Trial) -> str:
@@ -37,9 +38,9 @@ def _trials(given: Descriptor, mn_major: bool, sixteen_bits: bool) -> Iterator[t
         yield f"an SBO of {stride} would fit", replace(given, stride=stride), mn_major
     for leading in OFFSETS:
         yield f"an LBO of {leading} would fit", replace(given, leading=leading), mn_major
+    yield from _starts(given, mn_major)
     if sixteen_bits:
         yield from _other_major(given, mn_major)
-    yield from _starts(given, mn_major)
     for stride in OFFSETS:
         for leading in OFFSETS:
             words = f"an LBO of {leading} and an SBO of {stride} would fit"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,25 +19,25 @@ from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.buffers import Buffer
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.copies import ToShared, map_at, of_row
+from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.misfits import FollowedTiles
 from ncu_swizzle.emulate.opcodes import WGMMA
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import MEMORY, REG, SassInstruction
+from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.placed_boxes import UNKNOWN_PHASE, BoxCopy
+from ncu_swizzle.emulate.product_probes import EndProbe, ProductProbe, results_of
 from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.tensor_map import decoded
-from ncu_swizzle.emulate.tile_products import OperandSeen, Product
 from ncu_swizzle.emulate.tile_record import TileRecord
 from ncu_swizzle.emulate.values import known_in, wide
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.smem.banks import Ints
-from ncu_swizzle.smem.descriptors import CHUNK, Descriptor
-from ncu_swizzle.smem.wgmma import K_BYTES, ROWS, WARPS
+from ncu_swizzle.smem.descriptors import CHUNK
 
-_SHAPE = re.compile(r"64x(\d+)x(\d+)")
+_READERS = frozenset(("ATOMS", "LD", "LDS", "LDSM", "UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
 _WRITERS = frozenset(("ATOMS", "LDGSTS", "ST", "STS", "STSM", "STAS", "REDAS", "UBLKCP"))
 Index = tuple[int, int, int]
 Source = tuple[int, tuple[int, ...]]  # the tensor map's address, and the box's corner
@@ -46,8 +46,11 @@ Source = tuple[int, tuple[int, ...]]  # the tensor map's address, and the box's 
 class TileProbes:
     """The steps that follow tiles in a program."""
 
-    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
-        self.record = TileRecord(buffers)
+    def __init__(self, instructions: Sequence[SassInstruction], buffers: tuple[Buffer, ...]) -> None:
+        executed = [instruction for instruction in instructions if not instruction.never]
+        others_read = any(instruction.opcode in _READERS for instruction in executed)
+        self.record = TileRecord(buffers, others_read=others_read)
+        self.results = frozenset(results_of(i) for i in executed if i.opcode in WGMMA)  # registers that are added to
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that follows what an instruction does to tiles; None if that is nothing."""
@@ -56,10 +59,14 @@ class TileProbes:
         if instruction.opcode == "UTMALDG":
             return _CopyProbe(self.record, instruction).step
         if instruction.opcode in WGMMA:
-            return _ProductProbe.of(self.record, instruction)
+            return ProductProbe.of(self.record, instruction)
         if instruction.opcode == "STG":
             return _StoreProbe(self.record, instruction).step
-        return _WriteProbe(self.record, instruction).step if instruction.opcode in _WRITERS else None
+        if instruction.opcode in _WRITERS:
+            return _WriteProbe(self.record, instruction).step
+        written = effects(instruction).writes
+        ended = [span for span in self.results if written >> span[0] & (1 << span[1] - span[0]) - 1]
+        return EndProbe(self.record, instruction, ended).step if ended else None
 
 
 class _CopyProbe:
@@ -75,7 +82,7 @@ class _CopyProbe:
         readers = [copy.target, copy.barrier, *copy.source, *([copy.extra] if copy.multicast and copy.extra else [])]
         known = [first_lane(read(m), mask) for read in (*readers, *copy.corner)]
         if doubtful.any() or not all(value.certain for value in known) or not copy.corner:
-            self.record.lose(m, "where a tensor copy goes, or what it copies, is unknown")
+            self.record.lose(m, "where a tensor copy goes, or what it copies, is not known")
             return
         target, barrier, low, high = known[:4]
         corner = known[len(readers) :]
@@ -96,13 +103,16 @@ class _CopyProbe:
         placed = self.record.placed(m)
         content = map_at(m, source[0])
         tensor = decoded(content) if content else None
-        if tensor is None:
+        if tensor is None or (tensor.interleave and not tensor.refused):
+            kinds = "im2col, interleaved, with element strides, or not a parameter"
+            self.record.leave(f"a tensor map is not understood ({kinds})", lost=True)
             placed.overwrite(block, slice(start // CHUNK, None))
             return
         phase = m.mbarriers.phase(*barrier) if barrier[1] == block else None
         counted_in = UNKNOWN_PHASE if phase is None else phase
-        copy = BoxCopy(self.instruction.offset, source[0], tensor, source[1], block, barrier[0], counted_in)
+        copy = BoxCopy(self.instruction.offset, source[0], tensor, source[1], block, barrier[0], counted_in, start)
         self.record.check_map(copy)
+        self.record.check_target(copy, start)
         placed.place(copy, copy.addresses(start))
         self.record.check_copy(copy)
 
@@ -127,8 +137,7 @@ class _WriteProbe:
         selected = selected | doubtful
         address = self.address(m)
         if not known_in(address, selected):
-            if not self.generic:
-                self.record.forget(m)
+            self.record.lose(m, "where a thread stores is not known")
             return
         bits = np.broadcast_to(address.bits, selected.shape)
         if self.generic:
@@ -162,59 +171,12 @@ class _StoreProbe:
             self.record.store(block, bits[row][selected[row]].astype(np.int64), self.width)
 
 
-class _ProductProbe:
-    """Follows the operands of a wgmma."""
-
-    def __init__(self, record: TileRecord, instruction: SassInstruction, columns: int, element: int) -> None:
-        self.record, self.instruction = record, instruction
-        self.guard = operands.guard(instruction.guard)
-        memory = next(operand for operand in instruction.operands if operand.kind == MEMORY)
-        first = memory.terms[0]
-        places = [("A", 0, ROWS), ("B", 2, columns)]
-        self.operands = [
-            (side, operands.raw(first, at), operands.raw(first, at + 1), rows, f"tnsp{side}" in instruction.text)
-            for side, at, rows in places
-        ]
-        self.element = element
-
-    @classmethod
-    def of(cls, record: TileRecord, instruction: SassInstruction) -> Step | None:
-        """Return the step; None for types and shapes that are not followed, and wgmmas that multiply nothing."""
-        shape = next((match for word in instruction.modifiers if (match := _SHAPE.fullmatch(word))), None)
-        k = int(shape[2]) if shape else 0
-        memory = [operand for operand in instruction.operands if operand.kind == MEMORY and operand.terms]
-        # With A in registers, where the descriptor of B is was not measured.
-        registers = len(instruction.operands) > 1 and instruction.operands[1].kind == REG
-        if k not in (8, 16, 32) or instruction.has("SP") or registers or not memory or memory[0].terms[0].text == "URZ":
-            return None
-        return cls(record, instruction, int(shape[1]) if shape else 0, K_BYTES // k).step
-
-    def step(self, m: Machine) -> None:
-        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
-        values = [(first_lane(low(m), m.view.mask), first_lane(high(m), m.view.mask))
-                  for _, low, high, *_ in self.operands]  # fmt: skip
-        if doubtful.any() or not all(low.certain and high.certain for low, high in values):
-            self.record.lose(m, f"what {self.instruction.text} reads is unknown")
-            return
-        self.record.check_waits(m, self.instruction.offset)
-        for row in np.flatnonzero(selected.any(axis=1)).tolist():
-            if int(m.view.warps[row]) % m.per_block % WARPS:
-                continue  # the warps of a warpgroup read the same tiles
-            seen = []
-            for (side, _, _, rows, mn), (low, high) in zip(self.operands, values, strict=True):
-                bits = of_row(low, row) | of_row(high, row) << 32
-                seen.append(OperandSeen(side, Descriptor.of_bits(bits), rows, mn, self.element))
-            block = int(m.view_blocks()[row])
-            Product(self.record, self.record.placed(m), self.instruction, block, tuple(seen)).judge(m)
-            self.record.count()
-
-
 def followed_tiles(code: Code, setting: Setting, buffers: tuple[Buffer, ...]) -> FollowedTiles:
     """Run the blocks at the grid's corners, and return where tiles do not fit."""
     opcodes = {instruction.opcode for instruction in setting.program.instructions if not instruction.never}
     if "UTMALDG" not in opcodes or not opcodes & WGMMA:
         return FollowedTiles()
-    probes = TileProbes(buffers)
+    probes = TileProbes(setting.program.instructions, buffers)
     program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
     try:
         _run(replace(setting, program=program, shortcuts=False), np.array(_corners(setting.grid)), probes.record)

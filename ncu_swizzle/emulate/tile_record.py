@@ -9,13 +9,15 @@ from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.misfits import FollowedTiles, Misfit
 from ncu_swizzle.emulate.placed_boxes import BoxCopy, PlacedBoxes
+from ncu_swizzle.emulate.tile_chains import Chains, Pair
 from ncu_swizzle.smem.banks import Ints
 from ncu_swizzle.smem.descriptors import CHUNK
 
 MOST_PRODUCTS = 1024  # of one run: enough to see every stage of a ring several times
-HALF = 2  # bytes of the elements that may be MN-major
+HALF = 2  # bytes: the unit in which stores are counted
 RESULT_BYTES = (2, 4)  # of an element of the result
 PLANE = 2  # dimensions of a matrix
+TARGET = 128  # bytes: the alignment of a box in shared memory (PTX ISA, "cp.async.bulk.tensor")
 
 
 @dataclass
@@ -29,11 +31,17 @@ class TileRecord:
     cut: bool = False  # a box was cut off by its tensor's end
     stored_unknown: bool = False
     products: int = 0
-    steps: dict[tuple[object, ...], int] = field(default_factory=dict)  # how far A is from B along K, by stages
+    lost: bool = False  # tiles that were followed, so that what is never read is not known
+    others_read: bool = True  # whether instructions other than wgmma may read tiles
+    stages: dict[tuple[object, ...], Pair] = field(default_factory=dict)  # the first product of two stages
     rows: dict[tuple[int, str], dict[int, bool]] = field(default_factory=dict)  # of the tensors → whether it is filled
+    done: dict[tuple[object, ...], int] = field(default_factory=dict)  # products of these before, by chain
     _machine: Machine | None = None
     _placed: PlacedBoxes | None = None
     _stored: dict[int, set[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.chains = Chains(self._add_if_first, self.leave)
 
     def placed(self, m: Machine) -> PlacedBoxes:
         """Return the shared memory of the machine that runs."""
@@ -49,6 +57,11 @@ class TileRecord:
         """Record a misfit, the first of its kind at this instruction."""
         self.misfits.setdefault((offset, kind), Misfit(offset, message))
 
+    def _add_if_first(self, offset: int, kind: str, message: str) -> None:
+        """Record a misfit that others may have caused."""
+        if not self.misfits:
+            self.add(offset, kind, message)
+
     def forget(self, m: Machine) -> None:
         """Forget all tiles of the view's blocks."""
         for block in m.clusters.around(m.view_blocks()).tolist():
@@ -56,8 +69,13 @@ class TileRecord:
 
     def lose(self, m: Machine, why: str) -> None:
         """Forget all tiles, because something is unknown."""
-        self.lacking = self.lacking or why
+        self.leave(why, lost=True)
         self.forget(m)
+
+    def leave(self, why: str, lost: bool = False) -> None:
+        """Record that something is unknown."""
+        self.lacking = self.lacking or why
+        self.lost |= lost
 
     def count(self) -> None:
         """Count a product; raise Enough if enough were followed."""
@@ -75,7 +93,7 @@ class TileRecord:
 
     def check_copy(self, copy: BoxCopy) -> None:
         """Compare a copy's global addresses with the buffer that its tensor is in."""
-        self.cut |= not bool(copy.inside().all())
+        self.cut |= copy.cut_off
         tensor, reach = copy.tensor, copy.reach()
         buffer = next((b for b in self.buffers if b.address <= tensor.address < b.address + b.size), None)
         if buffer is None or reach is None:
@@ -89,17 +107,24 @@ class TileRecord:
                 f"the box at {copy.corner} reads up to {reach[1] - end:,} bytes past the end of {buffer.name} "
                 f"({buffer.size:,} bytes): its tensor map has strides of {strides} bytes",
             )
-        row = tensor.sizes[0] * tensor.element_bytes
-        matrix = len(tensor.sizes) == PLANE and tensor.sizes[1] > 1
-        if (
-            matrix
-            and tensor.strides[0] < row
-            and tensor.address + (tensor.sizes[1] - 1) * tensor.strides[0] + row < end
-        ):
+        overlap = tensor.overlap
+        if overlap and tensor.address + tensor.extent < end:
+            stride, fits = overlap
+            what = "rows" if len(tensor.sizes) == PLANE else "parts"
             self.add(
                 copy.offset,
                 "overlap",
-                f"rows of {row} bytes overlap in its tensor map, whose stride is {tensor.strides[0]}: {row} would fit",
+                f"{what} of {fits} bytes overlap in its tensor map, whose stride is {stride}: {fits} would fit",
+            )
+
+    def check_target(self, copy: BoxCopy, start: int) -> None:
+        """Record a copy to where TMA cannot write."""
+        if start % TARGET:
+            self.add(
+                copy.offset,
+                "target",
+                f"a tensor copy to {start:#x} in shared memory: it must be a multiple of {TARGET}; "
+                f"{start // TARGET * TARGET:#x} or {-(-start // TARGET) * TARGET:#x} would fit",
             )
 
     def check_waits(self, m: Machine, offset: int) -> None:
@@ -125,13 +150,15 @@ class TileRecord:
     def finish(self) -> None:
         """Judge what is left when the blocks have ended: boxes read in part, results of rows that are not there."""
         placed = self._placed
-        if placed is not None and not self.misfits and not self.lacking:
+        self.chains.finish()
+        if placed is not None and not self.misfits and not self.lost:
             self._unread(placed)
+            self._unused(placed)
             for block in range(len(placed.owner)):
                 self._filled_rows(placed, block)
         self._machine = self._placed = None
         self.products, self.cut, self.stored_unknown = 0, False, False
-        for kept in (self.steps, self.rows, self._stored):
+        for kept in (self.stages, self.done, self.rows, self._stored):
             kept.clear()
 
     def _unread(self, placed: PlacedBoxes) -> None:
@@ -151,6 +178,18 @@ class TileRecord:
                     "parts of its stage in place of it; check the start addresses of the descriptors",
                 )
 
+    def _unused(self, placed: PlacedBoxes) -> None:
+        """Record a tensor of which no copy is ever read."""
+        used = {(copy.block, copy.map_at) for copy in placed.copies if copy.read.any()}
+        for copy in placed.copies:
+            if not self.others_read and (copy.block, copy.map_at) not in used and self.products < MOST_PRODUCTS:
+                self.add(
+                    copy.offset,
+                    "unused",
+                    f"no wgmma reads any box of this tensor map, such as that at {copy.corner}; check the start "
+                    "addresses of the descriptors",
+                )
+
     def _filled_rows(self, placed: PlacedBoxes, block: int) -> None:
         a, b = (self.rows.get((block, side), {}) for side in "AB")
         if self.stored_unknown or not a or not b or not (any(a.values()) or any(b.values())):
@@ -159,7 +198,7 @@ class TileRecord:
         valid = sum(not filled for filled in a.values()) * sum(not filled for filled in b.values())
         if stored in {size * len(a) * len(b) for size in RESULT_BYTES} - {size * valid for size in RESULT_BYTES}:
             side = "A" if any(a.values()) else "B"
-            cut = next(copy for copy in placed.copies if copy.block == block and not copy.inside().all())
+            cut = next(copy for copy in placed.copies if copy.block == block and copy.cut_off)
             self.add(
                 cut.offset,
                 "cut",

@@ -18,7 +18,9 @@ from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.emulate.tile_probes import followed_tiles
 from tests.support.emulation import kernel
 from tests.support.places import DATA
+from tests.support.tile_oracle import Gemm, Side, TensorMap
 
+TILE_BYTES = 128 * 64 * 2
 SIZE, MAPS_AT, SHARED = 256, 0x70, 96 * 1024
 A, B, C = 0x7F0000000000, 0x7F0000100000, 0x7F0000200000
 BUFFERS = (Buffer("a", A, 2 * SIZE**2), Buffer("b", B, 2 * SIZE**2), Buffer("c", C, 4 * SIZE**2))
@@ -51,6 +53,58 @@ class MutatedCase:
         code, launch = kernel("tiles", self.fields["kernel"]), self.launch()
         setting = setting_of(code, launch, prepare(code, arrays=bool(launch.memory)), Clock())
         return followed_tiles(code, setting, launch.buffers)
+
+    def gemm(self) -> Gemm:
+        """Return what the oracle computes."""
+        across = self.fields["kernel"][0] == "m", self.fields["kernel"][1] == "m"
+        a, b = self._side("a", 0), self._side("b", TILE_BYTES)
+        base, expected = self._number("base"), self._number("expected")
+        maps = self._tensor("a"), self._tensor("b")
+        return Gemm("f16", 128, a, b, *maps, across=across, groups=2, base=base, expected=expected)
+
+    @property
+    def arrangements(self) -> str:
+        return self.fields["a_map_arrangement"] + self.fields["b_map_arrangement"]
+
+    def _side(self, side: str, at: int) -> Side:
+        def of(name: str) -> int:
+            return self._number(f"{side}_{name}")
+
+        along_x = of("along_x")
+        return Side(
+            boxes=of("boxes"),
+            apart=of("apart"),
+            at=at,
+            stage=2 * TILE_BYTES,
+            start=of("start"),
+            group=of("group"),
+            pair=of("pair"),
+            further=of("further"),
+            per=of("per"),
+            box=(of("columns"), of("rows")),
+            block=(0, 128) if along_x else (128, 0),
+            depth=(64, 0) if along_x else (0, 64),
+            leading=of("leading"),
+            stride=of("stride"),
+            base_offset=of("base_offset"),
+            mode=of("mode"),
+        )
+
+    def _tensor(self, side: str) -> TensorMap:
+        def of(name: str) -> int:
+            return self._number(f"{side}_map_{name}")
+
+        return TensorMap(
+            of("dtype"),
+            (of("inner"), of("outer")),
+            (of("stride"),),
+            (of("box_inner"), of("box_outer")),
+            of("swizzle"),
+            offset=of("offset"),
+            interleave=of("interleave"),
+            fill=of("fill"),
+            steps=(of("step_inner"), of("step_outer")),
+        )
 
     def _number(self, name: str) -> int:
         return int(self.fields[name])

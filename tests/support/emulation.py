@@ -41,7 +41,12 @@ from tests.support.places import DATA as ALL_DATA
 from tests.support.recorded_code import from_report
 
 DATA = ALL_DATA / "emulate"
-ARCHITECTURES = {"cluster": "sm_90a", "hopper": "sm_90a", "tiles": "sm_90a"}  # sm_90 for the other files
+ARCHITECTURES = {
+    "cluster": "sm_90a",
+    "hopper": "sm_90a",
+    "shapes": "sm_90a",
+    "tiles": "sm_90a",
+}  # sm_90 for the other files
 OUT, IN, GLOBALS = 0x7F0000000000, 0x7F1000000000, 0x7E0000000000
 
 
