@@ -104,12 +104,12 @@ class Questions:
 
     def names(self, node: Node, otherwise: int | None) -> None:
         """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
-        for use in cuda.walk(node):
-            if use.type != "identifier" or self.scopes.file.of(use) in BUILTIN or _member_of(use):
+        for use in _named(node):
+            if self.scopes.file.of(use) in BUILTIN or _member_of(use):
                 continue
             holder = self.scopes.holder(use)
             at = otherwise if holder is None or holder.macro else self._before(use)
-            declared = self.scopes.resolve(use)
+            declared = self.scopes.resolve(use) if use.type == "identifier" else None
             if declared is not None and at is not None and declared.start_byte >= at:
                 continue  # a loop's variable
             id_ = holder.body.id if holder is not None and not holder.macro else 0
@@ -173,6 +173,15 @@ def known(
     answered = _answered(questions, _compiled(target, questions, settings))
     answered = replace(answered, launched=launched_constants(target, scopes, answered.constants))
     return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
+
+
+def _named(node: Node) -> Iterator[Node]:
+    """Yield what stands for a value in an expression: names, those of classes' members as a whole, and sizes."""
+    if node.type in ("identifier", "qualified_identifier", "sizeof_expression"):
+        yield node
+        return
+    for child in node.children:
+        yield from _named(child)
 
 
 def _member_of(use: Node) -> bool:

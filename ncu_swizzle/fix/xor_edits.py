@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
+from ncu_swizzle.fix.columns import factored, xored
 from ncu_swizzle.fix.conditions import condition
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.row_xor import RowXor
@@ -18,8 +20,6 @@ from ncu_swizzle.source.sums import Term
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-MANY = 6  # edits from which on an accessor says it once
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,16 @@ class _Base:
 
 @dataclass(eq=False)
 class XorEdits:
-    """The edits for one mapping; `flat` writes every index of a flat array through an accessor."""
+    """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
+
+    `factors` XORs the number of a granule, where an index has it as a factor.
+    """
 
     draft: Draft
     xor: RowXor
     flat: bool = False
+    factors: bool = False
+    sums: bool = False  # such a factor is part of a sum
     accessors: Accessors | None = None
     within: set[int] = field(default_factory=set)  # places whose base is being found
     lengths: list[str] = field(default_factory=list)  # of rows, as the source names what the launch decides
@@ -53,6 +58,8 @@ class XorEdits:
                 made += self._access(reach)
             else:
                 self._base_of(reach)
+        if self.factors and not self.sums:
+            return []
         accessors = self.accessors.edits()
         if self.draft.source is not None and accessors:
             length = next(iter(self.lengths), "its rows' length")
@@ -164,7 +171,10 @@ class XorEdits:
         made = self.xor
         if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:
             made = replace(made, rows=0)  # another instance may have more rows
-        return self._xored(column.start_byte, column.end_byte, bits_of_row(made, self._once(row)))
+        text, terms = self._once(row), self.draft.terms(reach.steps[rank - 1])
+        if within := self._factored(column, terms, made, text):
+            return within
+        return xored(self.draft.file, column.start_byte, column.end_byte, bits_of_row(made, text))
 
     def _once(self, row: Node) -> str:
         """Return a row's index that may be written twice."""
@@ -172,15 +182,6 @@ class XorEdits:
         if EFFECTS.search(text) or self.draft.holds_use(row):
             raise self.draft.unfit(row, f"{text} would be evaluated twice")
         return text
-
-    def _xored(self, start: int, end: int, bits: str, always: bool = False) -> list[Edit]:
-        column = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
-        opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
-        outer = ("(", ")") if always else ("", "")
-        return [
-            Edit(start, start, f"{outer[0]}{opening}"),
-            Edit(end, end, f"{closing} ^ {bits}{outer[1]}"),
-        ]
 
     def _index(self, reach: Reach, step: ReachStep, node: Node, base: _Base) -> list[Edit]:
         """Return the edits of one index of a flat array."""
@@ -219,10 +220,17 @@ class XorEdits:
         piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         if piece.count("(") != piece.count(")") or any(start <= t.node.start_byte < end for t in self._rows(step)):
             return None
+        if made := self._factored(node, others, xor, row):
+            return made
         if not all(cuda.inside(term.node, node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
             return None  # it stands in a macro or function that computes the index, or in several arguments
         whole = (start == node.start_byte and end == node.end_byte) or self.draft.closed(start, end, node)
-        return self._xored(start, end, bits_of_row(xor, row), always=not whole)
+        return xored(self.draft.file, start, end, bits_of_row(xor, row), always=not whole)
+
+    def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
+        made = factored(self.draft.file, node, terms, xor, row) if self.factors else None
+        self.sums = self.sums or (made is not None and len(terms) > 1)
+        return made
 
     def _outer(self, node: Node, limit: Node) -> Node:
         """Return a term with the parentheses right around it."""

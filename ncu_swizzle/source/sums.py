@@ -103,7 +103,8 @@ class Constants:
 
     def _size(self, node: Node) -> int | None:
         text = self.file.of(node).removeprefix("sizeof").strip()[1:-1].strip()
-        return SIZES.get(text)
+        known = self.name(node)
+        return SIZES.get(text) if known is None else known
 
     def _binary(self, node: Node) -> int | None:
         left, right = cuda.field(node, "left"), cuda.field(node, "right")
