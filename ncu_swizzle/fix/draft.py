@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
+from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.sums import SIZES, Constants, Term
@@ -83,6 +84,28 @@ class Draft:
         """Whether the steps of a use begin with a subscript for every dimension."""
         rank = reach.start.rank
         return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
+
+    def inner(self, place: ReachedPlace, columns: int) -> bool:
+        """Say whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
+        sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
+        length = self.constants.value(sizes[-1]) if sizes else None
+        size = self.unit_bytes.get(place.unit) or self.declared_bytes
+        return length is not None and columns * self.element_bytes < length * size
+
+    def flat(self, reach: Reach, columns: int) -> tuple[ReachStep, ...] | None:
+        """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
+
+        Those before them lead to the start of a tile.
+        """
+        rank, moving = reach.start.rank, self.moving(reach)
+        if rank < 2:
+            return moving
+        if self.inner(reach.start, columns):
+            return tuple(step for step in reach.steps[rank - 1 :] if step in moving)
+        first = [step.node for step in reach.steps[:rank]]
+        if len(first) == rank < len(reach.steps) and all(n is not None and self.constants.value(n) == 0 for n in first):
+            return tuple(step for step in reach.steps[rank:] if step in moving)
+        return None
 
     def ends(self, place: ReachedPlace, seen: frozenset[int] = frozenset()) -> bool:
         """Say whether a place is only accessed as it is: nothing is added to it any more."""

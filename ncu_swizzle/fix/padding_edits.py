@@ -12,7 +12,7 @@ from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
-from ncu_swizzle.source.reach import Reach, ReachedPlace
+from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import declared_name
 from ncu_swizzle.source.sums import Factor, Term
 from ncu_swizzle.source.webs import Root
@@ -67,9 +67,18 @@ class PaddingEdits:
         *_, last = declaration.sizes or (declaration.declared,)
         self._aliased(last)
         count = self.draft.declared_bytes // self.draft.element_bytes
-        if len(declaration.sizes) > 1:
+        if len(declaration.sizes) > 1 and not self._inner(last):
             return [self._longer(last, self.padding.by // count)]
-        rows = self._rows(self.draft.declared_bytes, declaration.declared)
+        return self._scaled_size(last)
+
+    def _inner(self, size: Node) -> bool:
+        """Say whether several rows lie within a dimension."""
+        length = self.draft.constants.value(size)
+        return length is not None and self.padding.every * self.draft.element_bytes < length * self.draft.declared_bytes
+
+    def _scaled_size(self, last: Node) -> list[Edit]:
+        """Return the edits of the size of a dimension that holds rows behind each other."""
+        rows = self._rows(self.draft.declared_bytes, last)
         made = (
             self._scaled(self.draft.constants.terms(last)[0], rows, last)
             if len(self.draft.constants.terms(last)) == 1
@@ -94,6 +103,8 @@ class PaddingEdits:
         if self._deduced(last):
             return []
         self._aliased(last)
+        if self._inner(last):
+            return self._scaled_size(last)
         return [self._longer(last, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes)]
 
     def _aliased(self, size: Node) -> None:
@@ -119,9 +130,14 @@ class PaddingEdits:
         holder = cuda.above(size, "template_declaration")
         listed = cuda.field(holder, "parameters") if holder is not None else None
         text = self.draft.file.of(size)
-        return listed is not None and any(
-            self.draft.file.of(node) == text for node in cuda.walk(listed) if node.type == "identifier"
-        )
+        names = (self.draft.file.of(node) for node in cuda.walk(listed) if node.type == "identifier") if listed else ()
+        if text not in names:
+            return False
+        declaration = cuda.above(size, "parameter_declaration")
+        uses = (n for n in cuda.walk(declaration) if n.type == "identifier") if declaration is not None else ()
+        if sum(self.draft.file.of(use) == text for use in uses) > 1:
+            raise self.draft.unfit(size, f"{text} is the length of two dimensions, of which one would change")
+        return True
 
     def _reach(self, reach: Reach) -> list[Edit]:
         if reach.layout is not None:
@@ -130,10 +146,17 @@ class PaddingEdits:
         made: list[Edit] = []
         if reach.leading is not None:
             made += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
-        for step in reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]:
+        for step in self._counting(reach):
             if step.node is not None:
                 made += self._terms(step.node, self._rows(self.draft.size(step.unit, reach.node), reach.node), reach)
         return made
+
+    def _counting(self, reach: Reach) -> tuple[ReachStep, ...]:
+        """Return the steps of a use that count elements, not rows."""
+        rank = reach.start.rank
+        if rank < 2:
+            return reach.steps
+        return reach.steps[rank - 1 if self.draft.inner(reach.start, self.padding.every) else rank :]
 
     def _seen(self, reach: Reach) -> None:
         """Raise Unfit if a method adds to a place, and nothing shows that it does not leave the row.
@@ -142,7 +165,7 @@ class PaddingEdits:
         """
         if self.flat or not reach.start.member or classes.around(self.draft.file, reach.node) is None:
             return
-        steps = reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]
+        steps = self._counting(reach)
         terms = [(term, self.draft.size(step.unit, reach.node)) for step in steps for term in self.draft.terms(step)]
         row = self.padding.every * self.draft.element_bytes
         if any(term.variable for term, _ in terms) and not any(

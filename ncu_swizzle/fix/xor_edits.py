@@ -11,6 +11,7 @@ from ncu_swizzle.fix.accessors import Accessors
 from ncu_swizzle.fix.columns import factored, xored
 from ncu_swizzle.fix.conditions import condition
 from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.layouts import composed
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.spelling import EFFECTS, atom, bits_of_row, sum_of
 from ncu_swizzle.source import cuda
@@ -90,17 +91,19 @@ class XorEdits:
         start = self._base(reach.start) if reach.end is not reach.start else _Base()
         if reach.layout is not None or reach.leading is not None:
             raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: an API computes the addresses")
-        rank = reach.start.rank
-        if rank > 1:
+        rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
+        if flat is None:
             if len(reach.steps) < rank - 1 or not reach.steps:
                 return start  # whole tiles, each with the pattern
             row = reach.steps[rank - 2]
+            if row.node is not None and draft.constants.value(row.node) == 0 and not steps[rank:]:
+                return start
             rest = [step for step in reach.steps[rank - 1 :] if step in steps]
             if rest or row.node is None:
                 raise draft.unfit(reach.node, f"{draft.quoted(reach.node)} points into a row of {reach.start.name}")
             return self._row(reach, draft.file.of(row.node))
         rows: list[tuple[bool, str]] = []
-        for step in steps:
+        for step in flat:
             row_terms, others = self._split(step)
             if others or (self.flat and row_terms):
                 raise draft.unfit(
@@ -142,12 +145,12 @@ class XorEdits:
         self._here(reach)
         base = self._base(reach.start)
         if reach.layout is not None:
-            return self._layout(reach)
+            return composed(self.draft, reach, self.xor)
         if reach.leading is not None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: an API computes the addresses")
-        if reach.start.rank > 1:
+        steps = self.draft.flat(reach, self.xor.columns)
+        if steps is None:
             return self._subscripts(reach)
-        steps = self.draft.moving(reach)
         if not steps and not base.row:
             return []
         if len(steps) != 1:
@@ -254,17 +257,6 @@ class XorEdits:
         if made is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} cannot be split into row and column")
         return made
-
-    def _layout(self, reach: Reach) -> list[Edit]:
-        """Return the edits that compose a tensor's layout with the swizzle."""
-        layout, swizzle = reach.layout, self.xor.swizzle
-        if layout is None or swizzle is None or self.draft.moving(reach):
-            raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: no Swizzle does that")
-        prefix = "cute::" if b"using namespace cute" not in self.draft.file.text else ""
-        return [
-            Edit(layout.start_byte, layout.start_byte, f"{prefix}composition({prefix}{swizzle}{{}}, "),
-            Edit(layout.end_byte, layout.end_byte, ")"),
-        ]
 
     # ---------------------------------------------------------------------------------------- sums
 
