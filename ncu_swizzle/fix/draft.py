@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.inlined import Inlined
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.source.sums import SIZES, Constants, Term
+from ncu_swizzle.source.sums import CALLS, SIZES, Constants, Term
 from ncu_swizzle.source.webs import SourceTile
 
 if TYPE_CHECKING:
@@ -67,11 +68,16 @@ class Draft:
         """Say whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
         inline = self.constants.inline
         for node in cuda.walk(within) if inline is not None else ():
-            made = inline(node) if inline is not None and node.type == "call_expression" else None
+            made = inline(node) if inline is not None and node.type in CALLS else None
             for given in made.arguments.values() if made is not None else ():
                 if (given.start_byte, given.end_byte) == (start, end):
                     return made is not None and made.takes(given)
         return False
+
+    def indexing(self, node: Node) -> Inlined | None:
+        """Return the index that a method of a view computes; None if a node is no call of one."""
+        made = self.constants.inline(cuda.bare(node)) if self.constants.inline is not None else None
+        return made if made is not None and made.indexing else None
 
     def of_launch(self, term: Term) -> list[str]:
         """Return the factors of a product that only the launch makes constant, such as a row's length."""
@@ -120,4 +126,5 @@ class Draft:
 
     def holds_use(self, node: Node) -> bool:
         """Say whether an expression contains another use of the tile."""
-        return any(cuda.inside(reach.node, node) for reach in self.tile.reaches)
+        own = node if self.indexing(node) else None  # the call that indexes is the use itself
+        return any(cuda.inside(r.node, node) and not cuda.same(r.node, own) for r in self.tile.reaches)

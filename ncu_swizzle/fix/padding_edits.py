@@ -189,8 +189,12 @@ class PaddingEdits:
         if (self.flat or not counting) and len(counting) < len(terms) and any(t.variable for t in terms) and self.flat:
             if reach.leading is not None:
                 raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: an API computes the addresses")
+            if self.draft.indexing(node):
+                raise self.draft.unfit(node, f"{self.draft.quoted(node)} cannot be split into row and column")
             name = self.accessors.flat(Padding(rows.old, rows.new - rows.old), node)
             return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
+        if self.draft.indexing(node) and not counting and any(cuda.same(term.node, node) for term in terms):
+            raise self.draft.unfit(node, f"{self.draft.quoted(node)}: the index that it computes is not understood")
         made: list[Edit] = []
         for term in counting:
             edits = self._scaled(term, rows, node)
@@ -203,11 +207,17 @@ class PaddingEdits:
 
     def _scaled(self, term: Term, rows: _RowLengths, whole: Node) -> list[Edit] | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
-        known = [f for f in term.factors if f.value is not None and cuda.inside(f.node, whole)]
+        known = [f for f in term.factors if f.value is not None and self._written(f.node, whole)]
         exact = [factor for factor in known if factor.value == rows.old]
         named = [factor for factor in exact if not self.draft.file.of(factor.node).isdecimal()]
         chosen = (named or exact)[-1:] or [factor for factor in known if factor.value and factor.value % rows.old == 0]
         return [self._factor(chosen[0], term, rows, whole)] if chosen else None
+
+    def _written(self, node: Node, whole: Node) -> bool:
+        """Say whether a node stands in an index, or is what the view that computes the index was given."""
+        made = self.draft.indexing(whole)
+        given = made.fields.values() if made is not None else ()
+        return cuda.inside(node, whole) or any(cuda.inside(node, value) for value in given)
 
     def _factor(self, factor: Factor, term: Term, rows: _RowLengths, whole: Node) -> Edit:
         node, value = factor.node, factor.value or 0
@@ -227,6 +237,8 @@ class PaddingEdits:
     def _alone(self, node: Node, whole: Node) -> bool:
         """Say whether a sum may stand where a node does."""
         holder = node.parent.type if node.parent is not None else ""
+        if not cuda.inside(node, whole):  # what a view was given
+            return holder in ("argument_list", "initializer_list")
         if holder == "argument_list" and not cuda.same(node, whole):
             return self.draft.closed(node.start_byte, node.end_byte, whole)
         return holder in ("subscript_argument_list", "array_declarator", "argument_list")

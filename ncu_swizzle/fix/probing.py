@@ -199,7 +199,25 @@ def _expressions(
         yield from ((size, after) for size in declaration.sizes)
     for reach in web.reaches:
         nodes = [*(step.node for step in reach.steps), reach.leading]
-        yield from ((node, after) for node in nodes if node is not None)
+        yield from ((part, after) for node in nodes if node is not None for part in _parts(questions.scopes, node))
+
+
+def _parts(scopes: Scopes, node: Node) -> Iterator[Node]:
+    """Yield an expression; of a call that indexes, its arguments, the index, and what the view was given."""
+    made = scopes.indexing.get(node.id)
+    if made is None:
+        yield node
+    else:
+        yield from (*made.arguments.values(), *made.fields.values())
+        yield from _bodies(scopes, made.body)
+
+
+def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
+    """Yield an index, and the expressions that the calls in it stand for."""
+    yield body
+    for call in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
+        if (made := inlined(scopes, call)) is not None:
+            yield from _bodies(scopes, made.body, depth - 1)
 
 
 def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:

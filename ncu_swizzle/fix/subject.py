@@ -66,6 +66,7 @@ class FixSubject:
             if reach.end is not None:
                 continue
             plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            plain = plain or draft.indexing(reach.node) is not None
             holder = reach.node.parent
             handed = holder is not None and holder.type == "gnu_asm_input_operand"
             if not plain or handed or reach.unit == BYTES:

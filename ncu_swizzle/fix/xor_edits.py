@@ -198,6 +198,8 @@ class XorEdits:
                 raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)} cannot be split into row and column")
         if not rows and len(others) == 1 and self._in_first_row(others[0], xor):
             return []
+        if self.draft.indexing(node):
+            raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)} cannot be split into row and column")
         name = self._accessors.address(xor, node) if step.unit == BYTES else self._accessors.flat(xor, node)
         return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import calls, cuda
@@ -24,6 +24,8 @@ class Inlined:
     body: Node
     arguments: Mapping[str, Node]
     closed: frozenset[str]
+    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is, as it was made
+    indexing: bool = False  # the call is an access itself, of the element with this index
 
     def takes(self, node: Node) -> bool:
         """Say whether a node is an argument that needs no parentheses."""
@@ -32,6 +34,8 @@ class Inlined:
 
 def inlined(scopes: Scopes, node: Node) -> Inlined | None:
     """Return what a call, or the name of a macro, stands for; None if that is not one expression of this file."""
+    if node.id in scopes.indexing:
+        return scopes.indexing[node.id]
     listed = cuda.field(node, "arguments") if node.type == "call_expression" else None
     name = calls.called(scopes.file, node) if listed is not None else scopes.file.of(node)
     every = scopes.callables.get(name, [])

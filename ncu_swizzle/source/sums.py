@@ -26,6 +26,8 @@ _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 
 NAMES = ("identifier", "type_identifier", "qualified_identifier")
 
+CALLS = ("call_expression", "subscript_expression")  # what a method may be called by
+
 Value = Callable[["Node"], "int | None"]
 
 
@@ -66,6 +68,7 @@ class Constants:
     inline: Callable[[Node], Inlined | None] | None = None  # what a call stands for
     bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
     outer: Constants | None = None  # by which its arguments are understood
+    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is: understood as they are
 
     def value(self, node: Node) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
@@ -88,11 +91,15 @@ class Constants:
         given = self.bound.get(self.file.of(node)) if node.type == "identifier" else None
         if given is not None and self.outer is not None:
             return self.outer._reached(cuda.bare(given))
-        made = self.inline(node) if self.inline is not None and node.type == "call_expression" else None
+        kept = self.fields.get(self.file.of(node)) if node.type == "identifier" else None
+        if kept is not None:
+            return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(kept))
+        made = self.inline(node) if self.inline is not None and node.type in CALLS else None
         if made is None:
             return node, self
-        within = replace(self, bound=made.arguments, outer=self)
-        names = (n for n in cuda.walk(made.body) if n.type == "identifier" and self.file.of(n) not in within.bound)
+        within = replace(self, bound=made.arguments, outer=self, fields=made.fields or self.fields)
+        named = (n for n in cuda.walk(made.body) if n.type == "identifier" and _is_value(n))
+        names = (n for n in named if self.file.of(n) not in {*within.bound, *within.fields})
         if any(within._value(n) is None for n in names):
             return node, self  # it depends on more than its arguments
         return within._reached(cuda.bare(made.body))
@@ -152,6 +159,11 @@ class Constants:
             yield Factor(right, 1 << shift, shift=True)
         else:
             yield Factor(node, known)
+
+
+def _is_value(name: Node) -> bool:
+    """Say whether an identifier is not that of a function."""
+    return name.parent is None or name.parent.type != "call_expression"
 
 
 def operator_of(file: CudaFile, node: Node) -> str:

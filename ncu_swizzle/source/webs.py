@@ -90,7 +90,8 @@ def _begins(web: Web, place: ReachedPlace, offsets: Mapping[int, int]) -> bool:
     """Say whether a tile of its own begins at a place: a pointer made once, by adding to another one."""
     made = [reach for reach in web.to(place) if not reach.advance]
     flat = all(step.rank == 1 for reach in made for step in reach.steps) and all(r.start.rank == 1 for r in made)
-    return len(made) == 1 and flat and not place.array and offsets.get(place.declared.id, 0) > 0
+    added = any(reach.steps for reach in made)
+    return len(made) == 1 and added and flat and not place.array and offsets.get(place.declared.id, 0) > 0
 
 
 def _array(web: Web, place: ReachedPlace) -> ReachedPlace:
