@@ -28,6 +28,7 @@ from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.stops import Stop, furthest
+from ncu_swizzle.fix.swapped import Swapped
 from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
@@ -243,6 +244,8 @@ def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> T
 def _spelled(made: Ranked) -> str:
     if isinstance(made.transform, RowXor):
         return f"{made.transform} on {unit(made.shape.element_bytes)}"
+    if isinstance(made.transform, Swapped):
+        return str(made.transform)
     longer = made.transform.every + made.transform.by
     return f"rows of {longer} instead of {made.transform.every} {unit(made.shape.element_bytes)}"
 

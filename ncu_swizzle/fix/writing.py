@@ -11,6 +11,7 @@ from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import TileSeen
 from ncu_swizzle.fix.subject import FixSubject
+from ncu_swizzle.fix.swapped import Swapped, swapped
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source.edits import Edit, Overlap, edited
@@ -51,6 +52,8 @@ def _edits(subject: FixSubject, draft: Draft, made: Ranked, way: str) -> list[Ed
     for obstacle in draft.tile.obstacles:
         if not obstacle.length or isinstance(made.transform, Padding):
             raise Unfit(obstacle.reason, obstacle.line)
+    if isinstance(made.transform, Swapped):
+        return swapped(draft)
     if isinstance(made.transform, RowXor):
         return XorEdits(draft, made.transform, way == FLAT, way == FACTORS).edits()
     return PaddingEdits(draft, made.transform, dict(subject.declarations), way == FLAT).edits()
