@@ -13,7 +13,7 @@ from ncu_swizzle.fix.candidates import Ranked
 from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.smem.swizzle import Padding
 
-NO_OTHER = "no XOR or padding that was tried leaves fewer"
+NO_OTHER = "no other mapping that was tried leaves fewer"
 FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
 
 

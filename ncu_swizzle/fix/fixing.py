@@ -122,7 +122,7 @@ class Fixing:
         )
         if not best:
             why = (
-                "no XOR or padding that was tried leaves fewer excessive wavefronts"
+                "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
                 if plain
                 else "its rows are not known"
             )

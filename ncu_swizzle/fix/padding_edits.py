@@ -238,7 +238,7 @@ class PaddingEdits:
         """Say whether a sum may stand where a node does."""
         holder = node.parent.type if node.parent is not None else ""
         if not cuda.inside(node, whole):  # what a view was given
-            return holder in ("argument_list", "initializer_list")
+            return holder in ("argument_list", "initializer_list", "parameter_declaration")
         if holder == "argument_list" and not cuda.same(node, whole):
             return self.draft.closed(node.start_byte, node.end_byte, whole)
         return holder in ("subscript_argument_list", "array_declarator", "argument_list")

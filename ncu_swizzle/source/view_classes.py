@@ -55,7 +55,11 @@ def fields_made(scopes: Scopes, listed: Node) -> Made | None:
     struct = classes.find(file, type_) if type_ else None
     if struct is None or any(child.type == "base_class_clause" for child in struct.children):
         return None
-    fields = _given(scopes, struct, listed.named_children)
+    given = [  # View v(tile) has what looks like types
+        child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
+        for child in listed.named_children
+    ]
+    fields = _given(scopes, struct, given)
     return Made(struct, fields, whole) if fields is not None else None
 
 

@@ -48,10 +48,15 @@ class ViewWalk(ObjectWalk):
                 f"{self._quoted(use.parent)}",
             )  # fmt: skip
 
+    def _in_initializer_pair(self, use: PointerUse) -> None:
+        listed = use.parent.parent
+        if listed is None or not self._makes(use, listed):
+            self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
+
     def _in_parameter_declaration(self, use: PointerUse) -> None:
         """Follow ``View v(tile);``, which the grammar takes for the declaration of a function."""
         listed = use.parent.parent
-        if listed is None or not self._makes(PointerUse(listed, use.parent, use.state), listed):
+        if listed is None or not self._makes(use, listed):
             self._stop(use.node, use.state, f"{use.state.start.name} initialises an object")
 
     def _makes(self, use: PointerUse, listed: Node) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.fix.swapped import Swapped, swapped
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import cuda
@@ -30,12 +31,13 @@ def web_of(text: str, name: str = "t") -> Web:
 
 def rewritten(
     text: str,
-    transform: RowXor | Padding,
+    transform: RowXor | Padding | Swapped,
     name: str = "t",
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
     launched: Mapping[str, int] | None = None,
+    factors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
 
@@ -56,6 +58,8 @@ def rewritten(
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
         draft = replace(draft, constants=within, source=values)
+    if isinstance(transform, Swapped):
+        return edited(file.text, swapped(draft)).decode()
     if isinstance(transform, RowXor):
-        return edited(file.text, XorEdits(draft, transform, flat).edits()).decode()
+        return edited(file.text, XorEdits(draft, transform, flat, factors).edits()).decode()
     return edited(file.text, PaddingEdits(draft, transform, declarations, flat).edits()).decode()
