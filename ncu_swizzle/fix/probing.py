@@ -207,6 +207,8 @@ def _parts(scopes: Scopes, node: Node) -> Iterator[Node]:
     made = scopes.indexing.get(node.id)
     if made is None:
         yield node
+        members = (scopes.indexing.get(part.id) for part in cuda.walk(node) if part.type == "field_expression")
+        yield from (member.body for member in members if member is not None)
     else:
         yield from (*made.arguments.values(), *made.fields.values())
         yield from _bodies(scopes, made.body)

@@ -180,10 +180,11 @@ class ObjectWalk(HandingWalk):
     def _handed(self, listed: Node, node: Node, state: PointerState) -> None:
         """Follow an object into the functions of this file that take a reference."""
         call = listed.parent
-        name = calls.called(self.file, call) if call is not None and call.type == "call_expression" else ""
+        is_call = call is not None and call.type == "call_expression"
+        name = calls.called(self.file, call) if call is not None and is_call else ""
         position = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
         found = False
-        for made in self.scopes.callables.get(name, []):
+        for made in self._definitions(call) if call is not None and is_call else ():
             parameter = made.parameters[position] if position < len(made.parameters) else None
             if parameter is not None and call is not None:
                 found = True
@@ -211,9 +212,9 @@ class ObjectWalk(HandingWalk):
         call = use.parent.parent
         if self._held(use.state) is None:
             super()._in_argument_list(use)
-        elif call is not None and (name := calls.called(self.file, call)) in self.scopes.callables:
+        elif call is not None and call.type == "call_expression" and (made := self._definitions(call)):
             position = next(i for i, child in enumerate(use.parent.named_children) if cuda.same(child, use.node))
-            self._into(call, name, position, use.state)
+            self._into(call, made, position, use.state)
         else:
             self._whole(use.parent if call is None else call, use.state)
 

@@ -44,6 +44,13 @@ def arrays(struct: Node) -> list[Node]:
     ]
 
 
+def numbers(file: CudaFile, struct: Node) -> Iterator[str]:
+    """Yield the names of the members that are neither pointers nor arrays."""
+    for _, declared in members(struct):
+        if declared.parent is not None and not declared.parent.type.endswith("_declarator"):
+            yield file.of(declared)
+
+
 def opened(struct: Node) -> Iterator[Edit]:
     """Yield the edits that make everything in a struct public."""
     body = cuda.field(struct, "body")

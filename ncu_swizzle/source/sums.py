@@ -27,6 +27,7 @@ _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 NAMES = ("identifier", "type_identifier", "qualified_identifier")
 
 CALLS = ("call_expression", "subscript_expression")  # what a method may be called by
+MEMBERS = (*CALLS, "field_expression")  # what may stand for something that an object was made with
 
 Value = Callable[["Node"], "int | None"]
 
@@ -94,7 +95,7 @@ class Constants:
         kept = self.fields.get(self.file.of(node)) if node.type == "identifier" else None
         if kept is not None:
             return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(kept))
-        made = self.inline(node) if self.inline is not None and node.type in CALLS else None
+        made = self.inline(node) if self.inline is not None and node.type in MEMBERS else None
         if made is None:
             return node, self
         within = replace(self, bound=made.arguments, outer=self, fields=made.fields or self.fields)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import calls, cuda, structs
+from ncu_swizzle.source import cuda, structs
 from ncu_swizzle.source.expressions import PointerState, PointerUse
 from ncu_swizzle.source.inlined import Inlined
 from ncu_swizzle.source.objects import ObjectWalk
-from ncu_swizzle.source.reach import ReachStep
+from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import Definition, declared_name
 from ncu_swizzle.source.view_classes import fields_made, method_of, methods_of, pointed
 
@@ -33,7 +33,8 @@ class ViewWalk(ObjectWalk):
 
     def _start(self) -> None:
         super()._start()
-        self.views: dict[int, View] = {}  # by the place's declared identifier
+        self.views: dict[int, View] = {}  # by what stands for the place
+        self.slots: dict[int, tuple[int, str]] = {}  # what stands for which pointer of which name
 
     # ---------------------------------------------------------------------------------------- where they are made
 
@@ -65,7 +66,8 @@ class ViewWalk(ObjectWalk):
         pointer = next((name for name, node in made.fields.items() if cuda.same(node, use.node)), None) if made else None
         if made is None or pointer is None or self._held(use.state) is not None:
             return False
-        others = {name: node for name, node in made.fields.items() if name != pointer}
+        numbers = set(structs.numbers(self.file, made.struct))
+        others = {name: node for name, node in made.fields.items() if name in numbers}
         within = not all(
             pointed(self.file, method, pointer) for method in methods_of(self.scopes, made.struct, pointer)
         )
@@ -88,16 +90,30 @@ class ViewWalk(ObjectWalk):
 
     def _kept(self, node: Node, declared: Node, state: PointerState, view: View) -> bool:
         """Go on with a name for a view: where it is used."""
-        known = self.views.get(declared.id)
+        slot = self._slot(declared, view.pointer)
+        known = self.views.get(slot.id)
         if known is not None and not self._alike(known, view):
             return False
-        self.views[declared.id] = view
-        self._goes_to(node, declared, 1, state.unit, state)
+        self.views[slot.id] = view
+        self.uses[slot.id] = self.uses.get(declared.id, [])
+        name = self.file.of(declared)
+        place = self.web.places.get(slot.id) or self._add(
+            ReachedPlace(name if slot is declared else f"{name}.{view.pointer}", slot, 1, state.unit)
+        )
+        self.web.reaches.append(Reach(state.start, state.steps, node, place, unit=state.unit))
         member = structs.member(self.file, self.file.of(cuda.field(view.struct, "name") or declared), view.pointer)
         if view.within and member is not None:
-            place = self.web.places[declared.id]
             self._goes_to(node, member, 1, state.unit, PointerState(place, 1, state.unit))
         return True
+
+    def _slot(self, declared: Node, pointer: str) -> Node:
+        """Return what stands for a pointer that a name keeps: the name, for another one a node beside it."""
+        holder = cuda.above(declared, "declaration", "parameter_declaration") or declared
+        for slot in (declared, *cuda.walk(holder)):
+            known = self.slots.setdefault(slot.id, (declared.id, pointer))
+            if known == (declared.id, pointer):
+                return slot
+        return declared
 
     def _alike(self, one: View, other: View) -> bool:
         """Say whether two views have the same class and shape, so that one name may stand for both."""
@@ -106,11 +122,11 @@ class ViewWalk(ObjectWalk):
 
     def _passed(self, node: Node, listed: Node, state: PointerState, view: View) -> bool:
         call = listed.parent
-        name = calls.called(self.file, call) if call is not None and call.type == "call_expression" else ""
+        definitions = self._definitions(call) if call is not None and call.type == "call_expression" else []
         position = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
         parameters = [
             made.parameters[position]
-            for made in self.scopes.callables.get(name, [])
+            for made in definitions
             if position < len(made.parameters) and not made.macro
         ]
         return bool(parameters) and all(p is not None and self._kept(node, p, state, view) for p in parameters)
@@ -156,6 +172,8 @@ class ViewWalk(ObjectWalk):
             return self._indexed(holder, name, state, view)
         if name == view.pointer:
             super()._follow(node, state)
+        elif name in view.fields:
+            self.scopes.indexing[node.id] = Inlined(view.fields[name], {}, frozenset())
         return True
 
     def _indexed(self, call: Node, name: str, state: PointerState, view: View) -> bool:

@@ -135,6 +135,17 @@ def test_a_view_is_followed_into_functions() -> None:
     assert "{ v(y, x ^ (y & 31)) = 1; }" in made
 
 
+ROW = "__device__ float *row(float *p, int y) { return p + y * 32; }\n"
+LAMBDA = "auto row = [&](float *, int y) { return t + y * 32; };"
+
+
+@pytest.mark.parametrize(("before", "within"), [(ROW, ""), ("", LAMBDA)])
+def test_an_address_that_a_function_computes_is_followed_to_its_calls(before: str, within: str) -> None:
+    made = rewritten(body(f"{within} row(t, y + 1)[x] = 1; float *r = row(t, z); r[x] = 2;", "t[1024]", before), FLAT)
+    assert "row(t, y + 1)[x ^ ((y + 1) & 31)] = 1; float *r = row(t, z); r[x ^ (z & 31)] = 2;" in made
+    assert before in made
+
+
 def test_methods_with_loops_are_edited_themselves() -> None:
     loader = "struct L { float *s; __device__ void load() { for (int y = 0; y < 32; ++y) s[y * 32 + x] = 1; } };\n"
     made = rewritten(body("L l{t}; l.load();", "t[1024]", loader), FLAT)
