@@ -113,7 +113,10 @@ def _searched(
     if only is None:
         for pair in (judges, split):
             if pair is not None and pair[0].granule == 1 and shape.rows > 1:
-                tried += [(made, pair[1]) for made in _tried([Swapped(shape.columns, shape.rows)], shape, pair[0], pair is split)]
+                tried += [
+                    (made, pair[1])
+                    for made in _tried([Swapped(shape.columns, shape.rows)], shape, pair[0], pair is split)
+                ]
     best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
     yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
 
@@ -171,7 +174,9 @@ def _sample(access: Access, plain: Mapping) -> np.ndarray[tuple[int], np.dtype[n
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
 
-def _tried(transforms: Iterable[RowXor | Padding | Swapped], shape: Shape, judge: Judge, narrower: bool) -> Iterator[Ranked]:
+def _tried(
+    transforms: Iterable[RowXor | Padding | Swapped], shape: Shape, judge: Judge, narrower: bool
+) -> Iterator[Ranked]:
     for transform in transforms:
         candidate = judge.candidate(replace(judge.plain, transform=transform))
         if judge.allowed(candidate):

@@ -43,3 +43,10 @@ def factored(file: CudaFile, node: Node, terms: Sequence[Term], xor: RowXor, row
         return None
     bits = bits_of_row(replace(xor, base=0, columns=xor.columns >> xor.base), row)
     return xored(file, factor.start_byte, factor.end_byte, bits, always=True)
+
+
+def outer(node: Node, limit: Node) -> Node:
+    """Return a term with the parentheses right around it."""
+    while node.parent is not None and node.parent.type == "parenthesized_expression" and node.id != limit.id:
+        node = node.parent
+    return node

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
-from ncu_swizzle.source.inlined import Inlined
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
+from ncu_swizzle.source.stands_for import Inlined
 from ncu_swizzle.source.sums import CALLS, SIZES, Constants, Term
 from ncu_swizzle.source.webs import SourceTile
 

@@ -28,8 +28,8 @@ from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.stops import Stop, furthest
-from ncu_swizzle.fix.swapped import Swapped
 from ncu_swizzle.fix.subject import FixSubject, source_of, subject_of
+from ncu_swizzle.fix.swapped import Swapped
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints

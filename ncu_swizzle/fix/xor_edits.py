@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
-from ncu_swizzle.fix.columns import factored, xored
+from ncu_swizzle.fix.columns import factored, outer, xored
 from ncu_swizzle.fix.conditions import condition
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.layouts import composed
@@ -172,6 +172,8 @@ class XorEdits:
         if row is None or column is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} leaves out an index")
         made = self.xor
+        if row.type == "number_literal" and self.draft.constants.value(row) == 0:
+            return []  # the first row stays as it is
         if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:
             made = replace(made, rows=0)  # another instance may have more rows
         text, terms = self._once(row), self.draft.terms(reach.steps[rank - 1])
@@ -221,7 +223,7 @@ class XorEdits:
         _, others = self._split(step)
         if not others or others[0].negative:
             return None
-        start, end = self._outer(others[0].node, node).start_byte, self._outer(others[-1].node, node).end_byte
+        start, end = outer(others[0].node, node).start_byte, outer(others[-1].node, node).end_byte
         piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         if piece.count("(") != piece.count(")") or any(start <= t.node.start_byte < end for t in self._rows(step)):
             return None
@@ -236,12 +238,6 @@ class XorEdits:
         made = factored(self.draft.file, node, terms, xor, row) if self.factors else None
         self.sums = self.sums or (made is not None and len(terms) > 1)
         return made
-
-    def _outer(self, node: Node, limit: Node) -> Node:
-        """Return a term with the parentheses right around it."""
-        while node.parent is not None and node.parent.type == "parenthesized_expression" and node.id != limit.id:
-            node = node.parent
-        return node
 
     def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: _Base) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""

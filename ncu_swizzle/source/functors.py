@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.expressions import PointerState
-from ncu_swizzle.source.inlined import Inlined
 from ncu_swizzle.source.reach import ReachStep
 from ncu_swizzle.source.scopes import Definition, Scopes
+from ncu_swizzle.source.stands_for import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node

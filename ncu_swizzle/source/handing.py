@@ -145,7 +145,9 @@ class HandingWalk(PointerWalk):
         own = use.state.start.declared.id in given
         for call in [node for node in self.file.nodes("call_expression") if calls.called(self.file, node) == made.name]:
             listed = cuda.field(call, "arguments")
-            steps = handed_steps(self.scopes, made, call, listed.named_children if listed is not None else [], use.state)
+            steps = handed_steps(
+                self.scopes, made, call, listed.named_children if listed is not None else [], use.state
+            )
             if steps is None:
                 return False
             into = [reach for reach in self.web.to(use.state.start) if cuda.same(reach.node, call)] if own else []

@@ -13,7 +13,7 @@ from ncu_swizzle.source.cuda import CudaFile
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from ncu_swizzle.source.inlined import Inlined
+    from ncu_swizzle.source.stands_for import Inlined
 
 SCOPES = (
     "compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "function_definition",

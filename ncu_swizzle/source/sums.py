@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
-from ncu_swizzle.source.inlined import Inlined
+from ncu_swizzle.source.stands_for import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -37,7 +37,7 @@ class Pointed:
 
 
 def fields_made(scopes: Scopes, listed: Node) -> Made | None:
-    """Return the object that a list of arguments or initializers makes; None if it makes none of this file's classes."""
+    """Return the object that a list of arguments or initializers makes; None if its class is not this file's."""
     file, whole, type_ = scopes.file, listed, ""
     holder = listed.parent
     if holder is None:
@@ -133,9 +133,9 @@ def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definitio
     named = cuda.field(struct, "name")
     own = scopes.file.of(named) if named is not None else ""
     for made in (made for name, every in scopes.callables.items() if name != own for made in every):
-        if not made.macro and cuda.same(classes.of_function(scopes.file, made.node), struct):
-            if any(scopes.file.of(node) == pointer for node in cuda.walk(made.body)):
-                yield made
+        named_there = any(scopes.file.of(node) == pointer for node in cuda.walk(made.body))
+        if named_there and not made.macro and cuda.same(classes.of_function(scopes.file, made.node), struct):
+            yield made
 
 
 def method_of(scopes: Scopes, struct: Node, name: str, count: int) -> Definition | None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda, structs
 from ncu_swizzle.source.expressions import PointerState, PointerUse
-from ncu_swizzle.source.inlined import Inlined
 from ncu_swizzle.source.objects import ObjectWalk
 from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import Definition, declared_name
+from ncu_swizzle.source.stands_for import Inlined
 from ncu_swizzle.source.view_classes import fields_made, method_of, methods_of, pointed
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class ViewWalk(ObjectWalk):
     def _makes(self, use: PointerUse, listed: Node) -> bool:
         """Follow a pointer into the object that it is given to; say whether it is one of this file's classes."""
         made = fields_made(self.scopes, listed)
-        pointer = next((name for name, node in made.fields.items() if cuda.same(node, use.node)), None) if made else None
+        pointer = (
+            next((name for name, node in made.fields.items() if cuda.same(node, use.node)), None) if made else None
+        )
         if made is None or pointer is None or self._held(use.state) is not None:
             return False
         numbers = set(structs.numbers(self.file, made.struct))
@@ -125,9 +127,7 @@ class ViewWalk(ObjectWalk):
         definitions = self._definitions(call) if call is not None and call.type == "call_expression" else []
         position = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
         parameters = [
-            made.parameters[position]
-            for made in definitions
-            if position < len(made.parameters) and not made.macro
+            made.parameters[position] for made in definitions if position < len(made.parameters) and not made.macro
         ]
         return bool(parameters) and all(p is not None and self._kept(node, p, state, view) for p in parameters)
 
@@ -137,31 +137,32 @@ class ViewWalk(ObjectWalk):
         view = self.views.get(state.start.declared.id) if not state.steps else None
         if view is None or node.type != "identifier":
             super()._follow(node, state)
-        elif not self._viewed(node, state, view):
+        elif node.parent is not None and not self._viewed(node, node.parent, state, view):
             holder = node.parent or node
-            self._stop(node, state, f"{state.start.name} is used in a way that is not understood: {self._quoted(holder)}")
+            self._stop(
+                node, state, f"{state.start.name} is used in a way that is not understood: {self._quoted(holder)}"
+            )
 
-    def _viewed(self, node: Node, state: PointerState, view: View) -> bool:
+    def _viewed(self, node: Node, parent: Node, state: PointerState, view: View) -> bool:
         """Follow a use of a view; say whether it is understood."""
-        parent = node.parent
-        if parent is None:
-            return False
+        understood = False
         match parent.type:
             case "field_expression":
-                return self._member_viewed(parent, state, view)
+                understood = self._member_viewed(parent, state, view)
             case "call_expression":
-                return self._indexed(parent, "operator()", state, view)
+                understood = self._indexed(parent, "operator()", state, view)
             case "subscript_expression":
-                return cuda.same(cuda.field(parent, "argument"), node) and self._indexed(
-                    parent, "operator[]", state, view
-                )
+                indexed = cuda.same(cuda.field(parent, "argument"), node)
+                understood = indexed and self._indexed(parent, "operator[]", state, view)
             case "argument_list":
-                return self._passed(node, parent, state, view)
+                understood = self._passed(node, parent, state, view)
             case "init_declarator":
                 declarator = cuda.field(parent, "declarator")
                 declared = declared_name(declarator) if declarator is not None else None
-                return declared is not None and self._kept(node, declared, state, view)
-        return parent.type in ("lambda_capture_specifier", "sizeof_expression", "decltype")
+                understood = declared is not None and self._kept(node, declared, state, view)
+            case "lambda_capture_specifier" | "sizeof_expression" | "decltype":
+                understood = True
+        return understood
 
     def _member_viewed(self, node: Node, state: PointerState, view: View) -> bool:
         field, holder = cuda.field(node, "field"), node.parent

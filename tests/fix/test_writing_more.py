@@ -27,7 +27,9 @@ def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
         ("t[y][x * 4 + k] = 1;", "t[y][(x ^ (y & 7)) * 4 + k] = 1;"),
         ("t[y][(x << 2) + k] = 1;", "t[y][((x ^ (y & 7)) << 2) + k] = 1;"),
         ("t[y][4 * (x + 1) + 3] = t[x][y * 4];", "t[y][4 * ((x + 1) ^ (y & 7)) + 3] = t[x][(y ^ (x & 7)) * 4];"),
-        ("t[y][x * 4 + z * 8 + k] = t[0][x * 4 + k];", "t[y][(x * 4 + z * 8 + k) ^ ((y & 7) << 2)] = t[0][(x ^ (0 & 7)) * 4 + k];"),
+        ("t[y][x * 4 + z * 8] = t[z][x * 4 + k];",
+         "t[y][(x * 4 + z * 8) ^ ((y & 7) << 2)] = t[z][(x ^ (z & 7)) * 4 + k];"),
+        ("t[0][x * 4 + k] = t[9][x * 4 + k];", "t[0][x * 4 + k] = t[9][(x ^ (9 & 7)) * 4 + k];"),
     ],
 )  # fmt: skip
 def test_the_number_of_a_granule_is_xored_where_it_is_a_factor(before: str, after: str) -> None:
@@ -100,10 +102,12 @@ VIEW = """struct V {
     __device__ int index(int y, int x) const { return y * ld + x; }
 };
 """
-MADE = VIEW.replace("    __device__ float &", "    __device__ V(float *q, int n) : p(q), ld(n) {}\n    __device__ float &", 1)
+MADE = VIEW.replace("    __device__ f", "    __device__ V(float *q, int n) : p(q), ld(n) {}\n    __device__ f", 1)
 
 
-@pytest.mark.parametrize("made", ["V v{t, 32};", "V v = {t, 32};", "auto v = V{t, 32};", "const V v{.p = t, .ld = 32};"])
+@pytest.mark.parametrize(
+    "made", ["V v{t, 32};", "V v = {t, 32};", "auto v = V{t, 32};", "const V v{.p = t, .ld = 32};"]
+)
 @pytest.mark.parametrize(
     ("used", "after"),
     [
