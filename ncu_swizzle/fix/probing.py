@@ -68,7 +68,7 @@ class Questions:
     def member(self, member: Member) -> None:
         """Ask where an array of a struct is in it, and for its sizes."""
         through, id_ = member.through, member.place.declared.id
-        at = self._declared_at(through.declared)
+        at = self._declared_at(member.variable.declared)
         struct = cuda.above(member.place.declared, *CLASSES)
         self.opened += structs.opened(struct) if struct is not None else ()
         whole = f"{member.object_}.{member.place.name}"
@@ -287,11 +287,12 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
 
 def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
     sizes, strides = found.get("size", {}), found.get("stride", {})
-    whole = found.get("array", {})
+    held = {(str(id_), ""): size for (id_, _), size in sizes.items()}  # arrays of structs in structs
+    whole = {**{(str(id_), name): size for (id_, name), size in found.get("array", {}).items()}, **held}
     made: dict[tuple[int, int], Members] = {}
     for (id_, through), at in found.get("at", {}).items():
         size, stride = sizes.get((id_, through)), strides.get((id_, through))
         if isinstance(id_, int) and size and stride:
-            array = whole.get((int(through), ""), stride)
+            array = whole.get((through, ""), stride)
             made[id_, int(through)] = Members(at, size, stride, max(1, array // stride))
     return made

@@ -10,7 +10,7 @@ from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.expressions import PointerState, PointerUse
 from ncu_swizzle.source.handing import HandingWalk
 from ncu_swizzle.source.mentions import elsewhere
-from ncu_swizzle.source.reach import Member, Obstacle, ReachedPlace, ReachStep
+from ncu_swizzle.source.reach import Obstacle, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import Definition
 from ncu_swizzle.source.sums import SIZES
 
@@ -55,8 +55,8 @@ class ObjectWalk(HandingWalk):
         place = self.web.places.get(declared.id)
         if place is None:
             place = self._add(ReachedPlace(self.file.of(declared), declared, len(sizes_of(declared)), member=True))
-        if not any(made.place is place and made.through is through for made in self.web.members):
-            self.web.members.append(Member(place, through, f"{through.name}{'[0]' * through.rank}"))
+        self._holds(through, place)
+        self._is_object(place, structs.type_of(self.file, declared))  # structs within structs
         return place
 
     def _within(self, struct: Node) -> None:
