@@ -13,7 +13,7 @@ from tests.support.marks import NEEDS_ALL
 pytestmark = NEEDS_ALL
 WRITTEN = {
     "columns-first": ["cells[y][x] =", "cells[31 - y][x]"],
-    "functor-transpose": ["kTile + (threadIdx.x ^ ((threadIdx.y + i) & 31))]", "((threadIdx.y + i) ^ (threadIdx.x & 31))]"],
+    "functor-transpose": ["(threadIdx.x ^ ((threadIdx.y + i) & 31))]", "((threadIdx.y + i) ^ (threadIdx.x & 31))]"],
     "view-sums": ["buffer[64 * 36]", "tile(buffer, 36)"],
     "view-pairs": ["tile.at(r, threadIdx.x ^ (r & 31))", "a.get(r, k ^ (r & 31)) * b.get(c, k ^ (c & 31))"],
     "nested-stages": [".a[i / 16][(i % 16) ^ ((i / 16) >> 1)] =", ".a[t % 32][k ^ ((t % 32) >> 1)] *"],
