@@ -193,7 +193,8 @@ class PaddingEdits:
                 raise self.draft.unfit(node, f"{self.draft.quoted(node)} cannot be split into row and column")
             name = self.accessors.flat(Padding(rows.old, rows.new - rows.old), node)
             return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
-        if self.draft.indexing(node) and not counting and any(cuda.same(term.node, node) for term in terms):
+        made_of = [factor.node for term in terms for factor in term.variable]
+        if self.draft.indexing(node) and not all(cuda.inside(factor, node) for factor in made_of):
             raise self.draft.unfit(node, f"{self.draft.quoted(node)}: the index that it computes is not understood")
         made: list[Edit] = []
         for term in counting:

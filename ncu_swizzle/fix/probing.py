@@ -25,6 +25,7 @@ from ncu_swizzle.source.probes import Probe
 from ncu_swizzle.source.reach import BYTES, Member, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.view_classes import part_called
 from ncu_swizzle.source.webs import Members
 
 if TYPE_CHECKING:
@@ -278,7 +279,10 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         return {about: number for (about, _), number in found.get(kind, {}).items() if isinstance(about, int)}
 
     units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
-    constants = Constants(scopes.file, value, inline=lambda node: inlined(scopes, node))
+    constants = Constants(
+        scopes.file, value, inline=lambda node: inlined(scopes, node),
+        part=lambda object_, call: part_called(scopes, object_, call),
+    )  # fmt: skip
     return Known(
         constants, constants, units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
         by_id("offset"), _members(found),

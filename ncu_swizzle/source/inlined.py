@@ -23,14 +23,14 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
         return None
     (made,), given = every, listed.named_children if listed is not None else []
     names = [scopes.file.of(declared) for declared in made.parameters if declared is not None]
-    body = _expression(made)
+    body = only_expression(made)
     if body is None or len(names) != len(given) or len(names) != len(made.parameters):
         return None
     closed = frozenset(name for name in names if not made.macro or _enclosed(scopes, body, name))
     return Inlined(body, dict(zip(names, given, strict=True)), closed)
 
 
-def _expression(made: Definition) -> Node | None:
+def only_expression(made: Definition) -> Node | None:
     """Return the only expression of a definition; None if it is more than that."""
     body = made.body
     if made.macro:

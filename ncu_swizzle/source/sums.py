@@ -67,6 +67,7 @@ class Constants:
     name: Value  # of an identifier
     of_launch: bool = False  # `name` also knows members, such as blockDim.x
     inline: Callable[[Node], Inlined | None] | None = None  # what a call stands for
+    part: Callable[[Node, Node], Inlined | None] | None = None  # what a call of a member stands for, as it was made
     bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
     outer: Constants | None = None  # by which its arguments are understood
     fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is: understood as they are
@@ -96,6 +97,8 @@ class Constants:
         if kept is not None:
             return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(kept))
         made = self.inline(node) if self.inline is not None and node.type in MEMBERS else None
+        if made is None and (object_ := self._called(node)) is not None and self.part is not None:
+            made = self.part(object_, node)
         if made is None:
             return node, self
         within = replace(self, bound=made.arguments, outer=self, fields=made.fields or self.fields)
@@ -104,6 +107,15 @@ class Constants:
         if any(within._value(n) is None for n in names):
             return node, self  # it depends on more than its arguments
         return within._reached(cuda.bare(made.body))
+
+    def _called(self, node: Node) -> Node | None:
+        """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
+        function = cuda.field(node, "function") if node.type == "call_expression" and self.fields else None
+        named = (
+            cuda.field(function, "argument") if function is not None and function.type == "field_expression" else None
+        )
+        name = named or function
+        return self.fields.get(self.file.of(name)) if name is not None else None
 
     def _literal(self, node: Node) -> int | None:
         match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import classes, cuda, structs
 from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.inlined import only_expression
 from ncu_swizzle.source.scopes import Definition, Scopes
+from ncu_swizzle.source.stands_for import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -126,6 +128,25 @@ def _initialised(file: CudaFile, made: Definition) -> Iterator[tuple[str, Node]]
             left, right = cuda.field(node, "left"), cuda.field(node, "right")
             if left is not None and right is not None:
                 yield file.of(left).removeprefix("this->"), right
+
+
+def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
+    """Return what a call of an object stands for, ``RowMajor(16)`` being what it was made as."""
+    function, arguments = cuda.field(call, "function"), cuda.field(call, "arguments")
+    listed = cuda.field(object_, "arguments") or cuda.field(object_, "value")
+    if object_.type == "identifier" and (declared := scopes.resolve(object_)) is not None:
+        listed = cuda.field(declared.parent, "value") if declared.parent is not None else None
+    made = fields_made(scopes, listed) if listed is not None else None
+    if made is None or function is None or arguments is None:
+        return None
+    field = cuda.field(function, "field") if function.type == "field_expression" else None
+    name = scopes.file.of(field) if field is not None else "operator()"
+    method = method_of(scopes, made.struct, name, arguments.named_child_count)
+    body = only_expression(method) if method is not None else None
+    if method is None or body is None:
+        return None
+    names = [scopes.file.of(parameter) if parameter is not None else "" for parameter in method.parameters]
+    return Inlined(body, dict(zip(names, arguments.named_children, strict=True)), frozenset(names), made.fields)
 
 
 def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definition]:

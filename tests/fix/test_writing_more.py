@@ -133,6 +133,28 @@ def test_longer_rows_are_told_to_a_view(made: str) -> None:
         assert rewritten(before, LONGER) == body(made.replace("32", "33") + " v(y, x) = 1;", "t[1056]", MADE)
 
 
+LAYOUT = """struct RowMajor {
+    int stride;
+    __device__ RowMajor(int s) : stride(s) {}
+    __device__ int operator()(int y, int x) const { return y * stride + x; }
+};
+template <class L> struct Ref { float *p; L layout; __device__ float &at(int y, int x) { return p[layout(y, x)]; } };
+"""
+
+
+@pytest.mark.parametrize("made", ["Ref<RowMajor> v{t, RowMajor(32)};", "RowMajor l(32); Ref<RowMajor> v{t, l};"])
+def test_a_view_that_asks_its_layout_for_the_index(made: str) -> None:
+    before = body(f"{made} v.at(y, x) = 1;", "t[1024]", LAYOUT)
+    assert rewritten(before, FLAT) == body(f"{made} v.at(y, x ^ (y & 31)) = 1;", "t[1024]", LAYOUT)
+
+
+def test_a_view_whose_index_is_not_understood_is_refused() -> None:
+    opaque = LAYOUT.replace("y * stride + x", "hash(y, x)")
+    for transform in (FLAT, LONGER):
+        with pytest.raises(Unfit, match=r"not understood|cannot be split"):
+            rewritten(body("Ref<RowMajor> v{t, RowMajor(32)}; v.at(y, x) = 1;", "t[1024]", opaque), transform)
+
+
 def test_a_view_is_followed_into_functions() -> None:
     put = "__device__ void put(V v, int y, int x) { v(y, x) = 1; }\n"
     made = rewritten(body("put(V{t, 32}, 1, 2); V w{t, 32}; put(w, 3, 4);", "t[1024]", VIEW + put), FLAT)

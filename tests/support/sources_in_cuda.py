@@ -19,6 +19,7 @@ from ncu_swizzle.source.inlined import inlined
 from ncu_swizzle.source.reach import Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.view_classes import part_called
 from ncu_swizzle.source.webs import carved
 
 
@@ -52,7 +53,10 @@ def rewritten(
     web = follow(scopes, next(made for made in every if made.name == name), every)
     starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
     tile = next(made for made in carved(web, starts, {}) if any(root.place.name == name for root in made.roots))
-    values = Constants(file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n))
+    values = Constants(
+        file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
+        part=lambda object_, call: part_called(scopes, object_, call),
+    )  # fmt: skip
     draft = Draft(file, tile, values, 4, 4, {})
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
