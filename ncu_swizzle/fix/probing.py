@@ -13,6 +13,7 @@ from ncu_swizzle.cubin import ptx_entry, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.fix.asked import named, parts
 from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.launched import launched_constants, launched_offsets
 from ncu_swizzle.fix.rebuilt import rebuilt
@@ -105,7 +106,7 @@ class Questions:
 
     def names(self, node: Node, otherwise: int | None) -> None:
         """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
-        for use in _named(node):
+        for use in named(node):
             if self.scopes.file.of(use) in BUILTIN or _member_of(use):
                 continue
             holder = self.scopes.holder(use)
@@ -176,15 +177,6 @@ def known(
     return replace(answered, offsets={**launched_offsets(webs, answered), **answered.offsets})
 
 
-def _named(node: Node) -> Iterator[Node]:
-    """Yield what stands for a value in an expression: names, those of classes' members as a whole, and sizes."""
-    if node.type in ("identifier", "qualified_identifier", "sizeof_expression"):
-        yield node
-        return
-    for child in node.children:
-        yield from _named(child)
-
-
 def _member_of(use: Node) -> bool:
     """Say whether an identifier is an object of which a member is named, or is called."""
     return use.parent is not None and use.parent.type in ("field_expression", "call_expression")
@@ -200,27 +192,7 @@ def _expressions(
         yield from ((size, after) for size in declaration.sizes)
     for reach in web.reaches:
         nodes = [*(step.node for step in reach.steps), reach.leading]
-        yield from ((part, after) for node in nodes if node is not None for part in _parts(questions.scopes, node))
-
-
-def _parts(scopes: Scopes, node: Node) -> Iterator[Node]:
-    """Yield an expression; of a call that indexes, its arguments, the index, and what the view was given."""
-    made = scopes.indexing.get(node.id)
-    if made is None:
-        yield node
-        members = (scopes.indexing.get(part.id) for part in cuda.walk(node) if part.type == "field_expression")
-        yield from (member.body for member in members if member is not None)
-    else:
-        yield from (*made.arguments.values(), *made.fields.values())
-        yield from _bodies(scopes, made.body)
-
-
-def _bodies(scopes: Scopes, body: Node, depth: int = 3) -> Iterator[Node]:
-    """Yield an index, and the expressions that the calls in it stand for."""
-    yield body
-    for call in (node for node in cuda.walk(body) if depth and node.type == "call_expression"):
-        if (made := inlined(scopes, call)) is not None:
-            yield from _bodies(scopes, made.body, depth - 1)
+        yield from ((part, after) for node in nodes if node is not None for part in parts(questions.scopes, node))
 
 
 def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:
@@ -261,19 +233,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         everywhere = {number for (_, name), number in names.items() if name == text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
         asked = own if own is not None else shared if holder is None or holder.macro else None
-        return asked if asked is not None else fixed(node)
-
-    def fixed(node: Node) -> int | None:
-        """Return the value of a constant of the file, which a probe may not be able to name."""
-        declared = scopes.resolve(node) if node.type == "identifier" else None
-        holder = declared.parent if declared is not None else None
-        statement = (
-            cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
-        )
-        written = cuda.field(holder, "value") if holder is not None and statement is not None else None
-        words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
-        outside = statement is not None and scopes.holder(statement) is None
-        return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
+        return asked if asked is not None else _fixed(scopes, constants, node)
 
     def by_id(kind: str) -> dict[int, int]:
         return {about: number for (about, _), number in found.get(kind, {}).items() if isinstance(about, int)}
@@ -287,6 +247,17 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         constants, constants, units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
         by_id("offset"), _members(found),
     )  # fmt: skip
+
+
+def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
+    """Return the value of a constant of the file, which a probe may not be able to name."""
+    declared = scopes.resolve(node) if node.type == "identifier" else None
+    holder = declared.parent if declared is not None else None
+    statement = cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
+    written = cuda.field(holder, "value") if holder is not None and statement is not None else None
+    words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
+    outside = statement is not None and scopes.holder(statement) is None
+    return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
 
 
 def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
