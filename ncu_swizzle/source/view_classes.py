@@ -51,6 +51,8 @@ def fields_made(scopes: Scopes, listed: Node) -> Made | None:
             whole, type_ = holder, _type(file, holder.parent)
         case "compound_literal_expression":
             whole, type_ = holder, _type(file, holder)
+        case "return_statement":  # return {tile, 32};
+            whole, type_ = holder, _type(file, cuda.above(holder, "function_definition"))
         case "call_expression":
             function = cuda.field(holder, "function")
             whole, type_ = holder, file.of(function) if function is not None else ""
@@ -184,6 +186,12 @@ def pointed(file: CudaFile, method: Definition, pointer: str) -> Pointed | None:
     if len(uses) != 1 or len(statements) != 1 or statements[0].type not in kinds or not statements[0].named_children:
         return None
     return _pointed(file, uses[0], statements[0].named_children[0], statements[0].type == "return_statement")
+
+
+def returns_only(method: Definition) -> bool:
+    """Say whether a method does no more than to return something, such as a view of a part."""
+    statements = [child for child in method.body.named_children if child.type != "comment"]
+    return len(statements) == 1 and statements[0].type == "return_statement"
 
 
 def _pointed(file: CudaFile, use: Node, expression: Node, returned: bool) -> Pointed | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.source import cuda, structs
+from ncu_swizzle.source import classes, cuda, structs
 from ncu_swizzle.source.expressions import PointerState, PointerUse
 from ncu_swizzle.source.objects import ObjectWalk
 from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import Definition, declared_name
 from ncu_swizzle.source.stands_for import Inlined
-from ncu_swizzle.source.view_classes import fields_made, method_of, methods_of, pointed
+from ncu_swizzle.source.view_classes import fields_made, method_of, methods_of, pointed, returns_only
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -71,7 +71,8 @@ class ViewWalk(ObjectWalk):
         numbers = set(structs.numbers(self.file, made.struct))
         others = {name: node for name, node in made.fields.items() if name in numbers}
         within = not all(
-            pointed(self.file, method, pointer) for method in methods_of(self.scopes, made.struct, pointer)
+            pointed(self.file, method, pointer) or returns_only(method)
+            for method in methods_of(self.scopes, made.struct, pointer)
         )
         return self._bound(made.whole, use, View(made.struct, pointer, others, within))
 
@@ -80,6 +81,8 @@ class ViewWalk(ObjectWalk):
         holder = whole.parent
         if holder is None:
             return False
+        if "return_statement" in (whole.type, holder.type):
+            return self._made_for_callers(whole, use.state, view)
         if holder.type == "declaration":  # what looks like a function is the variable
             declarator: Node | None = whole
         else:
@@ -89,6 +92,27 @@ class ViewWalk(ObjectWalk):
         if holder.type == "argument_list" and holder.parent is not None:
             return self._passed(whole, holder, use.state, view)
         return False
+
+    def _made_for_callers(self, whole: Node, state: PointerState, view: View) -> bool:
+        """Follow a view that a function returns: its shape is given by the arguments of each call."""
+        made = self.scopes.holder(whole)
+        if made is None or classes.around(self.file, whole) is not None:
+            return False
+        names = [self.file.of(name) if name is not None else "" for name in made.parameters]
+        for reach in self.web.to(state.start):
+            listed, holder = cuda.field(reach.node, "arguments"), reach.node.parent
+            declarator = cuda.field(holder, "declarator") if holder is not None else None
+            declared = declared_name(declarator) if declarator is not None else None
+            if listed is None or declared is None or len(names) != listed.named_child_count:
+                return False
+            arguments = dict(zip(names, listed.named_children, strict=True))
+            fields = {name: arguments.get(self.file.of(node), node) for name, node in view.fields.items()}
+            there = PointerState(reach.start, state.rank, state.unit, (*reach.steps, *state.steps))
+            if any(step.node is not None for step in state.steps) or not self._kept(
+                reach.node, declared, there, replace(view, fields=fields)
+            ):
+                return False
+        return True
 
     def _kept(self, node: Node, declared: Node, state: PointerState, view: View) -> bool:
         """Go on with a name for a view: where it is used."""

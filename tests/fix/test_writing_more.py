@@ -155,6 +155,14 @@ def test_a_view_whose_index_is_not_understood_is_refused() -> None:
             rewritten(body("Ref<RowMajor> v{t, RowMajor(32)}; v.at(y, x) = 1;", "t[1024]", opaque), transform)
 
 
+@pytest.mark.parametrize("returned", ["{q, n}", "V{q, n}"])
+def test_a_view_that_a_function_makes_has_the_shape_of_the_call(returned: str) -> None:
+    before = VIEW + f"__device__ V made(float *q, int n) {{ return {returned}; }}\n"
+    text = body("auto v = made(t, 32); v(y, x) = 1;", "t[1024]", before)
+    assert rewritten(text, FLAT) == body("auto v = made(t, 32); v(y, x ^ (y & 31)) = 1;", "t[1024]", before)
+    assert rewritten(text, LONGER) == body("auto v = made(t, 33); v(y, x) = 1;", "t[1056]", before)
+
+
 def test_a_view_is_followed_into_functions() -> None:
     put = "__device__ void put(V v, int y, int x) { v(y, x) = 1; }\n"
     made = rewritten(body("put(V{t, 32}, 1, 2); V w{t, 32}; put(w, 3, 4);", "t[1024]", VIEW + put), FLAT)
