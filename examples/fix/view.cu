@@ -11,7 +11,9 @@ __global__ void columns(const float *in, float *out) {
     for (int row = threadIdx.y; row < 32; row += 4) tile[row][threadIdx.x] = in[(blockIdx.x * 32 + row) * 32 + threadIdx.x];
     __syncthreads();
 
-    const View view{&tile[0][0], 32};
+    View view;
+    view.data = &tile[0][0];
+    view.pitch = 32;
     float sum = 0;
     for (int c = threadIdx.y; c < 32; c += 4) sum += view.at(threadIdx.x, c);
     atomicAdd(&out[blockIdx.x * 32 + threadIdx.x], sum);

@@ -11,9 +11,9 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.fix.candidates import Ranked
 from ncu_swizzle.fix.moved import Moved
-from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.smem.swizzle import Padding
 
-NO_OTHER = "no XOR or padding that was tried leaves fewer"
+NO_OTHER = "no other mapping that was tried leaves fewer"
 FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
 
 
@@ -47,8 +47,8 @@ class Applied:
         size, transform = self.ranked.shape.element_bytes, self.ranked.transform
         places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
         start = array.start + self.offset
-        bytes_ = len(self.before) if isinstance(transform, RowXor) else array.size - self.offset
-        if self.ahead is not None and not isinstance(transform, RowXor):
+        bytes_ = array.size - self.offset if isinstance(transform, Padding) else len(self.before)
+        if self.ahead is not None and isinstance(transform, Padding):
             bytes_ = len(self.before) // transform.every * (transform.every + transform.by)
             start += self.ahead * (bytes_ - len(self.before))
         reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER

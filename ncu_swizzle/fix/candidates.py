@@ -12,6 +12,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
+from ncu_swizzle.fix.swapped import Swapped
 from ncu_swizzle.smem import operations
 from ncu_swizzle.smem.access import Access
 from ncu_swizzle.smem.capacity import KIB_PER_SM
@@ -52,7 +53,7 @@ class Shape:
 class Ranked:
     """A mapping with its cost, and what it leaves of the excess, over all requests."""
 
-    transform: RowXor | Padding
+    transform: RowXor | Padding | Swapped
     shape: Shape
     candidate: Candidate
     narrower: bool = False  # the compiler has to access element by element what it now accesses as vectors
@@ -109,6 +110,13 @@ def _searched(
             if pair is not None:
                 paddings = _paddings(shape, pair[0].granule)
                 tried += [(made, pair[1]) for made in _tried(paddings, shape, pair[0], pair is split)]
+    if only is None:
+        for pair in (judges, split):
+            if pair is not None and pair[0].granule == 1 and shape.rows > 1:
+                tried += [
+                    (made, pair[1])
+                    for made in _tried([Swapped(shape.columns, shape.rows)], shape, pair[0], pair is split)
+                ]
     best = sorted(tried, key=lambda both: both[0].cost)[:VERIFIED]
     yield from (replace(made, candidate=whole.recounted(made.candidate)) for made, whole in best)
 
@@ -166,7 +174,9 @@ def _sample(access: Access, plain: Mapping) -> np.ndarray[tuple[int], np.dtype[n
     return np.concatenate([worst, rest[:: -(-len(rest) // (TRIED - len(worst)))]])
 
 
-def _tried(transforms: Iterable[RowXor | Padding], shape: Shape, judge: Judge, narrower: bool) -> Iterator[Ranked]:
+def _tried(
+    transforms: Iterable[RowXor | Padding | Swapped], shape: Shape, judge: Judge, narrower: bool
+) -> Iterator[Ranked]:
     for transform in transforms:
         candidate = judge.candidate(replace(judge.plain, transform=transform))
         if judge.allowed(candidate):

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
+from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
-from ncu_swizzle.source.sums import SIZES, Constants, Term
+from ncu_swizzle.source.stands_for import Inlined
+from ncu_swizzle.source.sums import CALLS, SIZES, Constants, Term
 from ncu_swizzle.source.webs import SourceTile
 
 if TYPE_CHECKING:
@@ -66,11 +68,16 @@ class Draft:
         """Say whether these bytes are a whole argument of a call in an index, which needs no parentheses."""
         inline = self.constants.inline
         for node in cuda.walk(within) if inline is not None else ():
-            made = inline(node) if inline is not None and node.type == "call_expression" else None
+            made = inline(node) if inline is not None and node.type in CALLS else None
             for given in made.arguments.values() if made is not None else ():
                 if (given.start_byte, given.end_byte) == (start, end):
                     return made is not None and made.takes(given)
         return False
+
+    def indexing(self, node: Node) -> Inlined | None:
+        """Return the index that a method of a view computes; None if a node is no call of one."""
+        made = self.constants.inline(cuda.bare(node)) if self.constants.inline is not None else None
+        return made if made is not None and made.indexing else None
 
     def of_launch(self, term: Term) -> list[str]:
         """Return the factors of a product that only the launch makes constant, such as a row's length."""
@@ -83,6 +90,28 @@ class Draft:
         """Whether the steps of a use begin with a subscript for every dimension."""
         rank = reach.start.rank
         return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
+
+    def inner(self, place: ReachedPlace, columns: int) -> bool:
+        """Say whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""
+        sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
+        length = self.constants.value(sizes[-1]) if sizes else None
+        size = self.unit_bytes.get(place.unit) or self.declared_bytes
+        return length is not None and columns * self.element_bytes < length * size
+
+    def flat(self, reach: Reach, columns: int) -> tuple[ReachStep, ...] | None:
+        """Return the moving steps that count elements; None if rows and columns have subscripts of their own.
+
+        Those before them lead to the start of a tile.
+        """
+        rank, moving = reach.start.rank, self.moving(reach)
+        if rank < 2:
+            return moving
+        if self.inner(reach.start, columns):
+            return tuple(step for step in reach.steps[rank - 1 :] if step in moving)
+        first = [step.node for step in reach.steps[:rank]]
+        if len(first) == rank < len(reach.steps) and all(n is not None and self.constants.value(n) == 0 for n in first):
+            return tuple(step for step in reach.steps[rank:] if step in moving)
+        return None
 
     def ends(self, place: ReachedPlace, seen: frozenset[int] = frozenset()) -> bool:
         """Say whether a place is only accessed as it is: nothing is added to it any more."""
@@ -97,4 +126,5 @@ class Draft:
 
     def holds_use(self, node: Node) -> bool:
         """Say whether an expression contains another use of the tile."""
-        return any(cuda.inside(reach.node, node) for reach in self.tile.reaches)
+        own = node if self.indexing(node) else None  # the call that indexes is the use itself
+        return any(cuda.inside(r.node, node) and not cuda.same(r.node, own) for r in self.tile.reaches)

@@ -32,6 +32,7 @@ from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.stops import Stop, furthest
 from ncu_swizzle.fix.subject import FixSubject, subject_of
+from ncu_swizzle.fix.swapped import Swapped
 from ncu_swizzle.fix.writing import WrittenPatch, written
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
@@ -124,7 +125,7 @@ class Fixing:
         )
         if not best:
             why = (
-                "no XOR or padding that was tried leaves fewer excessive wavefronts"
+                "no XOR, padding or swap of indices that was tried leaves fewer excessive wavefronts"
                 if plain
                 else "its rows are not known"
             )
@@ -236,6 +237,8 @@ def _done(fixed: TileFix, made: Ranked, proof: Proof, names: Sequence[str]) -> T
 def _spelled(made: Ranked) -> str:
     if isinstance(made.transform, RowXor):
         return f"{made.transform} on {unit(made.shape.element_bytes)}"
+    if isinstance(made.transform, Swapped):
+        return str(made.transform)
     longer = made.transform.every + made.transform.by
     return f"rows of {longer} instead of {made.transform.every} {unit(made.shape.element_bytes)}"
 

@@ -12,7 +12,7 @@ from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
-from ncu_swizzle.source.reach import Reach, ReachedPlace
+from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import declared_name
 from ncu_swizzle.source.sums import Factor, Term
 from ncu_swizzle.source.webs import Root
@@ -67,9 +67,18 @@ class PaddingEdits:
         *_, last = declaration.sizes or (declaration.declared,)
         self._aliased(last)
         count = self.draft.declared_bytes // self.draft.element_bytes
-        if len(declaration.sizes) > 1:
+        if len(declaration.sizes) > 1 and not self._inner(last):
             return [self._longer(last, self.padding.by // count)]
-        rows = self._rows(self.draft.declared_bytes, declaration.declared)
+        return self._scaled_size(last)
+
+    def _inner(self, size: Node) -> bool:
+        """Say whether several rows lie within a dimension."""
+        length = self.draft.constants.value(size)
+        return length is not None and self.padding.every * self.draft.element_bytes < length * self.draft.declared_bytes
+
+    def _scaled_size(self, last: Node) -> list[Edit]:
+        """Return the edits of the size of a dimension that holds rows behind each other."""
+        rows = self._rows(self.draft.declared_bytes, last)
         made = (
             self._scaled(self.draft.constants.terms(last)[0], rows, last)
             if len(self.draft.constants.terms(last)) == 1
@@ -94,6 +103,8 @@ class PaddingEdits:
         if self._deduced(last):
             return []
         self._aliased(last)
+        if self._inner(last):
+            return self._scaled_size(last)
         return [self._longer(last, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes)]
 
     def _aliased(self, size: Node) -> None:
@@ -119,9 +130,14 @@ class PaddingEdits:
         holder = cuda.above(size, "template_declaration")
         listed = cuda.field(holder, "parameters") if holder is not None else None
         text = self.draft.file.of(size)
-        return listed is not None and any(
-            self.draft.file.of(node) == text for node in cuda.walk(listed) if node.type == "identifier"
-        )
+        names = (self.draft.file.of(node) for node in cuda.walk(listed) if node.type == "identifier") if listed else ()
+        if text not in names:
+            return False
+        declaration = cuda.above(size, "parameter_declaration")
+        uses = (n for n in cuda.walk(declaration) if n.type == "identifier") if declaration is not None else ()
+        if sum(self.draft.file.of(use) == text for use in uses) > 1:
+            raise self.draft.unfit(size, f"{text} is the length of two dimensions, of which one would change")
+        return True
 
     def _reach(self, reach: Reach) -> list[Edit]:
         if reach.layout is not None:
@@ -130,10 +146,17 @@ class PaddingEdits:
         made: list[Edit] = []
         if reach.leading is not None:
             made += self._terms(reach.leading, self._rows(self.draft.declared_bytes, reach.node), reach)
-        for step in reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]:
+        for step in self._counting(reach):
             if step.node is not None:
                 made += self._terms(step.node, self._rows(self.draft.size(step.unit, reach.node), reach.node), reach)
         return made
+
+    def _counting(self, reach: Reach) -> tuple[ReachStep, ...]:
+        """Return the steps of a use that count elements, not rows."""
+        rank = reach.start.rank
+        if rank < 2:
+            return reach.steps
+        return reach.steps[rank - 1 if self.draft.inner(reach.start, self.padding.every) else rank :]
 
     def _seen(self, reach: Reach) -> None:
         """Raise Unfit if a method adds to a place, and nothing shows that it does not leave the row.
@@ -142,7 +165,7 @@ class PaddingEdits:
         """
         if self.flat or not reach.start.member or classes.around(self.draft.file, reach.node) is None:
             return
-        steps = reach.steps[reach.start.rank if reach.start.rank > 1 else 0 :]
+        steps = self._counting(reach)
         terms = [(term, self.draft.size(step.unit, reach.node)) for step in steps for term in self.draft.terms(step)]
         row = self.padding.every * self.draft.element_bytes
         if any(term.variable for term, _ in terms) and not any(
@@ -166,8 +189,13 @@ class PaddingEdits:
         if (self.flat or not counting) and len(counting) < len(terms) and any(t.variable for t in terms) and self.flat:
             if reach.leading is not None:
                 raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: an API computes the addresses")
+            if self.draft.indexing(node):
+                raise self.draft.unfit(node, f"{self.draft.quoted(node)} cannot be split into row and column")
             name = self.accessors.flat(Padding(rows.old, rows.new - rows.old), node)
             return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
+        made_of = [factor.node for term in terms for factor in term.variable]
+        if self.draft.indexing(node) and not all(cuda.inside(factor, node) for factor in made_of):
+            raise self.draft.unfit(node, f"{self.draft.quoted(node)}: the index that it computes is not understood")
         made: list[Edit] = []
         for term in counting:
             edits = self._scaled(term, rows, node)
@@ -180,11 +208,17 @@ class PaddingEdits:
 
     def _scaled(self, term: Term, rows: _RowLengths, whole: Node) -> list[Edit] | None:
         """Return the edit that makes a product count longer rows; None if no factor of it is a number of rows."""
-        known = [f for f in term.factors if f.value is not None and cuda.inside(f.node, whole)]
+        known = [f for f in term.factors if f.value is not None and self._written(f.node, whole)]
         exact = [factor for factor in known if factor.value == rows.old]
         named = [factor for factor in exact if not self.draft.file.of(factor.node).isdecimal()]
         chosen = (named or exact)[-1:] or [factor for factor in known if factor.value and factor.value % rows.old == 0]
         return [self._factor(chosen[0], term, rows, whole)] if chosen else None
+
+    def _written(self, node: Node, whole: Node) -> bool:
+        """Say whether a node stands in an index, or is what the view that computes the index was given."""
+        made = self.draft.indexing(whole)
+        given = made.fields.values() if made is not None else ()
+        return cuda.inside(node, whole) or any(cuda.inside(node, value) for value in given)
 
     def _factor(self, factor: Factor, term: Term, rows: _RowLengths, whole: Node) -> Edit:
         node, value = factor.node, factor.value or 0
@@ -204,6 +238,8 @@ class PaddingEdits:
     def _alone(self, node: Node, whole: Node) -> bool:
         """Say whether a sum may stand where a node does."""
         holder = node.parent.type if node.parent is not None else ""
+        if not cuda.inside(node, whole):  # what a view was given
+            return holder in ("argument_list", "initializer_list", "parameter_declaration")
         if holder == "argument_list" and not cuda.same(node, whole):
             return self.draft.closed(node.start_byte, node.end_byte, whole)
         return holder in ("subscript_argument_list", "array_declarator", "argument_list")

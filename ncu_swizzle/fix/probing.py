@@ -13,6 +13,7 @@ from ncu_swizzle.cubin import ptx_entry, symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.fix.asked import named, parts
 from ncu_swizzle.fix.known import Known
 from ncu_swizzle.fix.launched import launched_constants, launched_offsets
 from ncu_swizzle.fix.rebuilt import files_of, rebuilt
@@ -25,6 +26,7 @@ from ncu_swizzle.source.probes import Probe
 from ncu_swizzle.source.reach import BYTES, Member, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.view_classes import part_called
 from ncu_swizzle.source.webs import Members
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class Questions:
     def member(self, member: Member) -> None:
         """Ask where an array of a struct is in it, and for its sizes."""
         through, id_ = member.through, member.place.declared.id
-        at = self._declared_at(through.declared)
+        at = self._declared_at(member.variable.declared)
         struct = cuda.above(member.place.declared, *CLASSES)
         self.opened += structs.opened(struct) if struct is not None else ()
         whole = f"{member.object_}.{member.place.name}"
@@ -104,12 +106,12 @@ class Questions:
 
     def names(self, node: Node, otherwise: int | None) -> None:
         """Ask for the values of the names in an expression; in a macro, before the kernel's arrays are used."""
-        for use in cuda.walk(node):
-            if use.type != "identifier" or self.scopes.file.of(use) in BUILTIN or _member_of(use):
+        for use in named(node):
+            if self.scopes.file.of(use) in BUILTIN or _member_of(use):
                 continue
             holder = self.scopes.holder(use)
             at = otherwise if holder is None or holder.macro else self._before(use)
-            declared = self.scopes.resolve(use)
+            declared = self.scopes.resolve(use) if use.type == "identifier" else None
             if declared is not None and at is not None and declared.start_byte >= at:
                 continue  # a loop's variable
             id_ = holder.body.id if holder is not None and not holder.macro else 0
@@ -190,7 +192,7 @@ def _expressions(
         yield from ((size, after) for size in declaration.sizes)
     for reach in web.reaches:
         nodes = [*(step.node for step in reach.steps), reach.leading]
-        yield from ((node, after) for node in nodes if node is not None)
+        yield from ((part, after) for node in nodes if node is not None for part in parts(questions.scopes, node))
 
 
 def _compiled(target: Target, questions: Questions, settings: EmulationSettings) -> Mapping[int, int]:
@@ -231,38 +233,41 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         everywhere = {number for (_, name), number in names.items() if name == text}
         shared = next(iter(everywhere)) if len(everywhere) == 1 else None
         asked = own if own is not None else shared if holder is None or holder.macro else None
-        return asked if asked is not None else fixed(node)
-
-    def fixed(node: Node) -> int | None:
-        """Return the value of a constant of the file, which a probe may not be able to name."""
-        declared = scopes.resolve(node) if node.type == "identifier" else None
-        holder = declared.parent if declared is not None else None
-        statement = (
-            cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
-        )
-        written = cuda.field(holder, "value") if holder is not None and statement is not None else None
-        words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
-        outside = statement is not None and scopes.holder(statement) is None
-        return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
+        return asked if asked is not None else _fixed(scopes, constants, node)
 
     def by_id(kind: str) -> dict[int, int]:
         return {about: number for (about, _), number in found.get(kind, {}).items() if isinstance(about, int)}
 
     units = {about: number for (about, _), number in found.get("unit", {}).items() if isinstance(about, str)}
-    constants = Constants(scopes.file, value, inline=lambda node: inlined(scopes, node))
+    constants = Constants(
+        scopes.file, value, inline=lambda node: inlined(scopes, node),
+        part=lambda object_, call: part_called(scopes, object_, call),
+    )  # fmt: skip
     return Known(
         constants, constants, units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
         by_id("offset"), _members(found),
     )  # fmt: skip
 
 
+def _fixed(scopes: Scopes, constants: Constants, node: Node) -> int | None:
+    """Return the value of a constant of the file, which a probe may not be able to name."""
+    declared = scopes.resolve(node) if node.type == "identifier" else None
+    holder = declared.parent if declared is not None else None
+    statement = cuda.above(holder, "declaration") if holder is not None and holder.type == "init_declarator" else None
+    written = cuda.field(holder, "value") if holder is not None and statement is not None else None
+    words = {scopes.file.of(child) for child in statement.children} if statement is not None else set()
+    outside = statement is not None and scopes.holder(statement) is None
+    return constants.value(written) if written is not None and outside and words & {"const", "constexpr"} else None
+
+
 def _members(found: Mapping[str, Mapping[tuple[int | str, str], int]]) -> dict[tuple[int, int], Members]:
     sizes, strides = found.get("size", {}), found.get("stride", {})
-    whole = found.get("array", {})
+    held = {(str(id_), ""): size for (id_, _), size in sizes.items()}  # arrays of structs in structs
+    whole = {**{(str(id_), name): size for (id_, name), size in found.get("array", {}).items()}, **held}
     made: dict[tuple[int, int], Members] = {}
     for (id_, through), at in found.get("at", {}).items():
         size, stride = sizes.get((id_, through)), strides.get((id_, through))
         if isinstance(id_, int) and size and stride:
-            array = whole.get((int(through), ""), stride)
+            array = whole.get((through, ""), stride)
             made[id_, int(through)] = Members(at, size, stride, max(1, array // stride))
     return made

@@ -114,17 +114,20 @@ class Rows:
         order = np.argsort(group, kind="stable")
         return self.chosen(order), group[order]
 
-    def by_place(self, collapsing: Ints) -> Self:
+    def by_place(self, reading: int, writing: int) -> Self:
         """Return the rows by block, thread, barriers passed and place, in order of execution.
 
-        Of an access of one of these kinds that is repeated, only the first is kept.
+        Reads after the thread's own access, and writes that only repeat one, are left out: whether the compiler keeps
+        a value in a register between two barriers is its own affair.
         """
         key = ((self.block << 10 | self.thread) << 24 | self.epoch) << 20 | self.at
         order = np.argsort(key, kind="stable")
         rows, key = self.chosen(order), key[order]
-        again = np.zeros(len(rows), bool)
-        again[1:] = (key[1:] == key[:-1]) & (rows.kind[1:] == rows.kind[:-1]) & np.isin(rows.kind[1:], collapsing)
-        return rows.chosen(~again)
+        for kind, after in ((reading, (reading, writing)), (writing, (writing,))):
+            again = np.zeros(len(rows), bool)
+            again[1:] = (key[1:] == key[:-1]) & (rows.kind[1:] == kind) & np.isin(rows.kind[:-1], after)
+            rows, key = rows.chosen(~again), key[~again]
+        return rows
 
 
 def location(places: Numbers, number: int) -> Location | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.smem.swizzle import Padding
 
-_ATOM = re.compile(r"[\w.:]+|\w+\([\w., ]*\)|\w+(\[[\w ]*\])+")
+_ATOM = re.compile(r"(\(\w+\))?[\w.:]+|\w+\([\w., ]*\)|\w+(\[[\w ]*\])+")
 EFFECTS = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 
 

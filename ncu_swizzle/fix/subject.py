@@ -79,6 +79,7 @@ class FixSubject:
             if reach.end is not None:
                 continue
             plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            plain = plain or draft.indexing(reach.node) is not None
             holder = reach.node.parent
             handed = holder is not None and holder.type == "gnu_asm_input_operand"
             if not plain or handed or reach.unit == BYTES:
@@ -95,29 +96,41 @@ class FixSubject:
         if array.rank > 1:
             declared = self.known.element_bytes.get(array.declared.id, element)
             columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
-            return [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+            whole = [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+            return [*whole, *self._within(seen, columns, element)]
         rows = sorted(self._row_bytes(seen))
         return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+
+    def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
+        """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""
+        lengths = {bytes_ // element for bytes_ in self._strides(seen) if bytes_ % element == 0}
+        return [Shape(n, columns // n, element) for n in sorted(lengths) if 1 < n < columns and columns % n == 0]
 
     def _row_bytes(self, seen: TileSeen) -> set[int]:
         """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
         draft, found = self.draft(seen), {128}
-        drafts = [draft, *filter(None, [self.launched(seen)])]
         for place in seen.tile.places:
             sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
             length = self.known.constants.value(sizes[-1]) if sizes else None
             if length:
                 found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
+        found |= self._strides(seen)
+        size = max(root.size for root in seen.roots)
+        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+
+    def _strides(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a tile's indices of elements, in bytes."""
+        draft, found = self.draft(seen), set[int]()
+        drafts = [draft, *filter(None, [self.launched(seen)])]
         for reach in seen.tile.reaches:
-            for step in reach.steps:
+            for step in (step for step in reach.steps if step.rank == 1):
                 try:
                     unit = draft.size(step.unit, reach.node)
                 except Unfit:
                     continue
                 terms = (term for made in drafts for term in made.terms(step) if term.variable)
                 found |= {abs(term.constant) * unit for term in terms}
-        size = max(root.size for root in seen.roots)
-        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+        return found
 
 
 def _owner(seen: TileSeen) -> ReachedPlace:

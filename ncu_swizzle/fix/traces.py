@@ -87,7 +87,7 @@ class _Comparison:
         ends = [end for array in moved for end in (array.before.start, array.after.start, array.element_bytes)]
         offsets = [int(np.gcd.reduce(array.places)) for array in moved if len(array.places)]
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *ends, *offsets], 16)
-        self.collapsing = np.array([self.kinds.of(READ), self.kinds.of(WRITE)])
+        self.plain = self.kinds.of(READ), self.kinds.of(WRITE)
         self.block: Dim3 = before.launch(None).block
 
     def add(self, pair: Pair) -> None:
@@ -159,7 +159,7 @@ class _Comparison:
         """Compare what each thread does to each element between two barriers."""
         if second is None:
             return
-        old, new = first.by_place(self.collapsing), second.by_place(self.collapsing)
+        old, new = first.by_place(*self.plain), second.by_place(*self.plain)
         count = min(len(old), len(new))
         columns = ("block", "thread", "epoch", "at", "kind")
         differing: Bools = np.zeros(count, bool)

@@ -11,9 +11,12 @@ from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.seen import TileSeen
 from ncu_swizzle.fix.subject import FixSubject
+from ncu_swizzle.fix.swapped import Swapped, swapped
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source.edits import Edit, Overlap, edited
+
+COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +31,11 @@ class WrittenPatch:
 def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[WrittenPatch | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
     launched, plain = subject.launched(seen), subject.draft(seen)
-    ways = [(launched, False)] if launched is not None else []
+    ways = [(launched, COLUMNS)] if launched is not None else []
     texts: set[bytes] = set()
-    for draft, flat in (*ways, (plain, False), (plain, True)):
+    for draft, way in (*ways, (plain, COLUMNS), (plain, FACTORS), (plain, FLAT)):
         try:
-            edits = _edits(subject, draft, made, flat)
+            edits = _edits(subject, draft, made, way)
             text = edited(subject.file.text, edits)
         except Unfit as reason:
             yield reason
@@ -45,10 +48,12 @@ def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[Writt
             yield WrittenPatch(made, text, len(edits))
 
 
-def _edits(subject: FixSubject, draft: Draft, made: Ranked, flat: bool) -> list[Edit]:
+def _edits(subject: FixSubject, draft: Draft, made: Ranked, way: str) -> list[Edit]:
     for obstacle in draft.tile.obstacles:
         if not obstacle.length or isinstance(made.transform, Padding):
             raise Unfit(obstacle.reason, obstacle.line)
+    if isinstance(made.transform, Swapped):
+        return swapped(draft)
     if isinstance(made.transform, RowXor):
-        return XorEdits(draft, made.transform, flat).edits()
-    return PaddingEdits(draft, made.transform, dict(subject.declarations), flat).edits()
+        return XorEdits(draft, made.transform, way == FLAT, way == FACTORS).edits()
+    return PaddingEdits(draft, made.transform, dict(subject.declarations), way == FLAT).edits()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.fix.accessors import Accessors
+from ncu_swizzle.fix.columns import factored, outer, xored
 from ncu_swizzle.fix.conditions import condition
 from ncu_swizzle.fix.draft import Draft
+from ncu_swizzle.fix.layouts import composed
 from ncu_swizzle.fix.row_xor import RowXor
 from ncu_swizzle.fix.spelling import EFFECTS, atom, bits_of_row, sum_of
 from ncu_swizzle.source import cuda
@@ -18,8 +21,6 @@ from ncu_swizzle.source.sums import Term
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-MANY = 6  # edits from which on an accessor says it once
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,16 @@ class _Base:
 
 @dataclass(eq=False)
 class XorEdits:
-    """The edits for one mapping; `flat` writes every index of a flat array through an accessor."""
+    """The edits for one mapping; `flat` writes every index of a flat array through an accessor.
+
+    `factors` XORs the number of a granule, where an index has it as a factor.
+    """
 
     draft: Draft
     xor: RowXor
     flat: bool = False
+    factors: bool = False
+    sums: bool = False  # such a factor is part of a sum
     accessors: Accessors | None = None
     within: set[int] = field(default_factory=set)  # places whose base is being found
     lengths: list[str] = field(default_factory=list)  # of rows, as the source names what the launch decides
@@ -53,6 +59,8 @@ class XorEdits:
                 made += self._access(reach)
             else:
                 self._base_of(reach)
+        if self.factors and not self.sums:
+            return []
         accessors = self.accessors.edits()
         if self.draft.source is not None and accessors:
             length = next(iter(self.lengths), "its rows' length")
@@ -83,17 +91,19 @@ class XorEdits:
         start = self._base(reach.start) if reach.end is not reach.start else _Base()
         if reach.layout is not None or reach.leading is not None:
             raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: an API computes the addresses")
-        rank = reach.start.rank
-        if rank > 1:
+        rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
+        if flat is None:
             if len(reach.steps) < rank - 1 or not reach.steps:
                 return start  # whole tiles, each with the pattern
             row = reach.steps[rank - 2]
+            if row.node is not None and draft.constants.value(row.node) == 0 and not steps[rank:]:
+                return start
             rest = [step for step in reach.steps[rank - 1 :] if step in steps]
             if rest or row.node is None:
                 raise draft.unfit(reach.node, f"{draft.quoted(reach.node)} points into a row of {reach.start.name}")
             return self._row(reach, draft.file.of(row.node))
         rows: list[tuple[bool, str]] = []
-        for step in steps:
+        for step in flat:
             row_terms, others = self._split(step)
             if others or (self.flat and row_terms):
                 raise draft.unfit(
@@ -135,12 +145,12 @@ class XorEdits:
         self._here(reach)
         base = self._base(reach.start)
         if reach.layout is not None:
-            return self._layout(reach)
+            return composed(self.draft, reach, self.xor)
         if reach.leading is not None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: an API computes the addresses")
-        if reach.start.rank > 1:
+        steps = self.draft.flat(reach, self.xor.columns)
+        if steps is None:
             return self._subscripts(reach)
-        steps = self.draft.moving(reach)
         if not steps and not base.row:
             return []
         if len(steps) != 1:
@@ -162,9 +172,14 @@ class XorEdits:
         if row is None or column is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} leaves out an index")
         made = self.xor
+        if row.type == "number_literal" and self.draft.constants.value(row) == 0:
+            return []  # the first row stays as it is
         if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:
             made = replace(made, rows=0)  # another instance may have more rows
-        return self._xored(column.start_byte, column.end_byte, bits_of_row(made, self._once(row)))
+        text, terms = self._once(row), self.draft.terms(reach.steps[rank - 1])
+        if within := self._factored(column, terms, made, text):
+            return within
+        return xored(self.draft.file, column.start_byte, column.end_byte, bits_of_row(made, text))
 
     def _once(self, row: Node) -> str:
         """Return a row's index that may be written twice."""
@@ -172,15 +187,6 @@ class XorEdits:
         if EFFECTS.search(text) or self.draft.holds_use(row):
             raise self.draft.unfit(row, f"{text} would be evaluated twice")
         return text
-
-    def _xored(self, start: int, end: int, bits: str, always: bool = False) -> list[Edit]:
-        column = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
-        opening, closing = ("(", ")") if atom(column) != column.strip() else ("", "")
-        outer = ("(", ")") if always else ("", "")
-        return [
-            Edit(start, start, f"{outer[0]}{opening}"),
-            Edit(end, end, f"{closing} ^ {bits}{outer[1]}"),
-        ]
 
     def _index(self, reach: Reach, step: ReachStep, node: Node, base: _Base) -> list[Edit]:
         """Return the edits of one index of a flat array."""
@@ -194,6 +200,8 @@ class XorEdits:
                 raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)} cannot be split into row and column")
         if not rows and len(others) == 1 and self._in_first_row(others[0], xor):
             return []
+        if self.draft.indexing(node):
+            raise self.draft.unfit(reach.node, f"{self.draft.quoted(node)} cannot be split into row and column")
         name = self._accessors.address(xor, node) if step.unit == BYTES else self._accessors.flat(xor, node)
         return [Edit(node.start_byte, node.start_byte, f"{name}("), Edit(node.end_byte, node.end_byte, ")")]
 
@@ -215,20 +223,21 @@ class XorEdits:
         _, others = self._split(step)
         if not others or others[0].negative:
             return None
-        start, end = self._outer(others[0].node, node).start_byte, self._outer(others[-1].node, node).end_byte
+        start, end = outer(others[0].node, node).start_byte, outer(others[-1].node, node).end_byte
         piece = self.draft.file.text[start:end].decode("utf-8", "surrogateescape")
         if piece.count("(") != piece.count(")") or any(start <= t.node.start_byte < end for t in self._rows(step)):
             return None
+        if made := self._factored(node, others, xor, row):
+            return made
         if not all(cuda.inside(term.node, node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
             return None  # it stands in a macro or function that computes the index, or in several arguments
         whole = (start == node.start_byte and end == node.end_byte) or self.draft.closed(start, end, node)
-        return self._xored(start, end, bits_of_row(xor, row), always=not whole)
+        return xored(self.draft.file, start, end, bits_of_row(xor, row), always=not whole)
 
-    def _outer(self, node: Node, limit: Node) -> Node:
-        """Return a term with the parentheses right around it."""
-        while node.parent is not None and node.parent.type == "parenthesized_expression" and node.id != limit.id:
-            node = node.parent
-        return node
+    def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
+        made = factored(self.draft.file, node, terms, xor, row) if self.factors else None
+        self.sums = self.sums or (made is not None and len(terms) > 1)
+        return made
 
     def _several(self, reach: Reach, steps: tuple[ReachStep, ...], base: _Base) -> list[Edit]:
         """Return the edits of an access whose way has several steps: rows in some, the column in one."""
@@ -246,17 +255,6 @@ class XorEdits:
         if made is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} cannot be split into row and column")
         return made
-
-    def _layout(self, reach: Reach) -> list[Edit]:
-        """Return the edits that compose a tensor's layout with the swizzle."""
-        layout, swizzle = reach.layout, self.xor.swizzle
-        if layout is None or swizzle is None or self.draft.moving(reach):
-            raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)}: no Swizzle does that")
-        prefix = "cute::" if b"using namespace cute" not in self.draft.file.text else ""
-        return [
-            Edit(layout.start_byte, layout.start_byte, f"{prefix}composition({prefix}{swizzle}{{}}, "),
-            Edit(layout.end_byte, layout.end_byte, ")"),
-        ]
 
     # ---------------------------------------------------------------------------------------- sums
 

@@ -53,4 +53,4 @@ def shape_of(file: CudaFile, declared: Node, rank: int, unit: str) -> tuple[int,
         return max(rank, 1), unit
     if sizes + stars == 0:
         return 1, BYTES
-    return sizes + stars, "" if named in ("auto", "void") else named
+    return sizes + stars, unit if named == "auto" else "" if named == "void" else named

@@ -184,14 +184,21 @@ class PointerWalk:
         place = self.web.places.get(declared.id)
         if place is None:
             place = self.web.places[declared.id] = ReachedPlace(self.file.of(declared), declared, rank, member=True)
-        through = state.start
-        if not any(made.place is place and made.through is through for made in self.web.members):
-            self.web.members.append(Member(place, through, f"{through.name}{'[0]' * through.rank}"))
+        self._holds(state.start, place)
         self._follow(node, PointerState(place, rank, ""))
+
+    def _holds(self, through: ReachedPlace, place: ReachedPlace) -> None:
+        """Note that the structs which a place reaches hold an array."""
+        if not any(made.place is place and made.through is through for made in self.web.members):
+            outer = next((made for made in self.web.members if made.place is through), None)
+            holder = f"{outer.object_}." if outer is not None else ""
+            self.web.members.append(Member(place, through, f"{holder}{through.name}{'[0]' * through.rank}", outer))
 
     def _type(self, state: PointerState) -> str:
         """Return the type of what a place's elements are."""
         declaration = self.arrays.get(state.start.declared.id)
+        if state.start.member and not state.unit:
+            return structs.type_of(self.file, state.start.declared)
         return state.unit or (declaration.element if declaration is not None else "")
 
     def _in_binary_expression(self, use: PointerUse) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ncu_swizzle.source.arrays import SharedDeclaration
 from ncu_swizzle.source.expressions import PointerState
-from ncu_swizzle.source.objects import ObjectWalk
 from ncu_swizzle.source.reach import ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
+from ncu_swizzle.source.views import ViewWalk
 
 
 def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDeclaration, ...]) -> Web:
@@ -14,7 +14,7 @@ def follow(scopes: Scopes, declaration: SharedDeclaration, every: tuple[SharedDe
     return _Follower(scopes, every).web_of(declaration)
 
 
-class _Follower(ObjectWalk):
+class _Follower(ViewWalk):
     """Follows one array, and those that the same pointers reach into."""
 
     def web_of(self, declaration: SharedDeclaration) -> Web:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import calls, cuda
 from ncu_swizzle.source.expressions import ACCESSING, MATRIX, SAME, TO_ADDRESS, PointerState, PointerUse, PointerWalk
+from ncu_swizzle.source.functors import called_objects, handed_steps
 from ncu_swizzle.source.reach import BYTES, Reach, ReachStep
-from ncu_swizzle.source.scopes import declared_name, pointer_to_array
+from ncu_swizzle.source.scopes import Definition, declared_name, pointer_to_array
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -37,16 +39,21 @@ class HandingWalk(PointerWalk):
             self._reach(
                 call, use.state, leading=use.parent.named_children[2 if use.parent.named_child_count > 2 else -1]
             )
-        elif name in self.scopes.callables:
-            self._into(call, name, position, use.state)
+        elif made := self._definitions(call):
+            self._into(call, made, position, use.state)
         elif ACCESSING.fullmatch(name):
             self._access(call, use.state)
         else:
             self._stop(call, use.state, f"{use.state.start.name} is handed to {name}, which this file does not define")
 
-    def _into(self, call: Node, name: str, position: int, state: PointerState) -> None:
+    def _definitions(self, call: Node) -> list[Definition]:
+        """Return what a call may call: functions and macros of this file, or the operators of an object."""
+        found = self.scopes.callables.get(calls.called(self.file, call), [])
+        return found or list(called_objects(self.scopes, call))
+
+    def _into(self, call: Node, definitions: Sequence[Definition], position: int, state: PointerState) -> None:
         """Follow an argument into the function or macro of this file that takes it."""
-        for made in self.scopes.callables[name]:
+        for made in definitions:
             parameter = made.parameters[position] if position < len(made.parameters) else None
             if parameter is None:
                 continue
@@ -120,12 +127,34 @@ class HandingWalk(PointerWalk):
         if made is None:
             self._stop(use.node, use.state, f"{use.state.start.name} is returned")
             return
+        if use.state.steps and self._returned(made, use):
+            return
         if use.state.start.declared.id not in {p.id for p in made.parameters if p is not None} or use.state.steps:
             self._stop(use.node, use.state, f"{made.name} returns an address within {use.state.start.name}")
             return
         self.passing[use.state.start.declared.id] = (use.state.rank, use.state.unit)
         for reach in self.web.to(use.state.start):
             self._follow(reach.node, PointerState(reach.start, use.state.rank, use.state.unit, reach.steps))
+
+    def _returned(self, made: Definition, use: PointerUse) -> bool:
+        """Follow the address that a function only computes, ``return s + r * 32``, to where it is called."""
+        statements = [child for child in made.body.named_children if child.type != "comment"]
+        if made.macro or len(statements) != 1 or not cuda.same(statements[0], use.parent):
+            return False
+        given = {p.id for p in made.parameters if p is not None}
+        own = use.state.start.declared.id in given
+        for call in [node for node in self.file.nodes("call_expression") if calls.called(self.file, node) == made.name]:
+            listed = cuda.field(call, "arguments")
+            steps = handed_steps(
+                self.scopes, made, call, listed.named_children if listed is not None else [], use.state
+            )
+            if steps is None:
+                return False
+            into = [reach for reach in self.web.to(use.state.start) if cuda.same(reach.node, call)] if own else []
+            starts = [(reach.start, reach.steps) for reach in into] if own else [(use.state.start, ())]
+            for start, before in starts:
+                self._follow(call, PointerState(start, use.state.rank, use.state.unit, (*before, *steps)))
+        return True
 
     def _in_gnu_asm_input_operand(self, use: PointerUse) -> None:
         self._access(use.node, use.state)

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import calls, cuda
 from ncu_swizzle.source.scopes import Definition, Scopes
+from ncu_swizzle.source.stands_for import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-@dataclass(frozen=True, eq=False)
-class Inlined:
-    """The expression that a call stands for, and the arguments by the parameters that it is written with.
-
-    `closed` are the parameters that an argument may replace as it is: those of functions, and those of macros that
-    stand in parentheses.
-    """
-
-    body: Node
-    arguments: Mapping[str, Node]
-    closed: frozenset[str]
-
-    def takes(self, node: Node) -> bool:
-        """Say whether a node is an argument that needs no parentheses."""
-        return any(cuda.same(node, given) and name in self.closed for name, given in self.arguments.items())
-
-
 def inlined(scopes: Scopes, node: Node) -> Inlined | None:
     """Return what a call, or the name of a macro, stands for; None if that is not one expression of this file."""
+    if node.id in scopes.indexing:
+        return scopes.indexing[node.id]
     listed = cuda.field(node, "arguments") if node.type == "call_expression" else None
     name = calls.called(scopes.file, node) if listed is not None else scopes.file.of(node)
     every = scopes.callables.get(name, [])
@@ -39,14 +23,14 @@ def inlined(scopes: Scopes, node: Node) -> Inlined | None:
         return None
     (made,), given = every, listed.named_children if listed is not None else []
     names = [scopes.file.of(declared) for declared in made.parameters if declared is not None]
-    body = _expression(made)
+    body = only_expression(made)
     if body is None or len(names) != len(given) or len(names) != len(made.parameters):
         return None
     closed = frozenset(name for name in names if not made.macro or _enclosed(scopes, body, name))
     return Inlined(body, dict(zip(names, given, strict=True)), closed)
 
 
-def _expression(made: Definition) -> Node | None:
+def only_expression(made: Definition) -> Node | None:
     """Return the only expression of a definition; None if it is more than that."""
     body = made.body
     if made.macro:

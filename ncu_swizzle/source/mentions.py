@@ -73,6 +73,9 @@ def _declaring(file: CudaFile, holder: Node, web: Web) -> bool:
     words = {file.of(child) for child in holder.children}
     if holder.type == "declaration" and "__shared__" in words:
         return True
+    if holder.type == "field_declaration" and declarators and all(d.type == "array_declarator" for d in declarators):
+        named = (declared_name(declarator) for declarator in declarators)
+        return all(name is not None and name.id in web.places for name in named)
     inner = [cuda.field(d, "declarator") or d if d.type == "init_declarator" else d for d in declarators]
     if not inner or not all(d.type in POINTING for d in inner):
         return False

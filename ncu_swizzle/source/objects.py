@@ -10,7 +10,7 @@ from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.expressions import PointerState, PointerUse
 from ncu_swizzle.source.handing import HandingWalk
 from ncu_swizzle.source.mentions import elsewhere
-from ncu_swizzle.source.reach import Member, Obstacle, ReachedPlace, ReachStep
+from ncu_swizzle.source.reach import Obstacle, ReachedPlace, ReachStep
 from ncu_swizzle.source.scopes import Definition
 from ncu_swizzle.source.sums import SIZES
 
@@ -55,8 +55,8 @@ class ObjectWalk(HandingWalk):
         place = self.web.places.get(declared.id)
         if place is None:
             place = self._add(ReachedPlace(self.file.of(declared), declared, len(sizes_of(declared)), member=True))
-        if not any(made.place is place and made.through is through for made in self.web.members):
-            self.web.members.append(Member(place, through, f"{through.name}{'[0]' * through.rank}"))
+        self._holds(through, place)
+        self._is_object(place, structs.type_of(self.file, declared))  # structs within structs
         return place
 
     def _within(self, struct: Node) -> None:
@@ -180,10 +180,11 @@ class ObjectWalk(HandingWalk):
     def _handed(self, listed: Node, node: Node, state: PointerState) -> None:
         """Follow an object into the functions of this file that take a reference."""
         call = listed.parent
-        name = calls.called(self.file, call) if call is not None and call.type == "call_expression" else ""
+        is_call = call is not None and call.type == "call_expression"
+        name = calls.called(self.file, call) if call is not None and is_call else ""
         position = next(i for i, child in enumerate(listed.named_children) if cuda.same(child, node))
         found = False
-        for made in self.scopes.callables.get(name, []):
+        for made in self._definitions(call) if call is not None and is_call else ():
             parameter = made.parameters[position] if position < len(made.parameters) else None
             if parameter is not None and call is not None:
                 found = True
@@ -211,9 +212,9 @@ class ObjectWalk(HandingWalk):
         call = use.parent.parent
         if self._held(use.state) is None:
             super()._in_argument_list(use)
-        elif call is not None and (name := calls.called(self.file, call)) in self.scopes.callables:
+        elif call is not None and call.type == "call_expression" and (made := self._definitions(call)):
             position = next(i for i, child in enumerate(use.parent.named_children) if cuda.same(child, use.node))
-            self._into(call, name, position, use.state)
+            self._into(call, made, position, use.state)
         else:
             self._whole(use.parent if call is None else call, use.state)
 

@@ -73,11 +73,20 @@ class Obstacle:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """An array that a struct holds, as reached through a place; `object_` names one of the structs there."""
+    """An array that a struct holds, as reached through a place; `object_` names one of the structs there.
+
+    `outer` is the array that holds these structs, if it is itself in a struct.
+    """
 
     place: ReachedPlace
     through: ReachedPlace
     object_: str
+    outer: Member | None = None
+
+    @property
+    def variable(self) -> ReachedPlace:
+        """What the outermost struct is reached through."""
+        return self.outer.variable if self.outer is not None else self.through
 
 
 @dataclass(eq=False)

@@ -13,6 +13,8 @@ from ncu_swizzle.source.cuda import CudaFile
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from ncu_swizzle.source.stands_for import Inlined
+
 SCOPES = (
     "compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "function_definition",
     "lambda_expression", "translation_unit", "declaration_list", "preproc_function_def", "field_declaration_list",
@@ -42,6 +44,7 @@ class Scopes:
     file: CudaFile
     _declared: dict[int, dict[str, list[Node]]] = field(default_factory=dict, init=False)
     _bodies: list[Node] = field(default_factory=list, init=False)  # of macros: trees of their own
+    indexing: dict[int, Inlined] = field(default_factory=dict)  # calls of views' methods, by what they index with
     _macro_of: dict[int, Node] = field(default_factory=dict, init=False)  # by the root of its body
 
     def __post_init__(self) -> None:
@@ -91,7 +94,7 @@ class Scopes:
 
     def identifiers(self) -> Iterator[Node]:
         for tree in self.trees:
-            yield from (node for node in cuda.walk(tree) if node.type == "identifier")
+            yield from (node for node in cuda.walk(tree) if node.type == "identifier" or _argument(node))
 
     def resolve(self, use: Node) -> Node | None:
         """Return the declared name that an identifier refers to; None if the file does not declare it."""
@@ -172,6 +175,17 @@ class Scopes:
                 self._declare(declared, below)
         parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
         return Definition(self.file.of(name), node, root, parameters, macro=True)
+
+
+def _argument(node: Node) -> bool:
+    """Say whether a name that the grammar takes for a type may be an argument, as in ``View v(tile);``."""
+    parameter = node.parent if node.type == "type_identifier" else None
+    if parameter is None or parameter.type != "parameter_declaration" or parameter.child_count != 1:
+        return False
+    declarator = parameter.parent.parent if parameter.parent is not None else None
+    declaration = declarator.parent if declarator is not None and declarator.type == "function_declarator" else None
+    holder = declaration.parent if declaration is not None and declaration.type == "declaration" else None
+    return holder is not None and holder.type == "compound_statement"
 
 
 def _scope_of(node: Node) -> Node | None:

@@ -44,6 +44,20 @@ def arrays(struct: Node) -> list[Node]:
     ]
 
 
+def type_of(file: CudaFile, declared: Node) -> str:
+    """Return the type that a member's declaration begins with."""
+    declaration = cuda.above(declared, "field_declaration")
+    type_ = cuda.field(declaration, "type") if declaration is not None else None
+    return file.of(type_) if type_ is not None else ""
+
+
+def numbers(file: CudaFile, struct: Node) -> Iterator[str]:
+    """Yield the names of the members that are neither pointers nor arrays."""
+    for _, declared in members(struct):
+        if declared.parent is not None and not declared.parent.type.endswith("_declarator"):
+            yield file.of(declared)
+
+
 def opened(struct: Node) -> Iterator[Edit]:
     """Yield the edits that make everything in a struct public."""
     body = cuda.field(struct, "body")

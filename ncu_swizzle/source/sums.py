@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
-from ncu_swizzle.source.inlined import Inlined
+from ncu_swizzle.source.stands_for import Inlined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,6 +25,9 @@ SIZES = {
 _LITERAL = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)[uUlLzZ]*")
 
 NAMES = ("identifier", "type_identifier", "qualified_identifier")
+
+CALLS = ("call_expression", "subscript_expression")  # what a method may be called by
+MEMBERS = (*CALLS, "field_expression")  # what may stand for something that an object was made with
 
 Value = Callable[["Node"], "int | None"]
 
@@ -64,8 +67,10 @@ class Constants:
     name: Value  # of an identifier
     of_launch: bool = False  # `name` also knows members, such as blockDim.x
     inline: Callable[[Node], Inlined | None] | None = None  # what a call stands for
+    part: Callable[[Node, Node], Inlined | None] | None = None  # what a call of a member stands for, as it was made
     bound: Mapping[str, Node] = field(default_factory=dict)  # parameters of such a call
     outer: Constants | None = None  # by which its arguments are understood
+    fields: Mapping[str, Node] = field(default_factory=dict)  # of the object whose method it is: understood as they are
 
     def value(self, node: Node) -> int | None:
         """Return the value of a constant expression; None if it is not one."""
@@ -88,14 +93,29 @@ class Constants:
         given = self.bound.get(self.file.of(node)) if node.type == "identifier" else None
         if given is not None and self.outer is not None:
             return self.outer._reached(cuda.bare(given))
-        made = self.inline(node) if self.inline is not None and node.type == "call_expression" else None
+        kept = self.fields.get(self.file.of(node)) if node.type == "identifier" else None
+        if kept is not None:
+            return replace(self, bound={}, outer=None, fields={})._reached(cuda.bare(kept))
+        made = self.inline(node) if self.inline is not None and node.type in MEMBERS else None
+        if made is None and (object_ := self._called(node)) is not None and self.part is not None:
+            made = self.part(object_, node)
         if made is None:
             return node, self
-        within = replace(self, bound=made.arguments, outer=self)
-        names = (n for n in cuda.walk(made.body) if n.type == "identifier" and self.file.of(n) not in within.bound)
+        within = replace(self, bound=made.arguments, outer=self, fields=made.fields or self.fields)
+        named = (n for n in cuda.walk(made.body) if n.type == "identifier" and _is_value(n))
+        names = (n for n in named if self.file.of(n) not in {*within.bound, *within.fields})
         if any(within._value(n) is None for n in names):
             return node, self  # it depends on more than its arguments
         return within._reached(cuda.bare(made.body))
+
+    def _called(self, node: Node) -> Node | None:
+        """Return what the member was made as that a call, such as ``layout(r, c)``, is one of."""
+        function = cuda.field(node, "function") if node.type == "call_expression" and self.fields else None
+        named = (
+            cuda.field(function, "argument") if function is not None and function.type == "field_expression" else None
+        )
+        name = named or function
+        return self.fields.get(self.file.of(name)) if name is not None else None
 
     def _literal(self, node: Node) -> int | None:
         match = _LITERAL.fullmatch(self.file.of(node).replace("'", ""))
@@ -103,7 +123,8 @@ class Constants:
 
     def _size(self, node: Node) -> int | None:
         text = self.file.of(node).removeprefix("sizeof").strip()[1:-1].strip()
-        return SIZES.get(text)
+        known = self.name(node)
+        return SIZES.get(text) if known is None else known
 
     def _binary(self, node: Node) -> int | None:
         left, right = cuda.field(node, "left"), cuda.field(node, "right")
@@ -151,6 +172,11 @@ class Constants:
             yield Factor(right, 1 << shift, shift=True)
         else:
             yield Factor(node, known)
+
+
+def _is_value(name: Node) -> bool:
+    """Say whether an identifier is not that of a function."""
+    return name.parent is None or name.parent.type != "call_expression"
 
 
 def operator_of(file: CudaFile, node: Node) -> str:

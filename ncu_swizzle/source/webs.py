@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.source.reach import Obstacle, Reach, ReachedPlace, Web
+from ncu_swizzle.source.reach import Member, Obstacle, Reach, ReachedPlace, Web
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,24 +73,40 @@ def _in_structs(web: Web, offsets: Mapping[int, int], members: Mapping[tuple[int
     """Yield a root for each copy of each array in a struct."""
     seen: set[tuple[int, int, int]] = set()
     for member in web.members:
-        through, place = member.through, member.place
-        found = members.get((place.declared.id, through.declared.id))
-        start = 0 if through.array else offsets.get(through.declared.id)
-        if found is None or start is None:
-            continue
-        for number in range(found.count):
-            array, offset = _array(web, through), start + found.offset + number * found.stride
+        place = member.place
+        if any(other.through is place for other in web.members):
+            continue  # structs, which hold the arrays
+        copies = list(_copies(member, offsets, members))
+        for number, offset in enumerate(copies):
+            array = _array(web, member.variable)
+            size = members[place.declared.id, member.through.declared.id].size
             if (key := (place.declared.id, array.declared.id, offset)) not in seen:
                 seen.add(key)
-                copy = f"[{number}]" if found.count > 1 else ""
-                yield Root(place, array, offset, found.size, copy)
+                copy = f"[{number}]" if len(copies) > 1 else ""
+                yield Root(place, array, offset, size, copy)
+
+
+def _copies(member: Member, offsets: Mapping[int, int], members: Mapping[tuple[int, int], Members]) -> Iterator[int]:
+    """Yield where each copy of an array in a struct begins, in bytes; nothing if that is not known."""
+    through = member.through
+    found = members.get((member.place.declared.id, through.declared.id))
+    if found is None:
+        return
+    if member.outer is not None:
+        starts = list(_copies(member.outer, offsets, members))
+    else:
+        start = 0 if through.array else offsets.get(through.declared.id)
+        starts = [start] if start is not None else []
+    for start in starts:
+        yield from (start + found.offset + number * found.stride for number in range(found.count))
 
 
 def _begins(web: Web, place: ReachedPlace, offsets: Mapping[int, int]) -> bool:
     """Say whether a tile of its own begins at a place: a pointer made once, by adding to another one."""
     made = [reach for reach in web.to(place) if not reach.advance]
     flat = all(step.rank == 1 for reach in made for step in reach.steps) and all(r.start.rank == 1 for r in made)
-    return len(made) == 1 and flat and not place.array and offsets.get(place.declared.id, 0) > 0
+    added = any(reach.steps for reach in made)
+    return len(made) == 1 and added and flat and not place.array and offsets.get(place.declared.id, 0) > 0
 
 
 def _array(web: Web, place: ReachedPlace) -> ReachedPlace:

@@ -65,7 +65,8 @@ def fixed(
         ("class-transpose", None, ["return cells[row][column ^ (row & 31)];", "this->cells[row][threadIdx.x ^ "]),
         ("class-transpose", MappingKind.PADDING, ["T cells[Rows][Columns + 1];"]),
         ("class-rows", None, ["data[H * (W + 4)]", "data + row * (W + 4)", "&data[row * (W + 4)]"]),
-        ("class-stages", None, ["b[column][k ^ column]", "b[x][y ^ x] ="]),
+        ("class-stages", None, ["b[k][column]", "b[y][x] ="]),
+        ("class-stages", MappingKind.SWIZZLE, ["b[column][k ^ column]", "b[x][y ^ x] ="]),
         ("class-stages", MappingKind.PADDING, ["float b[32][33];"]),
     ],
 )  # fmt: skip

@@ -62,7 +62,7 @@ def test_what_escapes_is_refused_with_its_line_and_the_mapping(
     assert shown.outcome(fixed.kernels) == "refused"
     assert not fixed.changed
     (tile,) = fixed.kernels[0].tiles
-    assert tile.reason_line == 14
+    assert tile.reason_line == 15
     assert "Swizzle<5,0,5>" in tile.mapping
     assert fixed.kernels[0].suggest == "ncu-swizzle suggest columns"
 

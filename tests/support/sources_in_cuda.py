@@ -8,6 +8,7 @@ from dataclasses import replace
 from ncu_swizzle.fix.draft import Draft
 from ncu_swizzle.fix.padding_edits import PaddingEdits
 from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.fix.swapped import Swapped, swapped
 from ncu_swizzle.fix.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import cuda
@@ -18,6 +19,7 @@ from ncu_swizzle.source.inlined import inlined
 from ncu_swizzle.source.reach import Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
+from ncu_swizzle.source.view_classes import part_called
 from ncu_swizzle.source.webs import carved
 
 
@@ -30,12 +32,13 @@ def web_of(text: str, name: str = "t") -> Web:
 
 def rewritten(
     text: str,
-    transform: RowXor | Padding,
+    transform: RowXor | Padding | Swapped,
     name: str = "t",
     flat: bool = False,
     constants: Mapping[str, int] | None = None,
     offsets: Mapping[str, int] | None = None,
     launched: Mapping[str, int] | None = None,
+    factors: bool = False,
 ) -> str:
     """Return a source with a mapping of one array of 4-byte elements; `offsets` are where parts of it begin, in bytes.
 
@@ -50,12 +53,17 @@ def rewritten(
     web = follow(scopes, next(made for made in every if made.name == name), every)
     starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
     tile = next(made for made in carved(web, starts, {}) if any(root.place.name == name for root in made.roots))
-    values = Constants(file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n))
+    values = Constants(
+        file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
+        part=lambda object_, call: part_called(scopes, object_, call),
+    )  # fmt: skip
     draft = Draft(file, tile, values, 4, 4, {})
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
         draft = replace(draft, constants=within, source=values)
+    if isinstance(transform, Swapped):
+        return edited(file.text, swapped(draft)).decode()
     if isinstance(transform, RowXor):
-        return edited(file.text, XorEdits(draft, transform, flat).edits()).decode()
+        return edited(file.text, XorEdits(draft, transform, flat, factors).edits()).decode()
     return edited(file.text, PaddingEdits(draft, transform, declarations, flat).edits()).decode()

@@ -1,0 +1,230 @@
+"""Classes that keep pointers: what their objects are made with, and the index that a method computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncu_swizzle.source import classes, cuda, structs
+from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.inlined import only_expression
+from ncu_swizzle.source.scopes import Definition, Scopes
+from ncu_swizzle.source.stands_for import Inlined
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """An object as it is made: its class, what its members are given, and the expression or declarator of it all."""
+
+    struct: Node
+    fields: Mapping[str, Node]
+    whole: Node
+
+
+@dataclass(frozen=True, eq=False)
+class Pointed:
+    """What a method does with a pointer: `used`, the index added to it, whether it accesses that element.
+
+    `whole`: the element, or the address, is what it returns.
+    """
+
+    used: bool = True
+    index: Node | None = None
+    element: bool = False
+    whole: bool = True
+
+
+def fields_made(scopes: Scopes, listed: Node) -> Made | None:
+    """Return the object that a list of arguments or initializers makes; None if its class is not this file's."""
+    file, whole, type_ = scopes.file, listed, ""
+    holder = listed.parent
+    if holder is None:
+        return None
+    match holder.type:
+        case "init_declarator":
+            type_ = _type(file, holder.parent)
+        case "function_declarator":  # View v(tile);
+            whole, type_ = holder, _type(file, holder.parent)
+        case "compound_literal_expression":
+            whole, type_ = holder, _type(file, holder)
+        case "return_statement":  # return {tile, 32};
+            whole, type_ = holder, _type(file, cuda.above(holder, "function_definition"))
+        case "call_expression":
+            function = cuda.field(holder, "function")
+            whole, type_ = holder, file.of(function) if function is not None else ""
+    struct = classes.find(file, type_) if type_ else None
+    if struct is None or any(child.type == "base_class_clause" for child in struct.children):
+        return None
+    given = [  # View v(tile) has what looks like types
+        child.named_children[0] if child.type == "parameter_declaration" and child.named_children else child
+        for child in listed.named_children
+    ]
+    fields = _given(scopes, struct, given)
+    return Made(struct, fields, whole) if fields is not None else None
+
+
+def _type(file: CudaFile, node: Node | None) -> str:
+    type_ = cuda.field(node, "type") if node is not None else None
+    return file.of(type_) if type_ is not None else ""
+
+
+def _given(scopes: Scopes, struct: Node, given: list[Node]) -> dict[str, Node] | None:
+    """Return what an object's members are given; None if no constructor shows it."""
+    file = scopes.file
+    named = cuda.field(struct, "name")
+    constructors = [
+        made
+        for made in scopes.callables.get(file.of(named) if named is not None else "", [])
+        if cuda.same(classes.of_function(file, made.node), struct)
+    ]
+    if not constructors:
+        return _aggregate(file, struct, given)
+    fitting = [made for made in constructors if len(made.parameters) == len(given)]
+    if len(fitting) != 1:
+        return None
+    (made,) = fitting
+    names = [file.of(name) if name is not None else "" for name in made.parameters]
+    arguments = dict(zip(names, given, strict=True))
+    found: dict[str, Node] = {}
+    for field, value in _initialised(file, made):
+        if value.type == "identifier":
+            if file.of(value) in arguments:
+                found[field] = arguments[file.of(value)]
+        elif value.type == "number_literal":
+            found[field] = value
+    return found
+
+
+def _aggregate(file: CudaFile, struct: Node, given: list[Node]) -> dict[str, Node] | None:
+    fields = [
+        file.of(declared)
+        for declaration, declared in structs.members(struct)
+        if declaration.type == "field_declaration"
+        and not any(child.type == "storage_class_specifier" for child in declaration.children)
+    ]
+    found: dict[str, Node] = {}
+    for number, child in enumerate(given):
+        if child.type == "initializer_pair":
+            designator, value = cuda.field(child, "designator"), cuda.field(child, "value")
+            if designator is not None and value is not None:
+                found[file.of(designator).lstrip(".")] = value
+        elif number < len(fields):
+            found[fields[number]] = child
+        else:
+            return None
+    return found
+
+
+def _initialised(file: CudaFile, made: Definition) -> Iterator[tuple[str, Node]]:
+    """Yield the members that a constructor sets, each with the expression."""
+    for node in cuda.walk(made.node):
+        if node.type == "field_initializer" and len(node.named_children) == 2:
+            name, listed = node.named_children
+            if listed.named_child_count == 1:
+                yield file.of(name), listed.named_children[0]
+        elif node.type == "assignment_expression" and cuda.inside(node, made.body):
+            left, right = cuda.field(node, "left"), cuda.field(node, "right")
+            if left is not None and right is not None:
+                yield file.of(left).removeprefix("this->"), right
+
+
+def part_called(scopes: Scopes, object_: Node, call: Node) -> Inlined | None:
+    """Return what a call of an object stands for, ``RowMajor(16)`` being what it was made as."""
+    function, arguments = cuda.field(call, "function"), cuda.field(call, "arguments")
+    listed = cuda.field(object_, "arguments") or cuda.field(object_, "value")
+    if object_.type == "identifier" and (declared := scopes.resolve(object_)) is not None:
+        listed = cuda.field(declared.parent, "value") if declared.parent is not None else None
+    made = fields_made(scopes, listed) if listed is not None else None
+    if made is None or function is None or arguments is None:
+        return None
+    field = cuda.field(function, "field") if function.type == "field_expression" else None
+    name = scopes.file.of(field) if field is not None else "operator()"
+    method = method_of(scopes, made.struct, name, arguments.named_child_count)
+    body = only_expression(method) if method is not None else None
+    if method is None or body is None:
+        return None
+    names = [scopes.file.of(parameter) if parameter is not None else "" for parameter in method.parameters]
+    return Inlined(body, dict(zip(names, arguments.named_children, strict=True)), frozenset(names), made.fields)
+
+
+def methods_of(scopes: Scopes, struct: Node, pointer: str) -> Iterator[Definition]:
+    """Yield the methods that name a member, without the constructors."""
+    named = cuda.field(struct, "name")
+    own = scopes.file.of(named) if named is not None else ""
+    for made in (made for name, every in scopes.callables.items() if name != own for made in every):
+        named_there = any(scopes.file.of(node) == pointer for node in cuda.walk(made.body))
+        if named_there and not made.macro and cuda.same(classes.of_function(scopes.file, made.node), struct):
+            yield made
+
+
+def method_of(scopes: Scopes, struct: Node, name: str, count: int) -> Definition | None:
+    """Return the method of a name that takes so many arguments; None if it is not one."""
+    found = [
+        made
+        for text, every in scopes.callables.items()
+        if "".join(text.split()) == name
+        for made in every
+        if len(made.parameters) == count and cuda.same(classes.of_function(scopes.file, made.node), struct)
+    ]
+    return found[0] if found and len({"".join(scopes.file.of(made.body).split()) for made in found}) == 1 else None
+
+
+def pointed(file: CudaFile, method: Definition, pointer: str) -> Pointed | None:
+    """Return what a method does with a pointer that its object keeps; None if that is more than one expression."""
+    uses = [
+        node for node in cuda.walk(method.body)
+        if node.type in ("identifier", "field_identifier") and file.of(node) == pointer
+    ]  # fmt: skip
+    if not uses:
+        return Pointed(used=False)
+    statements = [child for child in method.body.named_children if child.type != "comment"]
+    kinds = ("return_statement", "expression_statement")
+    if len(uses) != 1 or len(statements) != 1 or statements[0].type not in kinds or not statements[0].named_children:
+        return None
+    return _pointed(file, uses[0], statements[0].named_children[0], statements[0].type == "return_statement")
+
+
+def returns_only(method: Definition) -> bool:
+    """Say whether a method does no more than to return something, such as a view of a part."""
+    statements = [child for child in method.body.named_children if child.type != "comment"]
+    return len(statements) == 1 and statements[0].type == "return_statement"
+
+
+def _pointed(file: CudaFile, use: Node, expression: Node, returned: bool) -> Pointed | None:
+    node = use
+    if use.parent is not None and use.parent.type == "field_expression":
+        node = use.parent
+        if not file.of(node).startswith("this"):
+            return None
+    node, parent = _out_of_parentheses(node)
+    if cuda.same(node, expression):
+        return Pointed(whole=returned)
+    index: Node | None = None
+    element = False
+    if parent is not None and parent.type == "subscript_expression" and cuda.same(cuda.field(parent, "argument"), node):
+        indices = cuda.field(parent, "indices")
+        index = indices.named_children[0] if indices is not None and indices.named_child_count == 1 else None
+        element = True
+    elif parent is not None and parent.type == "binary_expression" and cuda.same(cuda.field(parent, "left"), node):
+        operator = cuda.field(parent, "operator")
+        index = cuda.field(parent, "right") if operator is not None and file.of(operator) == "+" else None
+    if index is None or parent is None or any(n.type == "this" for n in cuda.walk(index)):
+        return None
+    node, parent = _out_of_parentheses(parent)
+    if parent is not None and parent.type == "pointer_expression":
+        if element == file.of(parent).startswith("*"):
+            return None
+        element = not element
+        node, parent = _out_of_parentheses(parent)
+    whole = returned and cuda.same(node, expression)
+    return Pointed(index=index, element=element, whole=whole) if whole or element else None
+
+
+def _out_of_parentheses(node: Node) -> tuple[Node, Node | None]:
+    while node.parent is not None and node.parent.type == "parenthesized_expression":
+        node = node.parent
+    return node, node.parent
