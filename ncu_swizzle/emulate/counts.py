@@ -62,3 +62,9 @@ class Counts:
     def unknown(self) -> tuple[InstructionCounts, ...]:
         """The shared-memory rows with something unknown."""
         return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
+
+    @property
+    def decisive(self) -> frozenset[str]:
+        """The buffers whose contents decide what is unknown, as far as that is known."""
+        named = self.global_accesses.buffers
+        return frozenset(name for row in self.unknown if row.origin is not None for name in named.get(row.origin, ()))

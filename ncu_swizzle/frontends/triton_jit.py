@@ -7,6 +7,7 @@ its driver is replaced, and tensors by what has a dtype, a shape and an address.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -20,6 +21,8 @@ from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Config
 
 WARP = 32
 SWIZZLES = (0, 32, 64, 128)  # bytes, in the order of CUtensorMapSwizzle
+# A tensor where the function takes a descriptor.
+_DESCRIBED = re.compile(r"\b(\w+)\.(?:load|store)\(.*'tensor' object has no attribute '(?:load|store)'", re.DOTALL)
 TUNED = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # Triton's names of types, and ours of what is passed for each.
 DTYPES = {
@@ -204,7 +207,18 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
     try:
         return function.warmup(grid=(1,), **given, **options)
     except Exception as error:
-        raise checks.not_compiled(request, error) from error
+        said = checks.not_compiled(request, error)
+        described = _DESCRIBED.search(str(said))
+        if described and isinstance(tensor := given.get(described[1]), Shaped):
+            raise UsageError(str(said), f"--arg {_as_descriptor(described[1], tensor)}") from error
+        raise said from error
+
+
+def _as_descriptor(name: str, tensor: Shaped) -> str:
+    """Return an argument as a tensor descriptor, whose box is the block's shape."""
+    sizes = (*tensor.shape, 1, 1)[:2]
+    box = "x".join(str(min(64, size)) for size in sizes)
+    return f"{name}=tensormap:{tensor.dtype.name}[{','.join(map(str, sizes))}]:box={box}"
 
 
 def _described(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import unknown_contents
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
@@ -146,14 +146,20 @@ def _lint_kernel(
         return KernelLint(kernel.name, (_unjudged(variant, Outcome.error, BUILT, error),))
     except NcuSwizzleError as error:
         return KernelLint(kernel.name, (_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error),))
-    option = fills.known_instead(family.arguments)
-    data = "or a .npy file: give the data that addresses depend on; or --sample 1 for random data"
-    hint = f"{option}, {data}" if option else ""
+    hint = _data(family, emulated)
     checks = tuple(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
     return KernelLint.of(emulated, checks, tuple(note for note in emulated.profile.notes if "unknown" not in note))
+
+
+def _data(family: Family, emulated: Emulated) -> str:
+    """Return what gives the data that decides unknown counts; empty if all data is known."""
+    decisive = emulated.counts.decisive
+    option = unknown_contents.options(family.arguments, decisive)
+    drawn = unknown_contents.or_random(family.arguments, decisive)
+    return f"{option}, or a .npy file: give the data that addresses depend on{drawn}" if option else ""
 
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:
