@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.catalog import unknown_contents
+from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.fleet import shipment
 from ncu_swizzle.fleet.mapped import mapped
 from ncu_swizzle.fleet.options import ALONE, GPUS, FleetOptions
@@ -48,6 +49,17 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
     return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
+
+
+def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
+    """Raise NotComparable if nothing was judged, with the reason that can be removed first."""
+    if any(kernel.checks for kernel in kernels):
+        return
+    for kernel in kernels:
+        if kernel.lacking:
+            why, hint = kernel.lacking
+            raise NotComparable(f"nothing was linted: {why}", hint)
+    raise NotComparable("nothing was linted: no launch is described", lint_inputs.describing(*files))
 
 
 def lint_kernels(
@@ -139,7 +151,8 @@ def _lint_kernel(
         target = Target(family, kernel, family.problem(problem))
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
-        return KernelLint(kernel.name, (), (f"{kernel.name} was not run: {error} ({error.hint}).",))
+        note = f"{kernel.name} was not run: {error} ({error.hint})."
+        return KernelLint(kernel.name, (), (note,), lacking=(str(error), error.hint))
     except UsageError as error:  # it does not compile, or cannot be launched like this
         if isinstance(error, LaunchLacking) and len(options.files) == 1:
             raise  # the command that was typed can be completed

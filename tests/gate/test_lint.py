@@ -76,6 +76,33 @@ def test_random_inputs_stand_for_the_data_on_request_and_every_line_says_so(sour
     assert lint("ncu-swizzle.toml").stdout.splitlines()[0] == done.stdout.splitlines()[0]
 
 
+MISSING = """import nowhere_installed
+NCU_SWIZZLE = {"turn": {"grid": 1, "args": ["x=float32[4]"]}}
+"""
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("files", "said", "hint"),
+    [
+        (["lacks.py"], "lacks.py cannot be imported: No module named 'nowhere_installed'", "install nowhere_installed"),
+        (["bare.py", "own.cu", "lacks.py"], "lacks.py cannot be imported", "install nowhere_installed"),
+        (["bare.py", "own.cu"], "no launch is described", "ncu-swizzle init own.cu"),
+        (["bare.py", "other.py"], "no launch is described", "name one, with its launch: ncu-swizzle lint bare.py::"),
+    ],
+)
+def test_the_last_word_is_what_keeps_everything_from_being_linted(
+    sources: Path, files: list[str], said: str, hint: str
+) -> None:
+    (sources / "lacks.py").write_text(MISSING)
+    for name in ("bare.py", "other.py"):
+        (sources / name).write_text("x = 1\n")
+    done = lint(*files)
+    assert done.returncode == 5
+    assert done.stderr.startswith(f"error: nothing was linted: {said}"), done.stderr
+    assert done.stderr.splitlines()[1].startswith(f"  try: {hint}")
+
+
 GROUPS = """__global__ void groups(const int* weights, const long long* x_ptrs, float* y, const int* sizes) {
     __shared__ float tile[32][32];
     const float* x = reinterpret_cast<const float*>(x_ptrs[blockIdx.x]);
