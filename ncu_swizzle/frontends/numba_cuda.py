@@ -18,7 +18,7 @@ from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.catalog.fills import numpy_dtype
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.frontends import checks, values
+from ncu_swizzle.frontends import checks, numba_lines, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 
 OPTIONS = ("fastmath", "opt", "launch_bounds", "debug")
@@ -41,6 +41,7 @@ def prepare() -> None:
         return usual(func_or_sig if callable(func_or_sig) else None, *positional, **{**lines, **keywords})
 
     cuda.jit = jit
+    numba_lines.keep_callers()
 
 
 def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language

@@ -42,6 +42,17 @@ def test_a_function_of_another_file_is_compiled_and_has_its_callers(work: Path) 
     assert stacks == {(("helpers.py", 6), ("kernels.py", 10))}
 
 
+def test_what_numba_itself_inlines_has_its_own_lines_and_its_callers(work: Path) -> None:
+    (work / "kernels.py").write_text(inlined_texts.NUMBA_NESTED, encoding="utf-8")
+    (work / "helpers.py").write_text(inlined_texts.NUMBA_INLINED, encoding="utf-8")
+    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "--export", "run", folder=work)
+    assert done.returncode == 0, done.stderr
+    (profile,) = run_folder.load(work / "run").profiles
+    stacks = {access.access: access.stack for access in profile.instructions if access.access}
+    assert stacks["STS"] == (("helpers.py", 7), ("helpers.py", 12), ("kernels.py", 14))
+    assert stacks["LDS"] == (("kernels.py", 11), ("kernels.py", 17))
+
+
 def test_errors_say_what_to_type(work: Path) -> None:
     shutil.copy(EXAMPLES / "numba_kernels.py", work)
     for words, said in (
