@@ -15,15 +15,13 @@ from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.frontends import checks, cute_lines, values
+from ncu_swizzle.frontends.cute_environment import PREFIX
 from ncu_swizzle.frontends.cute_host import HostCode, HostLaunch
 from ncu_swizzle.frontends.cute_tensors import DTYPES, Tensors
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given
 
 OPTIONS = ("assumed_align", "dynamic", "opt_level")
 STREAM = "CUstream"
-
-
-PREFIX = "kernel_cutlass_"  # of a kernel's symbol, before its name in Python and the types of its parameters
 
 
 def handles(thing: object) -> bool:

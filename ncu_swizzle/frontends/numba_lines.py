@@ -7,9 +7,9 @@ statement keeps its callers, and is located in its own function, inlined into th
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 FRAMES = "ncu_swizzle_frames"  # of a statement's location: itself and its callers, innermost first
@@ -43,7 +43,9 @@ def keep_callers() -> None:
         called = block.body[i].loc
         made = worker(self, caller_ir, block, i, callee_ir, *more, **named)
         function = callee_ir.func_id
-        _note(made[1].values(), called, InlinedFunction(function.func_qualname, function.filename, function.firstlineno))
+        _note(
+            made[1].values(), called, InlinedFunction(function.func_qualname, function.filename, function.firstlineno)
+        )
         return made
 
     def inline_closure_call(func_ir: Any, glbls: Any, block: Any, i: int, callee: Any, *more: Any, **named: Any) -> Any:
@@ -97,9 +99,9 @@ def _subprogram(builder: Any, function: InlinedFunction) -> Any:
 
 
 def _described(builder: Any, function: InlinedFunction) -> Any:
-    folder, name = os.path.split(os.path.abspath(function.file))
+    at = Path(function.file).absolute()
     add = builder.module.add_debug_info
-    file = add("DIFile", {"directory": folder, "filename": name})
+    file = add("DIFile", {"directory": str(at.parent), "filename": at.name})
     signature = add("DISubroutineType", {"types": builder.module.add_metadata([])})
     described = {"name": function.name, "linkageName": function.name, "scope": file, "file": file,
                  "line": function.line, "type": signature, "isLocal": True, "isDefinition": True,
