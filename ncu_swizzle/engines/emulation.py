@@ -157,8 +157,8 @@ def _sampled(name: str, sample: int | None) -> Iterator[str]:
 
 def _data(target: Target, counts: Counts) -> Iterator[str]:
     """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
-    decisive = counts.decisive if counts.unknown else frozenset()
-    option = unknown_contents.options(target.family.arguments, decisive) if counts.unknown else ""
+    decisive = counts.decisive
+    option = unknown_contents.options(target.family.arguments, decisive) if counts.on_data else ""
     if option:
         drawn = unknown_contents.or_random(target.family.arguments, decisive)
         yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."

@@ -12,6 +12,7 @@ from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
 from ncu_swizzle.catalog import unknown_contents
 from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.emulate.launch_constants import ALLOCATED
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
@@ -170,9 +171,20 @@ def _lint_kernel(
 def _data(family: Family, emulated: Emulated) -> str:
     """Return what gives the data that decides unknown counts; empty if all data is known."""
     decisive = emulated.counts.decisive
+    if not emulated.counts.on_data:
+        return _rounded(emulated)
     option = unknown_contents.options(family.arguments, decisive)
     drawn = unknown_contents.or_random(family.arguments, decisive)
     return f"{option}, or a .npy file: give the data that addresses depend on{drawn}" if option else ""
+
+
+def _rounded(emulated: Emulated) -> str:
+    """Return the dynamic shared memory whose size is known to the kernel, if unknown counts depend on that size."""
+    given = emulated.profile.metrics["launch__shared_mem_per_block_dynamic"].value
+    if not isinstance(given, int) or given % ALLOCATED == 0:
+        return ""
+    whole = -(-given // ALLOCATED) * ALLOCATED
+    return f"--shared {whole}: what a kernel reads as its size is known of multiples of {ALLOCATED}"
 
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:

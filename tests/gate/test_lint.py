@@ -125,6 +125,28 @@ def test_the_data_that_decide_are_named_and_not_the_first_buffer(sources: Path) 
     assert lint("groups.cu", *GROUPED[:6], *pointers, "--arg", "sizes=int32[2]:iota%256").returncode == 1
 
 
+SIZED = """__global__ void sized(float* y) {
+    extern __shared__ float tile[];
+    unsigned bytes;
+    asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
+    tile[bytes / 4 - 1 - threadIdx.x] = 1;
+    y[threadIdx.x] = tile[threadIdx.x];
+}"""
+
+
+@NEEDS_ALL
+def test_the_size_of_dynamic_shared_memory_is_known_if_it_is_not_rounded(sources: Path) -> None:
+    (sources / "sized.cu").write_text(SIZED)
+    given = ["sized.cu", "--grid", "1", "--block", "32", "--arg", "y=float32[32]:out"]
+    done = lint(*given, "--shared", "1040")
+    assert done.returncode == 5
+    assert "  try: --shared 1280: what a kernel reads as its size" in done.stderr
+    for arch in ("sm_80", "sm_90"):
+        done = lint(*given, "--shared", "1280", "--arch", arch)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert lint(*given, "--shared", "1280", "--arch", "sm_100").returncode == 5  # where it is there, is not known
+
+
 SCATTER = """__global__ void scatter(const long long* x_ptrs, const long long* y_ptrs, const int* sizes) {
     __shared__ int tile[32][32];
     for (int group = 0; group < 2; ++group) {
