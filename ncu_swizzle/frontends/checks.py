@@ -58,7 +58,7 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
 
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
-    said = _COLOUR.sub("", str(error)).strip() or type(error).__name__
+    said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
     return UsageError(f"{request.name} does not compile for {request.arch}:\n{said}", f"fix {request.file}")
 
 
