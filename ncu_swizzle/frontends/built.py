@@ -109,7 +109,7 @@ def _configured(family: Family, kernel: Kernel, options: Configuration) -> Kerne
 
 def _given(argument: Argument, problem: Mapping[str, int]) -> Given:
     shape = fills.shape(argument, problem) if argument.shape else ()
-    return Given(argument.name, argument.dtype, shape, argument.value, argument.box)
+    return Given(argument.name, argument.dtype, shape, argument.value, argument.box, argument.swizzle)
 
 
 def _argument(parameter: KernelParameter, family: Family) -> Argument:

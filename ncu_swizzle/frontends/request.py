@@ -19,6 +19,7 @@ class Given:
     shape: tuple[int, ...] = ()
     value: str = ""
     box: tuple[int, ...] = ()  # of a buffer that goes to the kernel through a tensor map
+    swizzle: int = 0  # of that map, in bytes
 
 
 @dataclass(frozen=True)
