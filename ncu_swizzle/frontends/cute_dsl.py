@@ -65,10 +65,17 @@ def _refuse_kernel(thing: Any, request: CompileRequest, module: ModuleType) -> N
     if _kind(thing) == "jit":
         return
     hosts = [name for name, each in vars(module).items() if _kind(each) == "jit"]
+    hosts.sort(key=lambda name: not _mentions(vars(module)[name], request.function))
     raise UsageError(
         f"{request.name} is under @cute.kernel; a function under @cute.jit launches it",
         f"name that: {request.file}::{hosts[0]}" if hosts else "write one that calls kernel(…).launch(grid=…, block=…)",
     )
+
+
+def _mentions(host: Any, kernel: str) -> bool:
+    """Return whether a host function's own code has a kernel's name."""
+    code = getattr(inspect.unwrap(host), "__code__", None)
+    return code is not None and kernel in code.co_names
 
 
 def _refuse_geometry(request: CompileRequest) -> None:

@@ -132,13 +132,13 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> lis
         return [
             KernelParameter(name, "uint8" if dtype == "bool" else dtype, str(int(value) if dtype == "bool" else value))
         ]
-    dtype, shape = numba_records.elements(argument, request, module)
-    strides = [dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    element, shape = numba_records.elements(argument, request, module)
+    strides = [element.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return [
         KernelParameter(f"{name}_meminfo", POINTER, "0"),
         KernelParameter(f"{name}_parent", POINTER, "0"),
         KernelParameter(f"{name}_size", WHOLE, str(math.prod(shape))),
-        KernelParameter(f"{name}_itemsize", WHOLE, str(dtype.itemsize)),
+        KernelParameter(f"{name}_itemsize", WHOLE, str(element.itemsize)),
         KernelParameter(name),
         *(KernelParameter(f"{name}_shape{axis}", WHOLE, str(size)) for axis, size in enumerate(shape)),
         *(KernelParameter(f"{name}_stride{axis}", WHOLE, str(size)) for axis, size in enumerate(strides)),
