@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ncu_swizzle.api import live_reference
+from ncu_swizzle.api import live_records, live_reference
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.family import ML_DTYPES
 from ncu_swizzle.catalog.kernel_options import KernelDescription
@@ -58,7 +58,8 @@ class LiveKernel:
         grid = self.grid({**self.passed, **self.options}) if callable(self.grid) else self.grid
         blocks = grid if isinstance(grid, str) else ",".join(map(str, np.atleast_1d(grid)))
         texts = tuple(f"{name}={self._text(name, value, folder)}" for name, value in self.passed.items())
-        tuning = (*given.tuning, *(f"{name}={value}" for name, value in self.options.items()))
+        dtypes = live_records.names(self.passed, _plain(self.function).__globals__)
+        tuning = (*given.tuning, *(f"{name}={value}" for name, value in {**self.options, **dtypes}.items()))
         return replace(given, grid=blocks, args=texts, tuning=tuning)
 
     def expecting(self, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
@@ -85,6 +86,8 @@ class LiveKernel:
             return value if ":" in value or not out else f"{value}{out}"
         if not is_tensor(value):
             return value if isinstance(value, str) else repr(value)
+        if live_records.is_record(value):
+            value = live_records.as_bytes(value)
         dtype, shape = _dtype(value), tuple(value.shape) or (1,)
         if out:
             return f"{dtype}[{','.join(map(str, _laid(value, shape)))}]{out}"
@@ -104,9 +107,19 @@ def is_function(kernel: object) -> TypeGuard[Callable[..., Any]]:
 def called(kernel: object, outputs: Texts, keywords: dict[str, Any], known: Sequence[str]) -> LiveKernel | None:
     """Return a function with its launch, taken out of the keywords; None for what is not a function."""
     if not is_function(kernel):
+        _refuse_source(kernel)
         return None
     args, grid = keywords.pop("args", ()), keywords.pop("grid", "")
     return replace(live_kernel(kernel, args, outputs, keywords, known), grid=grid)
+
+
+def _refuse_source(kernel: object) -> None:
+    """Raise UsageError for CUDA C++ in place of a kernel's name: lines are those of the file that holds it."""
+    if isinstance(kernel, str) and "\n" in kernel:
+        raise UsageError(
+            "the kernel is a text of several lines, and no name",
+            "name CUDA C++ by the file and the variable that hold it: 'kernels.py::VARIABLE::kernel'",
+        )
 
 
 def expecting(kernel: LiveKernel | None, reference: Callable[..., Any], catalog: Catalog, folder: Path) -> Catalog:
@@ -146,9 +159,10 @@ def entry_of(function: Any) -> str:
         raise UsageError(
             f"{name} is in no file: {file}", "write it to one: in a notebook, %%writefile kernels.py, then import it"
         )
-    if "." in name:
+    bound = [each for each, thing in plain.__globals__.items() if thing is function]  # maybe made by another function
+    if "." in name and not bound:
         raise UsageError(f"{name} is defined inside of another function or class", "define it at the top of its file")
-    return f"{file}::{name}"
+    return f"{file}::{name if name in bound or not bound else bound[0]}"
 
 
 def is_tensor(value: object) -> bool:
@@ -165,7 +179,8 @@ def _plain(function: Any) -> Any:
         plain = getattr(plain, "py_func", None) or getattr(plain, "fn", None)
     raise UsageError(
         f"{type(function).__name__} is neither a kernel's name nor a function",
-        "give the name of a kernel, a file, or a function decorated by triton.jit, cute.jit or numba.cuda.jit",
+        "give the name of a kernel, a file, or a function decorated by triton.jit, cute.jit or numba.cuda.jit; "
+        "CUDA C++ is named by its file and variable: 'kernels.py::VARIABLE::kernel'",
     )
 
 

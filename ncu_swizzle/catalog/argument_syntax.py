@@ -169,8 +169,12 @@ def _refuse_unusable(argument: Argument, problem: Mapping[str, int]) -> None:
             raise UsageError(f"the shape {list(sizes)} is empty", "every size must be at least 1: --problem NAME=SIZE")
         fills.refuse_unusable(argument, problem)
     except (BadCatalog, UsageError) as error:
-        hint = undefined(error) if isinstance(error, BadCatalog) else error.hint
+        hint = undefined(error) if isinstance(error, BadCatalog) else _spelled(error, argument).hint
         raise UsageError(f"argument {argument.name}: {error}", hint) from error
+
+
+def _spelled(error: UsageError, argument: Argument) -> UsageError:
+    return by_value.of_map(error, argument) if argument.box else error
 
 
 def text_of(argument: Argument) -> str:

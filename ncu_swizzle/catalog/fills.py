@@ -14,9 +14,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
     if argument.dtype == BYTES:
         return np.void(_content(argument, problem))
     if argument.dtype == STRUCT:
-        return np.void(by_value.packed([scalar(field, problem) for field in by_value.fields_of(argument)]))
+        return np.void(by_value.packed(_fields(argument, problem)))
     if argument.dtype == by_value.POINTER:  # the address of a buffer that is not there yet
         return np.uint64(0)
     dtype = numpy_dtype(argument.dtype)
@@ -111,6 +110,16 @@ def scalar(argument: Argument, problem: Mapping[str, int]) -> np.generic:
             f"--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
         )
     return _cast(dtype, whole)
+
+
+def _fields(argument: Argument, problem: Mapping[str, int]) -> list[np.generic]:
+    values = []
+    for number, field in enumerate(by_value.fields_of(argument)):
+        try:
+            values.append(scalar(field, problem))
+        except UsageError as error:
+            raise by_value.of_field(error, argument, number) from error
+    return values
 
 
 def _content(argument: Argument, problem: Mapping[str, int]) -> bytes:
@@ -136,20 +145,6 @@ def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
 def reproducible(argument: Argument) -> bool:
     """Return whether a buffer holds the same before every launch: neither random numbers nor an output's NaN."""
     return bool(argument.fill) and not argument.fill.startswith(RANDOM)
-
-
-def known_instead(arguments: Sequence[Argument]) -> str:
-    """Return the option that gives known contents to a buffer without: an input of integers before any other.
-
-    Empty if all contents are known.
-    """
-    unknown = [argument for argument in arguments if argument.shape and not reproducible(argument)]
-    unknown.sort(key=lambda argument: (argument.output, argument.dtype[0] not in "iu"))
-    if not unknown:
-        return ""
-    chosen = unknown[0]
-    fill = f"iota%256{':out' if chosen.output else ''}"
-    return shlex.join(["--arg", f"{chosen.name}={chosen.dtype}[{','.join(chosen.shape)}]:{fill}"])
 
 
 def inputs(family: Family, problem: Mapping[str, int], rng: np.random.Generator) -> Inputs:
@@ -266,9 +261,10 @@ def _refuse_infinite(argument: Argument, text: str, value: float) -> None:
     with np.errstate(over="ignore"):
         stored = float(_cast(numpy_dtype(argument.dtype), value))
     if math.isinf(stored) and "inf" not in text.lower():
+        extents = f"[{','.join(argument.shape)}]" if argument.shape else ""
         raise UsageError(
             f"{text} does not fit in {argument.dtype}",
-            f"--arg {argument.name}={argument.dtype}:inf, or a larger type in the kernel",
+            f"--arg {argument.name}={argument.dtype}{extents}:inf, or a larger type in the kernel",
         )
 
 

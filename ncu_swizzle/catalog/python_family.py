@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.catalog import argument_syntax, fills, launch_limits
+from ncu_swizzle.catalog import argument_syntax, by_value, fills, launch_limits
 from ncu_swizzle.catalog.family import DTYPES, LITERAL, Argument, Family
 from ncu_swizzle.errors import UsageError
 
@@ -59,7 +59,10 @@ def _arguments(
         if named is None:
             raise UsageError(f"the argument {text!r} has no name", f"name the parameter: --arg NAME={text.strip()}")
         name, value = named["name"], named["value"].strip()
-        if _SHAPE.fullmatch(value):
+        if value.startswith(f"{by_value.MAP}:"):
+            described.append(f"{name}={_filled(value)}")
+        elif _SHAPE.fullmatch(value):
+            _refuse_record(name, value)
             described.append(f"{name}={value}:{fills.RANDOM}")
         elif _SHAPE.match(value) or _is_typed(value) or value.endswith(fills.FILE):
             described.append(text)
@@ -72,6 +75,25 @@ def _arguments(
         raise UsageError(f"two arguments are called {twice[0]!r}", "give each its own name: --arg NAME=…")
     order = [text.partition("=")[0].strip() for text in texts]
     return tuple(sorted((*given, *literal.values()), key=lambda argument: order.index(argument.name)))
+
+
+def _refuse_record(name: str, value: str) -> None:
+    """Raise UsageError for a dtype that is none of ours, nor nearly: the file may have a structured one of the name."""
+    dtype, _, shape = (part.strip(" ]") for part in value.partition("["))
+    known = (*DTYPES, *argument_syntax.ALIASES, *_BY_VALUE)
+    if dtype in known or difflib.get_close_matches(dtype, known, n=1):
+        return
+    raise UsageError(
+        f"argument {name}: unknown dtype {dtype!r}",
+        f"if it is a dtype of the file, with 16 bytes: --arg {name}=uint8[{shape},16] --option {name}={dtype}",
+    )
+
+
+def _filled(text: str) -> str:
+    """Return a tensor map whose matrix is random unless its content is given."""
+    matrix, settings = by_value.halves(text.partition(":")[2].strip())
+    content = f"{matrix}:{fills.RANDOM}" if _SHAPE.fullmatch(matrix.strip()) else matrix
+    return ":".join((by_value.MAP, content, *settings))
 
 
 def _is_typed(value: str) -> bool:

@@ -14,7 +14,6 @@ from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelOptions
 from ncu_swizzle.commands import output
 from ncu_swizzle.commands.groups import Only, grouped
 from ncu_swizzle.engines.context import Request
-from ncu_swizzle.errors import NotComparable
 from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.gate.outputs import Outputs
 from ncu_swizzle.option import option
@@ -23,6 +22,7 @@ from ncu_swizzle.texts import on_terminal
 if TYPE_CHECKING:
     from ncu_swizzle.engines.context import Progress
     from ncu_swizzle.fix.sources import SourceFix
+    from ncu_swizzle.gate.lines import KernelLint
     from ncu_swizzle.gate.lint_inputs import LintOptions
     from ncu_swizzle.gate.verdict import Verdict
 
@@ -73,8 +73,8 @@ def lint(
     buffers fail, too.
     """
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.gate import reporting
-    from ncu_swizzle.gate.lint_inputs import LintOptions, describing
+    from ncu_swizzle.gate import linting, reporting
+    from ncu_swizzle.gate.lint_inputs import LintOptions
 
     build.refuse_without_launches(files)
     query = LintOptions(
@@ -82,17 +82,17 @@ def lint(
         sources.trust, build,
     )  # fmt: skip
     with output.progress() as progress:
-        verdict = _linted(query, request, extras, fleet, progress)
+        verdict, kernels = _linted(query, request, extras, fleet, progress)
     reporting.show(verdict, outputs, Output())
     if not verdict.checks:
-        raise NotComparable("nothing was linted: no launch is described", describing(*files))
+        linting.refuse_nothing(kernels, files)
     reporting.conclude(verdict, listed=True)
 
 
 def _linted(
     query: LintOptions, request: Request, extras: LintExtras, fleet: FleetOptions, progress: Progress
-) -> Verdict:
-    """Return the verdict on the files as they are in the end, with what would correct them."""
+) -> tuple[Verdict, Sequence[KernelLint]]:
+    """Return the verdict on the files as they are in the end, with what would correct them, and the kernels."""
     from ncu_swizzle.engines.emulation import EmulationSettings
     from ncu_swizzle.gate import linting
 
@@ -118,7 +118,7 @@ def _linted(
         from ncu_swizzle.gate import lint_page
 
         verdict = lint_page.write(extras.html, kernels, base, verdict)
-    return verdict
+    return verdict, kernels
 
 
 def _fixes(

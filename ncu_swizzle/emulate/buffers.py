@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 READ, WRITE, ATOMIC = "read", "write", "atomic"
 
@@ -58,3 +59,4 @@ class GlobalAccesses:
     outside: tuple[OutOfBounds, ...] = ()
     blocks: int = 0  # that were checked
     lacking: str = ""
+    buffers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # by instruction's offset: where its data is

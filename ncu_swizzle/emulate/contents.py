@@ -184,6 +184,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
     bits = np.zeros((words, *selected.shape), np.uint32)
     sure = np.zeros((words, *selected.shape), bool)
     reachable = selected & np.broadcast_to(np.asarray(address.known), selected.shape)
+    blamed: int | None = None
     for base, content in m.memory.items():
         offset = (at - np.uint64(base)).view(np.int64)
         inside = reachable & (offset >= 0) & (offset + size <= len(content))
@@ -191,6 +192,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
             continue
         data = np.frombuffer(content, np.uint8)
         lost = m.overwritten.get(base)
+        blamed = m.lost_by if lost is not None else blamed
         for word in range(words):
             sure[word] |= inside
             for k in range(min(4, size - 4 * word)):
@@ -198,7 +200,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
                 sure[word] &= ~lost[where] if lost is not None else True
     tag = dependent(address)
-    origin = m.now if known_in(address, selected) else address.origin
+    origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [
         Value(bits[word], True if bool((sure[word] | ~selected).all()) else sure[word], origin, tag)
         for word in range(words)
@@ -217,6 +219,8 @@ def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None
         lost = m.overwritten.setdefault(base, np.zeros(len(content), bool))
         if unsure or address.tag is not None:
             lost[:] = True
+        if unsure:
+            m.lost_by = _first(m.lost_by, address.origin)
         for k in range(size):
             lost[offset[inside] + k] = True
 

@@ -10,6 +10,7 @@ from ncu_swizzle.emulate.misfits import FollowedTiles
 from ncu_swizzle.emulate.requests import AccessRequests
 
 Dim3 = tuple[int, int, int]
+CONSTANTS = ("LDC", "ULDC", "LDCU")  # opcodes that load from constant banks
 Span = tuple[int, int]  # from the first byte to before the last
 
 
@@ -62,3 +63,15 @@ class Counts:
     def unknown(self) -> tuple[InstructionCounts, ...]:
         """The shared-memory rows with something unknown."""
         return tuple(row for row in self.rows if row.access and (row.executed is None or row.wavefronts is None))
+
+    @property
+    def decisive(self) -> frozenset[str]:
+        """The buffers whose contents decide what is unknown, as far as that is known."""
+        named = self.global_accesses.buffers
+        return frozenset(name for row in self.unknown if row.origin is not None for name in named.get(row.origin, ()))
+
+    @property
+    def on_data(self) -> bool:
+        """Whether what is unknown may depend on data: not if constants of the launch alone decide it."""
+        opcodes = {row.offset: row.opcode.partition(".")[0] for row in self.rows}
+        return any(row.origin is None or opcodes.get(row.origin) not in CONSTANTS for row in self.unknown)

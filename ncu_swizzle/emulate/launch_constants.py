@@ -15,6 +15,8 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, STACK_TOP
 from ncu_swizzle.smem.banks import Bools
 
+DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
+ALLOCATED = 256  # bytes: shared memory is allocated in multiples of it, or of a part; other sizes may be rounded up
 PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90; the offsets below are sm_90's
 EXPLICIT_CLUSTER_AT, CLUSTER_AT, INVERSE_CLUSTER_AT, CLUSTERS_AT = 0x140, 0x144, 0x150, 0x15C
 CLUSTER_SIZE_AT, PARAMETER_POINTER_AT = 0x188, 0x198
@@ -39,6 +41,8 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
     bank.put(places.block, struct.pack("<3I", *launch.block))
     bank.put(places.grid, struct.pack("<3I", *launch.grid))
     bank.put(places.stack, struct.pack("<I", STACK_TOP))
+    if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
+        bank.put(DYNAMIC_AT, struct.pack("<I", launch.shared_dynamic))
     if code.parameter_offset == PARAMETERS_SM90:
         _put_cluster(bank, launch)
         bank.put(RESERVED_AT, bytes(8))

@@ -70,6 +70,7 @@ class Machine(RegisterFile):
         self.local: dict[int, LocalWord] = {}  # by address / 4
         self.local_lost: int | None = None  # the instruction that stored to an unknown address of local memory
         self.overwritten: dict[int, Bools] = {}  # by array in memory: bytes that stores have overwritten
+        self.lost_by: int | None = None  # where the unknown address of a store to global memory came from
         self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = (
             None  # all stores to global memory, if recorded
         )

@@ -24,7 +24,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
-from ncu_swizzle.emulate.values import Value, unknown
+from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.banks import Bools
 
 Reader = Callable[[Machine], Value]
@@ -202,12 +202,14 @@ class _LoadGlobal(MemoryInstruction):
         if address.bits.shape[1] == 1 and not m.memory:
             self.nothing(m, condition, uniform=True)
             return
+        origin = m.now
         if m.memory and address.known is not False:
             values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
                 self.finish(m, extended(self.instruction, values), condition)
                 return
-        self.nothing(m, condition, uniform=same_address(address, selected), origin=m.now)
+            origin = m.now if values[0].origin is None or not known_in(address, selected) else values[0].origin
+        self.nothing(m, condition, uniform=same_address(address, selected), origin=origin)
 
 
 class _StoreGlobal(MemoryInstruction):

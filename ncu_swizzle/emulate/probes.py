@@ -27,7 +27,7 @@ from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, SassInstruction
 from ncu_swizzle.emulate.program import prepare
-from ncu_swizzle.emulate.values import Value
+from ncu_swizzle.emulate.values import Value, known_in
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -50,11 +50,14 @@ class _Map:
         starts = np.array([buffer.address for buffer in ordered], np.int64)
         return cls(ordered, starts, starts + np.array([buffer.size for buffer in ordered], np.int64))
 
-    def outside(self, at: Ints, width: int) -> Bools:
+    def inside(self, at: Ints, width: int) -> tuple[Ints, Bools]:
+        """Return the buffer before each access, and whether the access is inside of it."""
+        before: Ints = np.maximum(np.searchsorted(self.starts, at, "right") - 1, 0)
+        return before, (at >= self.starts[before]) & (at + width <= self.ends[before])
+
+    def outside(self, at: Ints, before: Ints, inside: Bools) -> Bools:
         """Return which accesses are certainly outside of all buffers."""
-        before = np.maximum(np.searchsorted(self.starts, at, "right") - 1, 0)
         after = np.minimum(before + 1, len(self.starts) - 1)
-        inside = (at >= self.starts[before]) & (at + width <= self.ends[before])
         near = (np.abs(at - self.ends[before]) < NEAR) | (np.abs(self.starts[after] - at) < NEAR)
         window = np.isin(at >> 32, (SHARED_WINDOW, LOCAL_WINDOW))
         null = (at >= 0) & (at < NULL_PAGE)
@@ -74,6 +77,8 @@ class Probes:
     def __init__(self, buffers: Sequence[Buffer]) -> None:
         self.map = _Map.of(buffers)
         self.outside: dict[int, OutOfBounds] = {}
+        self.reached: dict[int, set[str]] = {}  # by instruction's number: the buffers that it accesses
+        self.through: dict[int, set[int]] = {}  # the instructions that its unknown addresses come from
 
     def step(self, instruction: SassInstruction) -> Step | None:
         """Return the step that checks an instruction's accesses; None if it makes none to global memory."""
@@ -85,6 +90,23 @@ class Probes:
         """Record an instruction's accesses: the first one, and how many there are."""
         first = self.outside.get(outside.offset)
         self.outside[outside.offset] = replace(first, times=first.times + outside.times) if first else outside
+
+    def buffers(self) -> dict[int, tuple[str, ...]]:
+        """Return the buffers that each instruction's data comes from: also those that hold its unknown addresses."""
+        numbers = sorted({*self.reached, *self.through})
+        return {number: tuple(sorted(self._sources(number, set()))) for number in numbers}
+
+    def reach(self, number: int, buffers: Ints) -> None:
+        """Record which buffers an instruction accesses, by their places in the map."""
+        names = (self.map.buffers[place].name for place in np.unique(buffers))
+        self.reached.setdefault(number, set()).update(names)
+
+    def _sources(self, number: int, seen: set[int]) -> set[str]:
+        if number in seen:
+            return set()
+        seen.add(number)
+        further = [self._sources(origin, seen) for origin in self.through.get(number, ())]
+        return self.reached.get(number, set()).union(*further)
 
 
 class _Probe:
@@ -107,19 +129,27 @@ class _Probe:
         address = self.address(m)
         if m.repeats.active and any(_follows_a_loop(value) for value in (condition, reads, address)):
             m.repeats.fail()
-        selected, _ = m.selection(condition)
+        selected, doubtful = m.selection(condition)
         if reads is not None:
             selected = selected & reads.bits & np.asarray(reads.known)
         if address.known is not True:
-            selected = selected & np.asarray(address.known)
-        if not selected.any():
+            self._depends(m, address, selected | doubtful)
+            selected, doubtful = selected & np.asarray(address.known), doubtful & np.asarray(address.known)
+        if not (selected | doubtful).any():
             return
         at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64).view(np.int64)
-        wrong = selected & self.probes.map.outside(at, self.width)
+        before, inside = self.probes.map.inside(at, self.width)
+        self.probes.reach(m.now, before[inside & (selected | doubtful)])
+        wrong = selected & self.probes.map.outside(at, before, inside)
         if wrong.any() and m.repeats.active:
             m.repeats.fail()  # it runs again, and every time is counted
         elif wrong.any():
             self._report(m, at, wrong)
+
+    def _depends(self, m: Machine, address: Value, lanes: Bools) -> None:
+        """Note where an address comes from that is unknown in some lanes."""
+        if address.origin is not None and not known_in(address, lanes):
+            self.probes.through.setdefault(m.now, set()).add(address.origin)
 
     def _report(self, m: Machine, at: Ints, wrong: Bools) -> None:
         row, lane = (int(index) for index in np.argwhere(wrong)[0])
@@ -160,10 +190,12 @@ def global_accesses(
     everything = exhaustive and math.prod(setting.grid) <= KINDS
     blocks = _every(setting.grid) if everything else np.array(list(dict.fromkeys([*_corners(setting.grid), *ran])))
     try:
-        outside = _run(code, setting, buffers, blocks)
+        probes = _run(code, setting, buffers, blocks)
     except ProgramFailed as error:
         return GlobalAccesses(lacking=str(error))
-    return GlobalAccesses(tuple(outside[offset] for offset in sorted(outside)), len(blocks))
+    outside = tuple(probes.outside[offset] for offset in sorted(probes.outside))
+    named = {code.instructions[number].offset: names for number, names in probes.buffers().items()}
+    return GlobalAccesses(outside, len(blocks), buffers=named)
 
 
 def _corners(grid: Index) -> list[Index]:
@@ -177,8 +209,8 @@ def _every(grid: Index) -> Ints:
     return indices
 
 
-def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) -> dict[int, OutOfBounds]:
-    """Return what the blocks access outside of the buffers, by offset."""
+def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) -> Probes:
+    """Return what the blocks access."""
     probes = Probes(buffers)
     program = prepare(code, arrays=bool(setting.memory), probe=probes.step)
     setting = replace(setting, program=program)
@@ -187,4 +219,4 @@ def _run(code: Code, setting: Setting, buffers: Sequence[Buffer], blocks: Ints) 
     size = blocks_at_once(x * y * z, shared, 0, len(program.instructions))
     for first in range(0, len(blocks), size):
         run_batch(setting, blocks[first : first + size])
-    return probes.outside
+    return probes

@@ -16,7 +16,7 @@ from ncu_swizzle.build import assembled, compiled, headers
 from ncu_swizzle.build.binary import code_in
 from ncu_swizzle.build.commit import commit_of_family
 from ncu_swizzle.build.toolchain import ARCH, NVDISASM, Toolchain
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import unknown_contents
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.demangled import demangle
@@ -157,12 +157,11 @@ def _sampled(name: str, sample: int | None) -> Iterator[str]:
 
 def _data(target: Target, counts: Counts) -> Iterator[str]:
     """Yield a note on what to give, if counts are unknown and so is what a buffer holds."""
-    option = fills.known_instead(target.family.arguments) if counts.unknown else ""
+    decisive = counts.decisive
+    option = unknown_contents.options(target.family.arguments, decisive) if counts.on_data else ""
     if option:
-        yield (
-            f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file; --sample 1 takes "
-            "random data for it."
-        )
+        drawn = unknown_contents.or_random(target.family.arguments, decisive)
+        yield f"{target.name}: what is unknown depends on data: give it with {option}, or a .npy file{drawn}."
 
 
 def profile_launch(

@@ -9,6 +9,7 @@ The folder has the request; the answer, or an error, and the cubin go there too.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
@@ -42,6 +43,11 @@ def answer(action: str, folder: Path) -> dict[str, Any]:
             kernel, code = language.compiled(thing, inside, request, loaded)
             write_atomically(folder / CODE, code)
             return {"kernel": kernel.as_json()}
+    if inspect.isclass(thing):
+        raise UsageError(
+            f"{request.name} is a class, and an object of it may be a kernel",
+            f"make one at the top of the file, such as own = {function}(), and name that: {file}::own",
+        )
     raise UsageError(
         f"{request.name} is a {type(thing).__name__}, not a kernel",
         "name a function decorated by triton.jit, cute.jit or numba.cuda.jit, or a string of CUDA C++",

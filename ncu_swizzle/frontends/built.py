@@ -73,13 +73,14 @@ def request_of(target: Target, arch: str = "") -> CompileRequest:
     block = () if family.block == python_family.UNKNOWN else tuple(evaluate(size, problem) for size in family.block)
     options = (*family.options, *kernel.options)
     arguments = python_family.overridden(family, options)
+    chosen = {name: value for name, _, value in (each.partition("=") for each in options)}
     named = {argument.name for argument in arguments}
     return CompileRequest(
         file=str(source),
         function=kernel.entry,
         arch=family.arch or arch or ARCH,
-        arguments=tuple(_given(argument, problem) for argument in arguments),
-        options={name: value for name, _, value in (each.partition("=") for each in options) if name not in named},
+        arguments=tuple(_given(argument, problem, chosen) for argument in arguments),
+        options={name: value for name, value in chosen.items() if name not in named},
         grid=() if family.grid == python_family.UNKNOWN else family.grid,
         block=block,
         shared=family.shared_memory(kernel, problem),
@@ -107,9 +108,10 @@ def _configured(family: Family, kernel: Kernel, options: Configuration) -> Kerne
     return replace(kernel, name=name, title=f"With {' '.join(options)}", options=(*kernel.options, *options))
 
 
-def _given(argument: Argument, problem: Mapping[str, int]) -> Given:
+def _given(argument: Argument, problem: Mapping[str, int], options: Mapping[str, str]) -> Given:
     shape = fills.shape(argument, problem) if argument.shape else ()
-    return Given(argument.name, argument.dtype, shape, argument.value, argument.box)
+    record = options.get(argument.name, "") if shape else ""
+    return Given(argument.name, argument.dtype, shape, argument.value, argument.box, argument.swizzle, record)
 
 
 def _argument(parameter: KernelParameter, family: Family) -> Argument:

@@ -6,9 +6,11 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from inspect import Parameter
+from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.errors import UsageError
+from ncu_swizzle.frontends import loading
 from ncu_swizzle.frontends.request import CompileRequest, Given
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -58,8 +60,9 @@ def lacking(request: CompileRequest, names: Iterable[str], constants: Iterable[s
 
 def not_compiled(request: CompileRequest, error: Exception) -> UsageError:
     """Return the error for a function that its compiler refuses, with what that says."""
-    said = _COLOUR.sub("", str(error)).strip() or type(error).__name__
-    return UsageError(f"{request.name} does not compile for {request.arch}:\n{said}", f"fix {request.file}")
+    said = _COLOUR.sub("", str(error)).strip("\0 \r\n\t") or type(error).__name__
+    at = loading.place(error, Path(request.file))
+    return UsageError(f"{request.name} does not compile for {request.arch}:\n{at}{said}", f"fix {request.file}")
 
 
 def in_order(request: CompileRequest, parameters: Mapping[str, Parameter]) -> list[Given]:

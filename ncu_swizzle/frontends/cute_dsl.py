@@ -15,15 +15,13 @@ from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
 from ncu_swizzle.frontends import checks, cute_lines, values
+from ncu_swizzle.frontends.cute_environment import PREFIX
 from ncu_swizzle.frontends.cute_host import HostCode, HostLaunch
 from ncu_swizzle.frontends.cute_tensors import DTYPES, Tensors
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given
 
 OPTIONS = ("assumed_align", "dynamic", "opt_level")
 STREAM = "CUstream"
-
-
-PREFIX = "kernel_cutlass_"  # of a kernel's symbol, before its name in Python and the types of its parameters
 
 
 def handles(thing: object) -> bool:
@@ -67,10 +65,17 @@ def _refuse_kernel(thing: Any, request: CompileRequest, module: ModuleType) -> N
     if _kind(thing) == "jit":
         return
     hosts = [name for name, each in vars(module).items() if _kind(each) == "jit"]
+    hosts.sort(key=lambda name: not _mentions(vars(module)[name], request.function))
     raise UsageError(
         f"{request.name} is under @cute.kernel; a function under @cute.jit launches it",
         f"name that: {request.file}::{hosts[0]}" if hosts else "write one that calls kernel(…).launch(grid=…, block=…)",
     )
+
+
+def _mentions(host: Any, kernel: str) -> bool:
+    """Return whether a host function's own code has a kernel's name."""
+    code = getattr(inspect.unwrap(host), "__code__", None)
+    return code is not None and kernel in code.co_names
 
 
 def _refuse_geometry(request: CompileRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+PREFIX = "kernel_cutlass_"  # of a kernel's symbol, before its name in Python and the types of its parameters
 ACCELERATED = 90  # from sm_90 on the DSL compiles for the architecture with its own instructions, such as sm_90a
 
 

@@ -34,7 +34,7 @@ def module(file: Path) -> ModuleType:
         raise missing(error, file) from error
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{file.name} cannot be imported: {_place(error, file)}{type(error).__name__}: {error}",
+            f"{file.name} cannot be imported: {place(error, file)}{type(error).__name__}: {error}",
             f"python3 {file} shows the traceback; what runs the kernel belongs under if __name__ == '__main__':",
         ) from error
     return loaded
@@ -62,7 +62,11 @@ def named(loaded: ModuleType, file: Path, function: str, kernels: Iterable[str])
     )
 
 
-def _place(error: BaseException, file: Path) -> str:
-    """Return the line of the file that an error comes from."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return f"line {lines[-1]}: " if lines else ""
+def place(error: BaseException | None, file: Path) -> str:
+    """Return the line of the file that an error, or what caused it, comes from."""
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        if lines := [frame.lineno for frame in frames if frame.filename == str(file) and frame.lineno]:
+            return f"line {lines[-1]}: "
+        error = error.__cause__ or error.__context__
+    return ""

@@ -18,7 +18,7 @@ from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.catalog.fills import numpy_dtype
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import NcuSwizzleError, UsageError
-from ncu_swizzle.frontends import checks, values
+from ncu_swizzle.frontends import checks, numba_lines, numba_records, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 
 OPTIONS = ("fastmath", "opt", "launch_bounds", "debug")
@@ -41,6 +41,7 @@ def prepare() -> None:
         return usual(func_or_sig if callable(func_or_sig) else None, *positional, **{**lines, **keywords})
 
     cuda.jit = jit
+    numba_lines.keep_callers()
 
 
 def configurations(thing: Any) -> list[Configuration]:  # noqa: ARG001 - the interface of a language
@@ -87,7 +88,8 @@ def _type(argument: Given, request: CompileRequest, module: ModuleType) -> Any:
     from numba.np import numpy_support
 
     if argument.shape:
-        return types.Array(numpy_support.from_dtype(numpy_dtype(argument.dtype)), len(argument.shape), "C")
+        dtype, shape = numba_records.elements(argument, request, module)
+        return types.Array(numpy_support.from_dtype(dtype), len(shape), "C")
     if argument.dtype != LITERAL:
         return numpy_support.from_dtype(numpy_dtype(argument.dtype))
     return numpy_support.from_dtype(numpy_dtype(_dtype(argument, request, module)))
@@ -130,14 +132,14 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> lis
         return [
             KernelParameter(name, "uint8" if dtype == "bool" else dtype, str(int(value) if dtype == "bool" else value))
         ]
-    bytes_ = numpy_dtype(argument.dtype).itemsize
-    strides = [bytes_ * math.prod(argument.shape[axis + 1 :]) for axis in range(len(argument.shape))]
+    element, shape = numba_records.elements(argument, request, module)
+    strides = [element.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return [
         KernelParameter(f"{name}_meminfo", POINTER, "0"),
         KernelParameter(f"{name}_parent", POINTER, "0"),
-        KernelParameter(f"{name}_size", WHOLE, str(math.prod(argument.shape))),
-        KernelParameter(f"{name}_itemsize", WHOLE, str(bytes_)),
+        KernelParameter(f"{name}_size", WHOLE, str(math.prod(shape))),
+        KernelParameter(f"{name}_itemsize", WHOLE, str(element.itemsize)),
         KernelParameter(name),
-        *(KernelParameter(f"{name}_shape{axis}", WHOLE, str(size)) for axis, size in enumerate(argument.shape)),
+        *(KernelParameter(f"{name}_shape{axis}", WHOLE, str(size)) for axis, size in enumerate(shape)),
         *(KernelParameter(f"{name}_stride{axis}", WHOLE, str(size)) for axis, size in enumerate(strides)),
     ]

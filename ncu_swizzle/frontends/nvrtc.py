@@ -6,7 +6,6 @@ numbers are those of the Python file, if the variable is assigned a literal ther
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -17,7 +16,8 @@ from ncu_swizzle.catalog.family import LITERAL
 from ncu_swizzle.cubin import symbols
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
-from ncu_swizzle.frontends import checks, values
+from ncu_swizzle.files import read_bytes
+from ncu_swizzle.frontends import checks, nvrtc_lines, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
 
 OURS = ("name", "arch")
@@ -30,6 +30,8 @@ FLAGS = {
 }
 IGNORED = ("lineinfo", "generate-line-info", "arch", "gpu-architecture")  # decided here
 STANDARD = "c++17"
+HEADERS = ("cudart", "cccl")
+INSTANCE = "cannot determine which instance of function template"
 FLOATS, WHOLES = {2: "float16", 4: "float32", 8: "float64"}, {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -56,12 +58,16 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
     checks.refuse_without_block(request)
     own = {} if isinstance(thing, str) else _own_options(thing.options, request)
     options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
-    program = _program(f"{_line(source, request)}{source}", {**own, **options}, request)
+    program = _program(_lines(source, request), {**own, **options}, request)
     try:
         made = program.compile("cubin", name_expressions=(kernel,))
         code, symbol = made.code, made.symbol_mapping[kernel]
     except Exception as error:
-        raise checks.not_compiled(request, error) from error
+        said = checks.not_compiled(request, error)
+        if INSTANCE in str(said):
+            variable = request.function.partition("::")[0]
+            raise UsageError(str(said), f"spell its instance: '{request.file}::{variable}::{kernel}<float>'") from error
+        raise said from error
     entry = symbol.decode() if isinstance(symbol, bytes) else symbol
     cubin = Cubin(code, request.name)
     sizes = [slot.size for slot in cubin.attributes(entry).parameters]
@@ -109,21 +115,10 @@ def _only(source: str, request: CompileRequest) -> str:
     )
 
 
-def _line(source: str, request: CompileRequest) -> str:
-    """Return the directive that gives a literal's lines the numbers that they have in the Python file."""
-    variable = request.function.partition("::")[0]
-    tree = ast.parse(Path(request.file).read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign):
-            continue
-        held = [
-            node.value,
-            *(node.value.args if isinstance(node.value, ast.Call) else ()),
-        ]  # or of a call: RawKernel(…)
-        literal = next((each for each in held if isinstance(each, ast.Constant) and each.value == source), None)
-        if literal and any(isinstance(target, ast.Name) and target.id == variable for target in node.targets):
-            return f'#line {literal.lineno} "{request.file}"\n'
-    return ""
+def _lines(source: str, request: CompileRequest) -> str:
+    """Return the source with directives that give its lines the numbers that they have in the Python file."""
+    variable, text = request.function.partition("::")[0], read_bytes(Path(request.file)).decode("utf-8", "replace")
+    return nvrtc_lines.numbered(source, variable, request.file, text)
 
 
 def _program(source: str, options: dict[str, Any], request: CompileRequest) -> Any:
@@ -135,8 +130,18 @@ def _program(source: str, options: dict[str, Any], request: CompileRequest) -> A
         ) from error
     known = [field.name for field in fields(ProgramOptions) if field.name not in OURS]
     checks.refuse_options(options, known, "NVRTC", request)
-    given = {"lineinfo": True, "std": STANDARD, **options}
+    folders = options.get("include_path") or ()
+    own = [folders] if isinstance(folders, str) else list(folders)
+    given = {"lineinfo": True, "std": STANDARD, **options, "include_path": [*own, *_cuda_headers()]}
     return Program(source, "c++", ProgramOptions(arch=request.arch, **given))
+
+
+def _cuda_headers() -> list[str]:
+    """Return the folders of CUDA's own headers, such as cuda_fp16.h and cuda/std, as far as they are installed."""
+    from cuda import pathfinder
+
+    found = [pathfinder.find_nvidia_header_directory(name) for name in HEADERS]
+    return [folder for folder in found if folder]
 
 
 def _passed(argument: Given, size: int, request: CompileRequest, module: ModuleType) -> KernelParameter:

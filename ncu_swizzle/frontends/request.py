@@ -19,6 +19,8 @@ class Given:
     shape: tuple[int, ...] = ()
     value: str = ""
     box: tuple[int, ...] = ()  # of a buffer that goes to the kernel through a tensor map
+    swizzle: int = 0  # of that map, in bytes
+    record: str = ""  # of a buffer of bytes: the name that its structured dtype has in the file
 
 
 @dataclass(frozen=True)

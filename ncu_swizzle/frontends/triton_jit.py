@@ -7,19 +7,22 @@ its driver is replaced, and tensors by what has a dtype, a shape and an address.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ncu_swizzle.catalog.fills import numpy_dtype
 from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.errors import UsageError
-from ncu_swizzle.frontends import checks, triton_lines, values
+from ncu_swizzle.frontends import checks, triton_lines, triton_tensors, values
 from ncu_swizzle.frontends.request import CompiledKernel, CompileRequest, Configuration, Given, KernelParameter
+from ncu_swizzle.frontends.triton_tensors import Shaped
 
 WARP = 32
 SWIZZLES = (0, 32, 64, 128)  # bytes, in the order of CUtensorMapSwizzle
+# A tensor where the function takes a descriptor.
+_DESCRIBED = re.compile(r"\b(\w+)\.(?:load|store)\(.*'tensor' object has no attribute '(?:load|store)'", re.DOTALL)
 TUNED = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # Triton's names of types, and ours of what is passed for each.
 DTYPES = {
@@ -52,7 +55,7 @@ def compiled(thing: Any, inside: str, request: CompileRequest, module: ModuleTyp
         )
     *wrappers, function = _layers(thing)
     options = {name: values.literal(text, request.sizes, module) for name, text in request.options.items()}
-    given = {argument.name: _passed(argument, request, module) for argument in request.arguments}
+    given = {argument.name: _passed(argument, request, module, function) for argument in request.arguments}
     parameters = list(function.arg_names)
     given |= {name: options.pop(name) for name in list(options) if name in parameters}
     _refuse_unknown(given, options, parameters, request)
@@ -80,54 +83,10 @@ def _settings(configuration: Any) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Dtype:
-    """A dtype, which prints its name as PyTorch's do."""
-
-    name: str
-
-    @property
-    def itemsize(self) -> int:
-        """The bytes of an element."""
-        return numpy_dtype(self.name).itemsize
-
-    def __str__(self) -> str:
-        return f"torch.{self.name}"
-
-
-class Shaped:
-    """What Triton asks of a tensor before it compiles: dtype, address, shape, strides."""
-
-    def __init__(self, given: Given) -> None:
-        self.dtype = Dtype(given.dtype)
-        self.shape = given.shape
-
-    def data_ptr(self) -> int:
-        """Return an address as aligned as the launch's."""
-        return 1 << 20
-
-    def stride(self, axis: int | None = None) -> Any:
-        """Return the strides in elements, of a tensor that is contiguous."""
-        strides = tuple(math.prod(self.shape[number + 1 :]) for number in range(len(self.shape)))
-        return strides if axis is None else strides[axis]
-
-    def size(self, axis: int | None = None) -> Any:
-        """Return the shape, or one of its sizes."""
-        return self.shape if axis is None else self.shape[axis]
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return math.prod(self.shape)
-
-    def element_size(self) -> int:
-        """Return the bytes of an element."""
-        return self.dtype.itemsize
-
-
-def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> Any:
+def _passed(argument: Given, request: CompileRequest, module: ModuleType, function: Any) -> Any:
     """Return an argument as Triton gets it. Raises UsageError."""
     if argument.box:
-        return _descriptor(argument)
+        return triton_tensors.descriptor(argument, "gluon" in type(function).__module__)
     if argument.shape:
         return Shaped(argument)
     value = values.literal(argument.value, request.sizes, module)
@@ -135,13 +94,6 @@ def _passed(argument: Given, request: CompileRequest, module: ModuleType) -> Any
         return value
     wanted = float if argument.dtype.startswith(("float", "bfloat")) else bool if argument.dtype == "bool" else int
     return wanted(value)
-
-
-def _descriptor(argument: Given) -> Any:
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
-    base = Shaped(argument)
-    return TensorDescriptor(base, list(base.shape), list(base.stride()), list(argument.box))
 
 
 def _refuse_unknown(
@@ -204,7 +156,11 @@ def _warmed(function: Any, given: Mapping[str, Any], options: Mapping[str, Any],
     try:
         return function.warmup(grid=(1,), **given, **options)
     except Exception as error:
-        raise checks.not_compiled(request, error) from error
+        said = checks.not_compiled(request, error)
+        described = _DESCRIBED.search(str(said))
+        if described and isinstance(tensor := given.get(described[1]), Shaped):
+            raise UsageError(str(said), f"--arg {triton_tensors.as_descriptor(described[1], tensor)}") from error
+        raise said from error
 
 
 def _described(

@@ -69,6 +69,7 @@ class KernelLint:
     launch: str = ""
     function: str = ""
     profile: Profile | None = None
+    lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
 
     @classmethod
     def of(cls, emulated: Emulated, checks: tuple[Check, ...], notes: tuple[str, ...]) -> KernelLint:

@@ -106,10 +106,7 @@ def _in_source(text: str, options: LintOptions) -> Iterator[Variant | Skipped]:
         return
     try:
         if file.suffix == PYTHON and not entry:
-            raise UsageError(
-                f"{file.name}: no launch of its functions is described",
-                f"name one, with its launch: ncu-swizzle lint {file}::FUNCTION --grid 128 --arg …",
-            )
+            raise UsageError(f"{file.name}: no launch of its functions is described", describing(file))
         catalog, names = user_kernels.chosen(text, options.description, options.catalogs, options.config, options.trust)
     except (UnknownKernel, BadFile, Untrusted):
         raise
@@ -129,8 +126,12 @@ def _is_named(variant: Variant, entry: str) -> bool:
 
 
 def describing(*files: Path | str) -> str:
-    """Return the command that describes the kernels of files in ncu-swizzle.toml."""
-    return shlex.join(["ncu-swizzle", "init", *map(str, files)])
+    """Return what describes the kernels of files: a command that writes ncu-swizzle.toml, or options for Python."""
+    sources = [str(file) for file in files if kernel_files.split(str(file))[0].suffix != PYTHON]
+    if sources:
+        return shlex.join(["ncu-swizzle", "init", *sources])
+    first, entry = kernel_files.split(str(files[0]))
+    return f"name one, with its launch: ncu-swizzle lint {first}::{entry or 'FUNCTION'} --grid 128 --arg …"
 
 
 def beside(folder: Path, trust: bool = False) -> list[Variant]:

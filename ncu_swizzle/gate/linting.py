@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from ncu_swizzle.build.toolchain import INSTALL, NVDISASM
-from ncu_swizzle.catalog import fills
+from ncu_swizzle.catalog import unknown_contents
+from ncu_swizzle.catalog.family import Family
 from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.emulate.launch_constants import ALLOCATED
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Progress, silent
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import EnvironmentLacking, LaunchLacking, NcuSwizzleError, NotComparable, UsageError
 from ncu_swizzle.fleet import shipment
 from ncu_swizzle.fleet.mapped import mapped
 from ncu_swizzle.fleet.options import ALONE, GPUS, FleetOptions
@@ -48,6 +50,17 @@ def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     checks = [check for kernel in kernels for check in kernel.checks]
     notes = [note for kernel in kernels for note in kernel.notes]
     return Verdict(tuple(dict.fromkeys(checks)), tuple(dict.fromkeys(notes)))
+
+
+def refuse_nothing(kernels: Sequence[KernelLint], files: Sequence[str]) -> None:
+    """Raise NotComparable if nothing was judged, with the reason that can be removed first."""
+    if any(kernel.checks for kernel in kernels):
+        return
+    for kernel in kernels:
+        if kernel.lacking:
+            why, hint = kernel.lacking
+            raise NotComparable(f"nothing was linted: {why}", hint)
+    raise NotComparable("nothing was linted: no launch is described", lint_inputs.describing(*files))
 
 
 def lint_kernels(
@@ -139,21 +152,39 @@ def _lint_kernel(
         target = Target(family, kernel, family.problem(problem))
         emulated = emulation.emulate_target(target, settings, lambda percent: on_progress(kernel.name, percent))
     except EnvironmentLacking as error:
-        return KernelLint(kernel.name, (), (f"{kernel.name} was not run: {error} ({error.hint}).",))
+        note = f"{kernel.name} was not run: {error} ({error.hint})."
+        return KernelLint(kernel.name, (), (note,), lacking=(str(error), error.hint))
     except UsageError as error:  # it does not compile, or cannot be launched like this
         if isinstance(error, LaunchLacking) and len(options.files) == 1:
             raise  # the command that was typed can be completed
         return KernelLint(kernel.name, (_unjudged(variant, Outcome.error, BUILT, error),))
     except NcuSwizzleError as error:
         return KernelLint(kernel.name, (_unjudged(variant, Outcome.inconclusive, MAX_DEGREE, error),))
-    option = fills.known_instead(family.arguments)
-    data = "or a .npy file: give the data that addresses depend on; or --sample 1 for random data"
-    hint = f"{option}, {data}" if option else ""
+    hint = _data(family, emulated)
     checks = tuple(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
     return KernelLint.of(emulated, checks, tuple(note for note in emulated.profile.notes if "unknown" not in note))
+
+
+def _data(family: Family, emulated: Emulated) -> str:
+    """Return what gives the data that decides unknown counts; empty if all data is known."""
+    decisive = emulated.counts.decisive
+    if not emulated.counts.on_data:
+        return _rounded(emulated)
+    option = unknown_contents.options(family.arguments, decisive)
+    drawn = unknown_contents.or_random(family.arguments, decisive)
+    return f"{option}, or a .npy file: give the data that addresses depend on{drawn}" if option else ""
+
+
+def _rounded(emulated: Emulated) -> str:
+    """Return the dynamic shared memory whose size is known to the kernel, if unknown counts depend on that size."""
+    given = emulated.profile.metrics["launch__shared_mem_per_block_dynamic"].value
+    if not isinstance(given, int) or given % ALLOCATED == 0:
+        return ""
+    whole = -(-given // ALLOCATED) * ALLOCATED
+    return f"--shared {whole}: what a kernel reads as its size is known of multiples of {ALLOCATED}"
 
 
 def _unjudged(variant: Variant, outcome: Outcome, criterion: str, error: NcuSwizzleError) -> Check:

@@ -21,6 +21,7 @@ from ncu_swizzle.ncurep import container, disassembly, python_kernels
 from ncu_swizzle.ncurep.container import Container
 from ncu_swizzle.ncurep.disassembly import Line, Question
 from ncu_swizzle.ncurep.launch_facts import Facts
+from ncu_swizzle.ncurep.python_lines import PythonLines
 from ncu_swizzle.ncurep.results import ReportResult
 from ncu_swizzle.pack import bridge
 from ncu_swizzle.profiles import sanity
@@ -105,7 +106,8 @@ def _profile(
         if not isinstance(value, float) or math.isfinite(value)  # ncu writes NaN for anything it could not measure
     }
     name = facts.get("kernel") or result.name
-    notes = (*facts.get("notes", ()), *python_kernels.lacking(result, compiled), *_not_measured(result))
+    lacking = (*python_kernels.lacking(result, compiled), *PythonLines.of(result).lacking(result))
+    notes = (*facts.get("notes", ()), *lacking, *_not_measured(result))
     profile = Profile(
         engine=facts.get("engine", "ncu"),
         kernel=KernelId(
@@ -196,16 +198,18 @@ class _Code:
 def _instructions(result: ReportResult, code: _Code, facts: Facts) -> Iterator[Instruction]:
     pack_facts, table = bridge.pack("facts"), code.table  # the pack is shared with the rules that run inside ncu
     lines = code.compiled.lines if code.compiled else line_table(result.cubin, result.function)
+    python = PythonLines.of(result)
     start = result.address or min(table.pcs, default=0)
     executed, wavefronts, ideal = (table.counts[name] for name in (EXECUTED, WAVEFRONTS, IDEAL))
     for pc, (text, at) in zip(table.pcs, code.lines, strict=True):
-        stack = lines.stack(pc - start) or ((at,) if at else ())
         sass = " ".join(text.split())
+        access = pack_facts.access(sass, wavefronts.get(pc))
+        stack = python.believed(lines.stack(pc - start) or ((at,) if at else ()), bool(access))
         yield Instruction(
             pc=pc,
             sass=sass,
             opcode=pack_facts.opcode(sass),
-            access=pack_facts.access(sass, wavefronts.get(pc)),
+            access=access,
             stack=tuple((facts.relative(file), line) for file, line in stack),
             executed=executed.get(pc),
             wavefronts=wavefronts.get(pc),

@@ -25,6 +25,20 @@ class Decorated:
         self.fn = function
 
 
+def making() -> Decorated:
+    """Return a function that another one makes, decorated."""
+
+    def made(x: Any) -> None:
+        """Stands for a kernel of some width."""
+
+    return Decorated(made)
+
+
+bound = making()
+renamed = Decorated(kernel)
+PARTICLE = np.dtype([("x", "f4"), ("mass", "f8")])
+
+
 class Turned:
     """A tensor whose rows are not one after the other: the view of another one."""
 
@@ -67,10 +81,29 @@ def test_a_view_is_as_long_as_its_memory(tmp_path: Path) -> None:
     assert described(tmp_path, {"y": Turned()}, outputs="y").args == ("y=float32[20]:out",)
 
 
+def test_a_function_is_named_as_its_file_calls_it() -> None:
+    assert live.entry_of(bound) == f"{__file__}::bound"
+    assert live.entry_of(renamed) == f"{__file__}::renamed"
+
+
+def test_an_array_of_a_structured_dtype_goes_as_bytes_with_the_dtype_s_name(tmp_path: Path) -> None:
+    given = described(tmp_path, {"x": np.zeros(3, PARTICLE), "y": np.ones((2, 2), PARTICLE)}, outputs="y")
+    assert given.args == (f"x=uint8[3,12]:{tmp_path / 'x.npy'}", "y=uint8[2,2,12]:out")
+    assert given.tuning == ("x=PARTICLE", "y=PARTICLE")
+    assert np.load(tmp_path / "x.npy").shape == (3, 12)
+    with pytest.raises(UsageError, match="x has a structured dtype without a name"):
+        described(tmp_path, {"x": np.zeros(3, [("y", "i4")])})
+
+
 def test_what_cannot_be_named_is_refused() -> None:
     assert live.entry_of(Decorated(kernel)) == f"{__file__}::kernel"
     with pytest.raises(UsageError, match="defined inside of another function"):
         live.entry_of(lambda x: x)
+    with pytest.raises(UsageError, match="defined inside of another function"):
+        live.entry_of(making())
+    with pytest.raises(UsageError, match="a text of several lines") as refused:
+        live.called("__global__ void f() {\n}", "", {}, KEYWORDS)
+    assert "'kernels.py::VARIABLE::kernel'" in refused.value.hint
     made: dict[str, Any] = {}
     exec("def typed(): pass", made)
     with pytest.raises(UsageError, match="typed is in no file") as refused:

@@ -106,6 +106,23 @@ def test_mistakes_name_the_argument_and_a_right_one(text: str, said: str) -> Non
     assert "rgument" in str(wrong.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("m=tensormap:float16[n,n]:box=4x4", "--arg m=tensormap:float16[n,n]:random:box=4x4 for an input"),
+        ("m=tensormap:float16[]:out:box=4x4:swizzle=32", "--arg m=tensormap:float16[64,64]:random:box=4x4:swizzle=32"),
+        ("m=tensormap:float16[n,n]:box=4", "--arg m=tensormap:float16[n,n]:random:box=64x64 for an input"),
+        ("m=tensormap:float16[n,n]:1e9:out:box=4x4", "--arg m=tensormap:float16[n,n]:inf:box=4x4:swizzle=0, or"),
+        ("p=struct:int32:4,int8:200,bool:1", "--arg p=struct:int32:4,int8:127,bool:1, or"),
+        ("x=float16[n]:1e9", "--arg x=float16[n]:inf, or"),
+    ],
+)
+def test_a_hint_about_a_part_spells_the_whole_argument(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        one(text)
+    assert wrong.value.hint.startswith(hint)
+
+
 def test_a_struct_is_laid_out_as_c_lays_it_out() -> None:
     content = bytes(fills.scalar(one("p=struct:int8:1,int16:-1,int64:n,bool:1,bytes:2,float32:1"), N).tobytes())
     fields = struct.pack("<bxhxxxxq?2sxf", 1, -1, 12, True, b"", 1.0)

@@ -46,6 +46,11 @@ UNTYPED = (
     "--arg {argument.name}=64, or a shape for an array: --arg {argument.name}=float32[1024]",
     "--arg {argument.name}=64, or a shape for a pointer: --arg {argument.name}=float32[1024]",
     "{words} is the first; ncu-swizzle sweep compares them all",
+    "--arg {triton_tensors.as_descriptor(described[1], tensor)}",
+    "--option {argument.name}={known[0]}",
+    "its elements as bytes: --arg {argument.name}=uint8[{shape}]",
+    "if it is a dtype of the file, with 16 bytes: --arg {name}=uint8[{shape},16] --option {name}={dtype}",
+    "--shared {whole}: what a kernel reads as its size is known of multiples of {256}",  # tests/gate types it
     "ncu-swizzle run {kernels[0].name}",  # needs a GPU
     "--config {file}, or --config none",  # of another user's file
     '--kernel "{qualified(demangle_all(cubin.kernels)[cubin.kernels[0]])}"',  # from Python only

@@ -82,12 +82,14 @@ def test_a_dynamic_layout_passes_sizes_and_strides() -> None:
 
 def test_one_of_several_kernels_is_named(cute: Path) -> None:
     array = ("--arg", "x=float32[64]")
+    text = (cute / "several.py").read_text(encoding="utf-8")
+    bad = text[: text.index("launch", text.index("def broken"))].count("\n") + 1
     for name, said in (
         ("both", "both launches first, second\n  try: name one: "),
         ("both::third", "both::third launches first, second, not third"),
         ("first", "first is under @cute.kernel; a function under @cute.jit launches it\n  try: name that: "),
         ("none", "none launches no kernel"),
-        ("broken", "broken does not compile for sm_90:\nerror[ARG_BIND_FAILED]: "),
+        ("broken", f"broken does not compile for sm_90:\nline {bad}: error[ARG_BIND_FAILED]: "),
     ):
         done = run("profile", f"several.py::{name}", *array, *OURS, folder=cute)
         assert done.returncode == 2, done.stdout

@@ -42,6 +42,52 @@ def test_a_function_of_another_file_is_compiled_and_has_its_callers(work: Path) 
     assert stacks == {(("helpers.py", 6), ("kernels.py", 10))}
 
 
+def test_what_numba_itself_inlines_has_its_own_lines_and_its_callers(work: Path) -> None:
+    (work / "kernels.py").write_text(inlined_texts.NUMBA_NESTED, encoding="utf-8")
+    (work / "helpers.py").write_text(inlined_texts.NUMBA_INLINED, encoding="utf-8")
+    done = run("profile", "kernels.py::turn", *TURN, *BLOCK, *OURS, "--export", "run", folder=work)
+    assert done.returncode == 0, done.stderr
+    (profile,) = run_folder.load(work / "run").profiles
+    stacks = {access.access: access.stack for access in profile.instructions if access.access}
+    assert stacks["STS"] == (("helpers.py", 7), ("helpers.py", 12), ("kernels.py", 14))
+    assert stacks["LDS"] == (("kernels.py", 11), ("kernels.py", 17))
+
+
+RECORDS = """import numpy as np
+from numba import cuda, from_dtype
+
+particle = np.dtype([("x", "f4"), ("mass", "f8")])
+Particle = from_dtype(particle)
+
+
+@cuda.jit
+def back(p, out):
+    tile = cuda.shared.array(32, Particle)
+    t = cuda.threadIdx.x
+    tile[t] = p[t]
+    cuda.syncthreads()
+    out[t] = tile[31 - t].x
+"""
+
+
+def test_an_array_of_a_structured_dtype_is_bytes_and_the_dtype_s_name(work: Path) -> None:
+    (work / "k.py").write_text(RECORDS, encoding="utf-8")
+    words = ("profile", "k.py::back", "--grid", "1", "--block", "32", *OURS, "--arg", "out=float32[32]:out", "--arg")
+    done = run(*words, "p=uint8[32,12]", "--option", "p=particle", "--export", "run", folder=work)
+    assert done.returncode == 0, done.stderr
+    (profile,) = run_folder.load(work / "run").profiles
+    assert {access.stack for access in profile.shared()} == {(("k.py", 12),), (("k.py", 14),)}
+    for typed, said in (
+        (("p=particle[32]",), "--arg p=uint8[32,16] --option p=particle"),
+        (("p=uint8[32,16]", "--option", "p=particle"), "--arg p=uint8[32,12]"),
+        (("p=float32[32]", "--option", "p=Particle"), "--arg p=uint8[32,12]"),
+        (("p=uint8[32,12]", "--option", "p=particl"), "its dtypes: particle, Particle\n  try: --option p=particle"),
+    ):
+        done = run(*words, *typed, folder=work)
+        assert done.returncode == 2, done.stdout
+        assert said in done.stderr
+
+
 def test_errors_say_what_to_type(work: Path) -> None:
     shutil.copy(EXAMPLES / "numba_kernels.py", work)
     for words, said in (

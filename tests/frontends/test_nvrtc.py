@@ -26,6 +26,32 @@ def test_a_conflict_is_on_the_line_of_the_python_file_that_has_it(work: Path) ->
     assert done.returncode == 0, done.stdout
 
 
+HEADERS = '''
+PREAMBLE = "#include <cuda_fp16.h>\\n#include <cooperative_groups.h>\\n#include <cuda/std/type_traits>\\n"
+SOURCE = PREAMBLE + r"""
+namespace my {
+template <typename T> __global__ void turn(T* y) {
+    __shared__ T tile[32][32];
+    tile[threadIdx.x][0] = y[threadIdx.x];
+    cooperative_groups::this_thread_block().sync();
+    y[threadIdx.x] = tile[0][threadIdx.x];
+}
+}
+"""
+'''
+
+
+def test_headers_of_cuda_are_found_and_lines_are_those_of_the_literal(work: Path) -> None:
+    (work / "k.py").write_text(HEADERS, encoding="utf-8")
+    launch = ("--grid", "1", "--block", "32", "--config", "none", "--arg")
+    done = run("lint", "k.py::SOURCE::my::turn<__half>", *launch, "y=float16[32]", folder=work)
+    assert done.returncode == 1, done.stderr
+    assert "STS: degree 16" in done.stdout
+    assert "(k.py:7)" in done.stdout
+    done = run("lint", "k.py::SOURCE::my::turn", *launch, "y=float32[32]", folder=work)
+    assert "k.py::SOURCE::my::turn<float>'" in done.stderr
+
+
 def test_errors_say_what_to_type(work: Path) -> None:
     (work / "two.py").write_text("S = '__global__ void f() {}\\n__global__ void g(int n) {}'\n", encoding="utf-8")
     launch = ("--grid", "1", "--block", "32", "--config", "none")

@@ -36,6 +36,13 @@ def test_what_is_not_a_kernel_is_refused_with_its_type(work: Path) -> None:
         compile_text(work, "def f(): pass")
 
 
+def test_of_a_class_an_object_is_asked_for(work: Path) -> None:
+    with pytest.raises(UsageError, match=r"kernels.py::f is a class, and an object of it may be a kernel") as refused:
+        compile_text(work, "class f: pass")
+    assert "own = f()" in refused.value.hint
+    assert refused.value.hint.endswith("kernels.py::own")
+
+
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(work: Path) -> None:
     with pytest.raises(UsageError, match=r"kernels.py has no f; its kernels: SOURCE") as refused:
         compile_text(work, "SOURCE = '__global__ void k() {}'\nOTHER = 3\n")

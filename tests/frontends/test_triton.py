@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ncu_swizzle.profiles import attribution, run_folder
 from ncu_swizzle.profiles.model import Profile
+from tests.support import python_texts
 from tests.support.process import run
 from tests.support.python_kernels import NEEDS_TRITON, OURS, SCALE, TILES
 from tests.support.python_recordings import EXAMPLES
@@ -49,6 +50,33 @@ def test_grid_block_and_shared_memory_are_the_compilers(kernels: Path) -> None:
         "tl.store(y + j[:, None] * rows + i[None, :], tl.trans(tile))",
     )
     assert profile.sources["tiles.py"].splitlines() == text
+
+
+MATRICES = ("--problem", "m=256,n=256,k=128", "--grid", "m//BM,n//BN", "--arg", "m=m", "--arg", "n=n", "--arg", "k=k",
+            "--arg", "BM=128", "--arg", "BN=128", "--arg", "BK=64")  # fmt: skip
+
+
+def test_a_descriptor_s_matrix_needs_no_content_and_is_asked_for(work: Path) -> None:
+    shutil.copy(EXAMPLES / "matmul.py", work)
+    maps = ("--arg", "b=tensormap:float16[k,n]:box=64x128", "--arg", "c=tensormap:float16[m,n]:out:box=128x128")
+    words = ("matmul.py::descriptors", *MATRICES, *maps, "--arg")
+    profile = profiled(work, *words, "a=tensormap:float16[m,k]:box=128x64")
+    assert {access.access for access in profile.shared() if access.wavefronts} >= {"HGMMA"}
+    error, hint = refused(work, *words, "a=float16[m,k]")
+    assert "'tensor' object has no attribute 'load'" in error
+    assert hint == "--arg a=tensormap:float16[256,128]:box=64x64"
+
+
+def test_the_layout_of_a_gluon_descriptor_is_of_the_swizzle_given(work: Path) -> None:
+    (work / "k.py").write_text(python_texts.GLUON_DESCRIPTOR, encoding="utf-8")
+    words = ("k.py::through", "--grid", "1", "--arg", "x=float32[64,64]", "--arg", "y=float32[64,64]:out", "--arg")
+    widest = profiled(work, *words, "a=tensormap:float32[64,64]:box=64x32")
+    narrow = profiled(work, *words, "a=tensormap:float32[64,64]:box=64x32:swizzle=32")
+    assert wavefronts(widest) < wavefronts(narrow)
+
+
+def wavefronts(profile: Profile) -> int:
+    return sum(access.wavefronts or 0 for access in profile.shared())
 
 
 def test_a_line_of_a_library_belongs_to_the_line_that_calls_it(kernels: Path) -> None:

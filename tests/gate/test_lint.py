@@ -76,6 +76,100 @@ def test_random_inputs_stand_for_the_data_on_request_and_every_line_says_so(sour
     assert lint("ncu-swizzle.toml").stdout.splitlines()[0] == done.stdout.splitlines()[0]
 
 
+MISSING = """import nowhere_installed
+NCU_SWIZZLE = {"turn": {"grid": 1, "args": ["x=float32[4]"]}}
+"""
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    ("files", "said", "hint"),
+    [
+        (["lacks.py"], "lacks.py cannot be imported: No module named 'nowhere_installed'", "install nowhere_installed"),
+        (["bare.py", "own.cu", "lacks.py"], "lacks.py cannot be imported", "install nowhere_installed"),
+        (["bare.py", "own.cu"], "no launch is described", "ncu-swizzle init own.cu"),
+        (["bare.py", "other.py"], "no launch is described", "name one, with its launch: ncu-swizzle lint bare.py::"),
+    ],
+)
+def test_the_last_word_is_what_keeps_everything_from_being_linted(
+    sources: Path, files: list[str], said: str, hint: str
+) -> None:
+    (sources / "lacks.py").write_text(MISSING)
+    for name in ("bare.py", "other.py"):
+        (sources / name).write_text("x = 1\n")
+    done = lint(*files)
+    assert done.returncode == 5
+    assert done.stderr.startswith(f"error: nothing was linted: {said}"), done.stderr
+    assert done.stderr.splitlines()[1].startswith(f"  try: {hint}")
+
+
+GROUPS = """__global__ void groups(const int* weights, const long long* x_ptrs, float* y, const int* sizes) {
+    __shared__ float tile[32][32];
+    const float* x = reinterpret_cast<const float*>(x_ptrs[blockIdx.x]);
+    for (int i = 0; i < sizes[blockIdx.x]; ++i) {
+        tile[threadIdx.x][i] = x[i * 32 + threadIdx.x] * weights[threadIdx.x];
+        __syncthreads();
+        y[i * 32 + threadIdx.x] = tile[i][threadIdx.x];
+    }
+}"""
+GROUPED = ["--grid", "2", "--block", "32", "--arg", "weights=int32[32]:random", "--arg", "y=float32[1024]:out"]
+
+
+@NEEDS_ALL
+def test_the_data_that_decide_are_named_and_not_the_first_buffer(sources: Path) -> None:
+    (sources / "groups.cu").write_text(GROUPS)
+    pointers = ["--arg", "x_ptrs=int64[2]:random", *GROUPED[6:]]
+    done = lint("groups.cu", *GROUPED[:6], *pointers, "--arg", "sizes=int32[2]:random")
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[-1].startswith("  try: --arg 'sizes=int32[2]:iota%256', or a .npy file")
+    assert lint("groups.cu", *GROUPED[:6], *pointers, "--arg", "sizes=int32[2]:iota%256").returncode == 1
+
+
+SIZED = """__global__ void sized(float* y) {
+    extern __shared__ float tile[];
+    unsigned bytes;
+    asm("mov.u32 %0, %dynamic_smem_size;" : "=r"(bytes));
+    tile[bytes / 4 - 1 - threadIdx.x] = 1;
+    y[threadIdx.x] = tile[threadIdx.x];
+}"""
+
+
+@NEEDS_ALL
+def test_the_size_of_dynamic_shared_memory_is_known_if_it_is_not_rounded(sources: Path) -> None:
+    (sources / "sized.cu").write_text(SIZED)
+    given = ["sized.cu", "--grid", "1", "--block", "32", "--arg", "y=float32[32]:out"]
+    done = lint(*given, "--shared", "1040")
+    assert done.returncode == 5
+    assert "  try: --shared 1280: what a kernel reads as its size" in done.stderr
+    for arch in ("sm_80", "sm_90"):
+        done = lint(*given, "--shared", "1280", "--arch", arch)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert lint(*given, "--shared", "1280", "--arch", "sm_100").returncode == 5  # where it is there, is not known
+
+
+SCATTER = """__global__ void scatter(const long long* x_ptrs, const long long* y_ptrs, const int* sizes) {
+    __shared__ int tile[32][32];
+    for (int group = 0; group < 2; ++group) {
+        for (int i = 0; i < sizes[group]; ++i) tile[i][threadIdx.x] = reinterpret_cast<int*>(x_ptrs[group])[i];
+        __syncthreads();
+        reinterpret_cast<int*>(y_ptrs[group])[threadIdx.x] = tile[0][threadIdx.x];
+    }
+}"""
+
+
+@NEEDS_ALL
+def test_stores_through_unknown_pointers_are_blamed_for_what_they_may_overwrite(sources: Path) -> None:
+    (sources / "scatter.cu").write_text(SCATTER)
+    given = ["--grid", "1", "--block", "32", "--arg", "x_ptrs=int64[2]:random"]
+    done = lint("scatter.cu", *given, "--arg", "y_ptrs=int64[2]:random", "--arg", "sizes=int32[2]:8")
+    assert done.returncode == 5
+    hint = done.stderr.splitlines()[-1]
+    assert hint.startswith("  try: --arg 'y_ptrs=int64[2]:1099511627776', or a .npy file")
+    assert "--sample" not in hint  # random addresses are none
+    done = lint("scatter.cu", *given, "--arg", "y_ptrs=int64[2]:1099511627776", "--arg", "sizes=int32[2]:8")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @NEEDS_ALL
 def test_given_data_are_no_sample(sources: Path) -> None:
     (sources / "bins.cu").write_text(BINNED)

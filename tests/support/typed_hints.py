@@ -108,6 +108,11 @@ DESCRIBED = (
         _own("at.cu", "a=struct:float32[4]:out,int32:4"),
         ("--arg a=struct:uint64:0,int32:4",),
     ),
+    TypedHint(  # of a field: the whole struct is spelled
+        "--arg {argument.name}={argument.dtype}:{min(max(whole, least), most)}, or a larger type in the kernel",
+        _own("box.cu", "y=float32[1]:out", "b=struct:float64:1,int8:200,float64:3"),
+        ("--arg b=struct:float64:1,int8:127,float64:3",),
+    ),
     TypedHint(
         "--arg {name}=tensormap:float16[64,64]:random:box=64x64:swizzle=128",
         _own("mapped.cu", "m=tensormap:float16[64,64]:random"),
@@ -121,7 +126,7 @@ DESCRIBED = (
         before=_turn(),
     ),
     TypedHint(
-        "--arg {argument.name}={argument.dtype}:inf, or a larger type in the kernel",
+        "--arg {argument.name}={argument.dtype}{extents}:inf, or a larger type in the kernel",
         _own("scale.cu", "y=float32[1]:out", "f=float32:1e99"),
         ("--arg f=float32:inf",),
     ),
