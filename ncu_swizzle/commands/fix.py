@@ -60,9 +60,9 @@ def fix(
     """
     from ncu_swizzle.commands.console import Output
     from ncu_swizzle.fix import shown, written_files
-    from ncu_swizzle.fix.candidates import MappingKind
     from ncu_swizzle.fix.fixing import FixOptions
     from ncu_swizzle.fix.sources import FixQuery, fix_all
+    from ncu_swizzle.patch.candidates import MappingKind
 
     options = FixOptions(MappingKind(only.value) if only else None, max_shared)
     with output.progress() as progress:

@@ -13,27 +13,28 @@ from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.files import brief
-from ncu_swizzle.fix import candidates, stops
-from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.candidates import MappingKind, Ranked
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
-from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.excess import of_launch
-from ncu_swizzle.fix.headers import source_of, unread
+from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.left_out import left_out
-from ncu_swizzle.fix.moved import Moved
 from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
 from ncu_swizzle.fix.other_sources import OtherSources
-from ncu_swizzle.fix.proof import prove
-from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix, OtherKernel, TileFix
-from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.seen import RootSeen, TileSeen
 from ncu_swizzle.fix.stops import Stop, furthest
-from ncu_swizzle.fix.subject import FixSubject, subject_of
-from ncu_swizzle.fix.swapped import Swapped
-from ncu_swizzle.fix.writing import WrittenPatch, written
+from ncu_swizzle.patch import candidates
+from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.patch.candidates import MappingKind, Ranked
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.patch.headers import source_of, unread
+from ncu_swizzle.patch.rebuilt import rebuilt
+from ncu_swizzle.patch.row_xor import RowXor
+from ncu_swizzle.patch.seen import RootSeen, TileSeen
+from ncu_swizzle.patch.subject import FixSubject, subject_of
+from ncu_swizzle.patch.swapped import Swapped
+from ncu_swizzle.patch.writing import WrittenPatch, written
+from ncu_swizzle.proof.claims import About, Claim, Proof, State
+from ncu_swizzle.proof.excess import of_launch
+from ncu_swizzle.proof.moved import Moved
+from ncu_swizzle.proof.proving import prove
 from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.judge import Constraints
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ncu_swizzle.catalog import includes
-from ncu_swizzle.fix.excess import of_launch
-from ncu_swizzle.fix.headers import not_rewritten
 from ncu_swizzle.fix.result import TileFix
-from ncu_swizzle.fix.subject import FixSubject
+from ncu_swizzle.patch.headers import not_rewritten
+from ncu_swizzle.patch.subject import FixSubject
+from ncu_swizzle.proof.excess import of_launch
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import shared_declarations
 from ncu_swizzle.source.scopes import Scopes

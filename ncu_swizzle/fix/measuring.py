@@ -8,11 +8,11 @@ from dataclasses import replace
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.fix import on_gpu
-from ncu_swizzle.fix.claims import About, Claim, State
-from ncu_swizzle.fix.rebuilt import rebuilt
 from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.ncu import gpu
+from ncu_swizzle.patch.rebuilt import rebuilt
+from ncu_swizzle.proof import on_gpu
+from ncu_swizzle.proof.claims import About, Claim, State
 from ncu_swizzle.unfinished.folders import scratch
 
 NO_GPU = "no GPU"

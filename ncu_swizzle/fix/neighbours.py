@@ -14,9 +14,9 @@ from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.claims import Proof
-from ncu_swizzle.fix.proof import prove
+from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.proof.claims import Proof
+from ncu_swizzle.proof.proving import prove
 
 _HASH = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of a source's path, in names of one file's own
 

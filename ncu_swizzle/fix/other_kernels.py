@@ -11,13 +11,13 @@ from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import neighbours
-from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.claims import About, Claim, State
-from ncu_swizzle.fix.headers import source_of
 from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.other_sources import OtherSources
-from ncu_swizzle.fix.rebuilt import files_of, rebuilt
 from ncu_swizzle.fix.result import OtherKernel
+from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.patch.headers import source_of
+from ncu_swizzle.patch.rebuilt import files_of, rebuilt
+from ncu_swizzle.proof.claims import About, Claim, State
 
 
 @dataclass(frozen=True, eq=False)

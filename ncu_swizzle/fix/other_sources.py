@@ -16,13 +16,13 @@ from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import brief
 from ncu_swizzle.fix import neighbours
-from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.claims import About, Claim, State
-from ncu_swizzle.fix.headers import with_headers
 from ncu_swizzle.fix.neighbours import Neighbour, neighbour
-from ncu_swizzle.fix.rebuilt import with_files
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions
+from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.patch.headers import with_headers
+from ncu_swizzle.patch.rebuilt import with_files
+from ncu_swizzle.proof.claims import About, Claim, State
 
 SUFFIXES = (SOURCE, ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc")
 MOST_FILES = 100_000  # that are looked at, of any kind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ncu_swizzle.fix.applied import Applied
-from ncu_swizzle.fix.claims import Claim, Proof, State
+from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.proof.claims import Claim, Proof, State
 
 
 @dataclass(frozen=True)

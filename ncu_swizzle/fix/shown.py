@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ncu_swizzle.catalog import includes
-from ncu_swizzle.fix.claims import Proof, State
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import SourceFix
+from ncu_swizzle.proof.claims import Proof, State
 from ncu_swizzle.render.terminal_tables import PlainTable, line
 from ncu_swizzle.source.edits import unified
 from ncu_swizzle.texts import in_json

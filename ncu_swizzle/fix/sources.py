@@ -15,7 +15,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context, Progress, Request, silent
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError, UsageError
-from ncu_swizzle.fix import headers, measuring
+from ncu_swizzle.fix import measuring
 from ncu_swizzle.fix.cost import with_costs
 from ncu_swizzle.fix.fixing import FixOptions, fix
 from ncu_swizzle.fix.neighbours import neighbour
@@ -24,6 +24,7 @@ from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
 from ncu_swizzle.jobs.replays import is_launches
+from ncu_swizzle.patch import headers
 from ncu_swizzle.profiles.engine import EMULATED, Engine
 from ncu_swizzle.source.spliced import parted
 

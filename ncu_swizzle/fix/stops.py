@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.fix.claims import About, Proof, State
-from ncu_swizzle.fix.draft import Unfit
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.proof.claims import About, Proof, State
 
 ORDER = tuple(About)
 WRITTEN = 1  # stages: the claims follow

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from ncu_swizzle.fix.written_files import apply
 from ncu_swizzle.gate import lint_inputs
 from ncu_swizzle.gate.lint_inputs import LintOptions, Skipped
+from ncu_swizzle.patch.candidates import MappingKind
 from ncu_swizzle.service.answer import Answer, Call, Row
 from ncu_swizzle.service.caller import Caller, without_empty
 from ncu_swizzle.service.launch import LaunchGiven

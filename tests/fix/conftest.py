@@ -1,42 +1,21 @@
-"""Fixtures of the fixes' tests: where an engine may write, and kernels that are emulated once."""
+"""Fixtures of the fixes' tests: an example to fix, and what launches on a GPU come to."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncu_swizzle.engines.context import Context
-from ncu_swizzle.engines.emulation import EmulationSettings
-from ncu_swizzle.engines.executable import Executable, executable
 from ncu_swizzle.engines.measured import LaunchJob
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.fix import on_gpu
 from ncu_swizzle.ncu import gpu
-from tests.support.fix_corpus import OnceEmulated, context, specs
+from ncu_swizzle.proof import on_gpu
 from tests.support.fixes_on_gpu import Launches
+from tests.support.own_headers import DESCRIBED, TURNED, source
 from tests.support.places import ROOT
-
-
-@pytest.fixture
-def emulated(tmp_path: Path) -> Context:
-    return context(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def once_emulated() -> OnceEmulated:
-    """Return a function that emulates a kernel of the corpus as it is, once."""
-    settings = EmulationSettings.of(context(Path()).request)
-
-    @cache
-    def emulate(name: str) -> Executable:
-        return executable(specs()[name], settings)
-
-    return emulate
 
 
 @pytest.fixture
@@ -72,3 +51,15 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
         monkeypatch.setattr(on_gpu, "found_by", found_by)
 
     return come_to
+
+
+@pytest.fixture
+def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project whose kernel hands its tile to a function of a header in another folder."""
+    for folder in ("src", "include"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "include" / "turned.cuh").write_text(f"#pragma once\n{TURNED}")
+    source(tmp_path, "floats", "tile")
+    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", source="src/floats.cu"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -13,64 +13,15 @@ import pytest
 from ncu_swizzle.catalog import collection, user_kernels
 from ncu_swizzle.errors import NotWritable, UsageError
 from ncu_swizzle.files import replacing
-from ncu_swizzle.fix import headers, linted, page, shown, together, written_files
+from ncu_swizzle.fix import linted, page, shown, together, written_files
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import sarif
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
+from ncu_swizzle.patch import headers
 from ncu_swizzle.source.spliced import splice
 from tests.support.marks import NEEDS_ALL
-
-TURNED = """
-template <typename T>
-__device__ void turned(T (&tile)[32][32], T *out) {
-    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
-}
-"""
-KERNEL = """#include "turned.cuh"
-
-__global__ void NAME(float *out, const float *in) {
-    __shared__ float ARRAY[32][32];
-    ARRAY[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
-    __syncthreads();
-    turned(ARRAY, out);
-}
-"""
-BODY = """
-__device__ void NAME(float *out, const float *in) {
-    __shared__ float tile[32][32];
-    tile[threadIdx.y][threadIdx.x] = in[threadIdx.y * 32 + threadIdx.x];
-    __syncthreads();
-    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
-}
-"""
-DESCRIBED = """
-[kernel.{name}]
-source = "{source}"
-entry = "{name}"
-grid = 1
-block = "32, 32"
-include = ["include"]
-args = ["out=float32[1024]:out", "in=float32[1024]:random"]
-"""
-
-
-@pytest.fixture
-def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a project whose kernel hands its tile to a function of a header in another folder."""
-    for folder in ("src", "include"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "include" / "turned.cuh").write_text(f"#pragma once\n{TURNED}")
-    source(tmp_path, "floats", "tile")
-    (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", source="src/floats.cu"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def source(project: Path, name: str, array: str) -> Path:
-    made = project / "src" / f"{name}.cu"
-    made.write_text(KERNEL.replace("NAME", name).replace("ARRAY", array))
-    return made
+from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
 
 
 @NEEDS_ALL

@@ -12,9 +12,9 @@ import pytest
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed
 from ncu_swizzle.fix import measuring, shown
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
 from ncu_swizzle.fix.result import KernelFix, TileFix
 from ncu_swizzle.ncu import gpu
+from ncu_swizzle.proof.claims import About, Claim, Proof, State
 from tests.support import fixes
 from tests.support.fixes_on_gpu import Launches
 from tests.support.marks import NEEDS_ALL

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ncu_swizzle.fix import stops
-from ncu_swizzle.fix.candidates import MappingKind
-from ncu_swizzle.fix.claims import About, Claim, Proof, State
-from ncu_swizzle.fix.draft import Unfit
 from ncu_swizzle.fix.fixing import FixOptions
 from ncu_swizzle.fix.sources import FixQuery, fix_all
 from ncu_swizzle.fix.stops import furthest
+from ncu_swizzle.patch.candidates import MappingKind
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.proof.claims import About, Claim, Proof, State
 from tests.support.marks import NEEDS_ALL
 
 HELD = Claim(About.REBUILT, State.HELD, "by nvcc")

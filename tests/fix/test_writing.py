@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.row_xor import RowXor
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.smem.swizzle import Padding
 from tests.support.sources_in_cuda import rewritten
 

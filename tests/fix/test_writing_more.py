@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ncu_swizzle.fix.draft import Unfit
-from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.swapped import Swapped
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.patch.row_xor import RowXor
+from ncu_swizzle.patch.swapped import Swapped
 from ncu_swizzle.smem.swizzle import Padding
 from tests.support.sources_in_cuda import rewritten, web_of
 

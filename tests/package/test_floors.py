@@ -30,6 +30,8 @@ FLOORS = (
     ("fleet", "render"),
     ("history", "jobs"),
     ("doctor", "gate", "model", "sweep"),
+    ("proof",),
+    ("patch",),
     ("fix",),
     ("answers",),
     ("testing",),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.fix.moved import Moved
+from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.smem.banks import Ints
 from tests.support.fix_corpus import specs, with_text
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.fix import on_gpu
-from ncu_swizzle.fix.claims import Claim
+from ncu_swizzle.proof import on_gpu
+from ncu_swizzle.proof.claims import Claim
 
 LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096}  # so that a launch takes longer than to launch it
 SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}

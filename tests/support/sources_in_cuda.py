@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ncu_swizzle.fix.draft import Draft
-from ncu_swizzle.fix.padding_edits import PaddingEdits
-from ncu_swizzle.fix.row_xor import RowXor
-from ncu_swizzle.fix.swapped import Swapped, swapped
-from ncu_swizzle.fix.xor_edits import XorEdits
+from ncu_swizzle.patch.draft import Draft
+from ncu_swizzle.patch.padding_edits import PaddingEdits
+from ncu_swizzle.patch.row_xor import RowXor
+from ncu_swizzle.patch.swapped import Swapped, swapped
+from ncu_swizzle.patch.xor_edits import XorEdits
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import shared_declarations

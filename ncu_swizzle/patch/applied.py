@@ -1,0 +1,57 @@
+"""A mapping that a source has, as the proof is told of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.engines.emulation import Emulated
+from ncu_swizzle.patch.candidates import Ranked
+from ncu_swizzle.proof.moved import Moved
+from ncu_swizzle.smem.swizzle import Padding
+
+NO_OTHER = "no other mapping that was tried leaves fewer"
+FEW_LANES = "a few active lanes are spread over several phases, which takes as many wavefronts under any mapping"
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A mapping that a source has by now: of an array's bytes before, in the kernel as it was."""
+
+    name: str
+    symbol: str
+    offset: int  # of the tile in the array
+    before: range
+    ranked: Ranked
+    left: int  # excessive wavefronts of the launch that the mapping leaves
+    ahead: int | None = None  # of a struct's array: how many of the same mapping lie before it
+
+    def of(self, array: SharedArray) -> Applied:
+        """Return the same for another kernel's array."""
+        start = array.start + self.offset
+        before = array.span if self.ahead is None else range(start, start + len(self.before))
+        return replace(self, symbol=array.symbol, before=before)
+
+    @property
+    def array(self) -> str:
+        """The array's name in the source."""
+        return self.name if self.ahead is None else re.split(r"[.\[]", self.name)[0]
+
+    def moved(self, after: Emulated, dynamic: int) -> Moved:
+        """Return where the elements have gone; raise ValueError if two share a place."""
+        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+        array = next(array for array in arrays if array.symbol == self.symbol)
+        size, transform = self.ranked.shape.element_bytes, self.ranked.transform
+        places = transform(np.arange(len(self.before) // size, dtype=np.int64)) * size
+        start = array.start + self.offset
+        bytes_ = array.size - self.offset if isinstance(transform, Padding) else len(self.before)
+        if self.ahead is not None and isinstance(transform, Padding):
+            bytes_ = len(self.before) // transform.every * (transform.every + transform.by)
+            start += self.ahead * (bytes_ - len(self.before))
+        reason = FEW_LANES if self.ranked.candidate.clean else NO_OTHER
+        return Moved(
+            self.name, self.before, range(start, start + bytes_), size, places, self.left, reason if self.left else ""
+        )

@@ -1,0 +1,180 @@
+"""What of a kernel is to be fixed: its source, the tiles in it, and what the emulator saw of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ncu_swizzle.catalog import includes
+from ncu_swizzle.catalog.target import Target
+from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.engines import emulation
+from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.patch import probing
+from ncu_swizzle.patch.candidates import Shape
+from ncu_swizzle.patch.draft import Draft, Unfit
+from ncu_swizzle.patch.known import Known
+from ncu_swizzle.patch.seen import TileSeen, tiles_seen
+from ncu_swizzle.source import cuda, spliced
+from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
+from ncu_swizzle.source.cuda import CudaFile
+from ncu_swizzle.source.follow import follow
+from ncu_swizzle.source.reach import BYTES, ReachedPlace, Web
+from ncu_swizzle.source.scopes import Scopes
+from ncu_swizzle.source.webs import carved
+
+
+@dataclass(frozen=True, eq=False)
+class FixSubject:
+    """A kernel with its source taken apart."""
+
+    target: Target
+    emulated: Emulated
+    file: CudaFile
+    declarations: Mapping[int, SharedDeclaration]
+    placed: Mapping[int, SharedArray]  # arrays of the binary, by the declared identifier
+    tiles: tuple[TileSeen, ...]  # the worst first
+    known: Known
+    unplaced: tuple[SharedArray, ...]  # whose declaration is not in the source
+
+    def at(self, line: int) -> Location:
+        """Return a line of the text as the cubin names it: its file, and its number there."""
+        file, number = spliced.place(includes.plain(self.target.source), self.file.text, line)
+        return file.relative_to(includes.plain(self.target.family.root)).as_posix(), number
+
+    def named(self, file: str) -> str:
+        """Return the path of a file that the cubin names, from the source's folder; empty if it is the source."""
+        root, source = (includes.plain(path) for path in (self.target.family.root, self.target.source))
+        path = os.path.normpath(root / file)
+        return "" if path == str(source) else os.path.relpath(path, source.parent)
+
+    @property
+    def conflicting(self) -> tuple[TileSeen, ...]:
+        return tuple(tile for tile in self.tiles if tile.excess)
+
+    def draft(self, seen: TileSeen) -> Draft:
+        """Return a tile for the writers of a patch."""
+        element = self.element_bytes(seen)
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
+        return Draft(self.file, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
+
+    def launched(self, seen: TileSeen) -> Draft | None:
+        """Return a tile whose rows' length the launch decides; None if the source does."""
+        draft = self.draft(seen)
+        draft = replace(draft, constants=self.known.launched, source=draft.constants)
+        steps = (step for reach in seen.tile.reaches for step in reach.steps)
+        return draft if any(draft.of_launch(term) for step in steps for term in draft.terms(step)) else None
+
+    def element_bytes(self, seen: TileSeen) -> int:
+        """Return the bytes that a mapping counts: an element's as declared, or of the narrowest access."""
+        declared = self.known.element_bytes.get(_owner(seen).declared.id, seen.narrowest)
+        return min(declared, seen.narrowest)
+
+    def spelled_bytes(self, seen: TileSeen) -> int:
+        """Return how many bytes the source accesses at most at once; what is wider is the compiler's doing."""
+        draft, most = self.draft(seen), 1
+        for reach in seen.tile.reaches:
+            if reach.end is not None:
+                continue
+            plain = reach.node.type in ("subscript_expression", "pointer_expression", "parenthesized_expression")
+            plain = plain or draft.indexing(reach.node) is not None
+            holder = reach.node.parent
+            handed = holder is not None and holder.type == "gnu_asm_input_operand"
+            if not plain or handed or reach.unit == BYTES:
+                return seen.widest
+            try:
+                most = max(most, draft.size(reach.steps[-1].unit if reach.steps else reach.unit, reach.node))
+            except Unfit:
+                return seen.widest
+        return most
+
+    def shapes(self, seen: TileSeen) -> list[Shape]:
+        """Return how the rows of a tile may lie: as declared, or as its indices say."""
+        element, array = self.element_bytes(seen), _owner(seen)
+        if array.rank > 1:
+            declared = self.known.element_bytes.get(array.declared.id, element)
+            columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
+            whole = [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
+            return [*whole, *self._within(seen, columns, element)]
+        rows = sorted(self._row_bytes(seen))
+        return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+
+    def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
+        """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""
+        lengths = {bytes_ // element for bytes_ in self._strides(seen) if bytes_ % element == 0}
+        return [Shape(n, columns // n, element) for n in sorted(lengths) if 1 < n < columns and columns % n == 0]
+
+    def _row_bytes(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a flat tile's indices, in bytes, and the length of a bank row."""
+        draft, found = self.draft(seen), {128}
+        for place in seen.tile.places:
+            sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
+            length = self.known.constants.value(sizes[-1]) if sizes else None
+            if length:
+                found.add(length * (self.known.unit_bytes.get(place.unit) or draft.declared_bytes))
+        found |= self._strides(seen)
+        size = max(root.size for root in seen.roots)
+        return {bytes_ for bytes_ in found if 2 * bytes_ <= size}
+
+    def _strides(self, seen: TileSeen) -> set[int]:
+        """Return the strides that stand in a tile's indices of elements, in bytes."""
+        draft, found = self.draft(seen), set[int]()
+        drafts = [draft, *filter(None, [self.launched(seen)])]
+        for reach in seen.tile.reaches:
+            for step in (step for step in reach.steps if step.rank == 1):
+                try:
+                    unit = draft.size(step.unit, reach.node)
+                except Unfit:
+                    continue
+                terms = (term for made in drafts for term in made.terms(step) if term.variable)
+                found |= {abs(term.constant) * unit for term in terms}
+        return found
+
+
+def _owner(seen: TileSeen) -> ReachedPlace:
+    """Return what a tile is declared as: an array, or an array in a struct."""
+    root = seen.roots[0].root
+    return root.place if root.place.member else root.array
+
+
+def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixSubject:
+    """Return a kernel taken apart; `target` is compiled from `text`. Raises whatever emulating it raises."""
+    emulated = emulation.emulate_target(target, settings)
+    dynamic = target.family.shared_memory(target.kernel, target.problem)
+    arrays = shared_arrays(emulated.binary.cubin, emulated.binary.symbol, dynamic)
+    file = cuda.parse(text, target.source.name)
+    scopes = Scopes(file)
+    every = tuple(shared_declarations(scopes))
+    declared = _declared(arrays, every, scopes)
+    chosen = tuple(declaration for declaration in every if declaration.declared.id in declared)
+    webs = _webs(scopes, chosen, every)
+    known = probing.known(target, scopes, chosen, webs, settings)
+    tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
+    missing = tuple(array for array in arrays if array not in declared.values())
+    return FixSubject(
+        target, emulated, file, {d.declared.id: d for d in every}, declared,
+        tuple(tiles_seen(tiles, declared, emulated)), known, missing,
+    )  # fmt: skip
+
+
+def _declared(
+    arrays: tuple[SharedArray, ...], every: tuple[SharedDeclaration, ...], scopes: Scopes
+) -> dict[int, SharedArray]:
+    """Return the array of the binary for each declaration that it comes from, by the declared identifier."""
+    found: dict[int, SharedArray] = {}
+    for array in arrays:
+        named = [d for d in every if d.name == array.name and d.declared.id not in found]
+        within = [d for d in named if (made := scopes.holder(d.declared)) is not None and made.name in array.symbol]
+        for declaration in (within or named)[:1]:
+            found[declaration.declared.id] = array
+    return found
+
+
+def _webs(scopes: Scopes, chosen: tuple[SharedDeclaration, ...], every: tuple[SharedDeclaration, ...]) -> list[Web]:
+    webs: list[Web] = []
+    for declaration in chosen:
+        if not any(declaration.declared.id in web.places for web in webs):
+            webs.append(follow(scopes, declaration, every))
+    return webs

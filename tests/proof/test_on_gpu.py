@@ -1,0 +1,51 @@
+"""What is launched on a GPU, and how what it said is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog import family_json
+from ncu_swizzle.proof import on_gpu
+from ncu_swizzle.proof.claims import State
+from tests.support import fixes
+from tests.support.marks import NEEDS_ALL
+
+
+@NEEDS_ALL
+def test_both_versions_are_kernels_of_one_family(tmp_path: Path) -> None:
+    before, after = fixes.apply("carved-matmul", tmp_path / "after")
+    family, (old, new) = on_gpu.together(before, after, tmp_path, Toolchain())
+    family_json.write(family, tmp_path / "family.json")
+    read = family_json.read(tmp_path / "family.json")
+    assert [kernel.name for kernel in read.kernels] == ["before", "after"]
+    assert list(read.source_texts()) == ["carved_matmul.cu"]
+    assert Path(old.cubin).read_bytes() != Path(new.cubin).read_bytes()
+    assert [family.shared_memory(kernel, before.problem) for kernel in (old, new)] == [8192, 8192 + 128]
+
+
+@pytest.mark.parametrize(
+    ("after", "state", "reason"),
+    [
+        (["a", "a"], State.HELD, "bit-identical"),
+        (["b", "b"], State.FAILED, "y differs"),
+        (["a", "b"], State.FAILED, "y differs"),
+    ],
+)
+def test_outputs_must_be_bit_identical(after: list[str], state: State, reason: str) -> None:
+    claim = on_gpu._outputs([{"before": {"y": ["a", "a"]}, "after": {"y": after}}])
+    assert claim.state is state
+    assert reason in claim.reason
+
+
+def test_outputs_that_vary_by_themselves_prove_nothing() -> None:
+    claim = on_gpu._outputs([{"before": {"y": ["a", "b"]}, "after": {"y": ["a", "b"]}}])
+    assert claim.state is State.UNKNOWN
+    assert on_gpu._outputs([{"before": {}, "after": {}}]).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize(("after", "state"), [(0.9, State.HELD), (1.015, State.HELD), (1.03, State.FAILED)])
+def test_a_fix_may_not_be_slower(after: float, state: State) -> None:
+    assert on_gpu._time({"before": [1.0, 1.0, 9.0], "after": [after] * 3}).state is state
