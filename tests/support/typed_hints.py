@@ -164,7 +164,7 @@ DESCRIBED = (
         ("--kernel turn", "ncu-swizzle init two.cu"),
     ),
     TypedHint(
-        "{shlex.join(['ncu-swizzle', 'init', *map(str, files)])}",
+        "{shlex.join(['ncu-swizzle', 'init', *sources])}",
         ("lint", "turn.cu", "two.cu"),
         ("ncu-swizzle init turn.cu two.cu",),
     ),
