@@ -58,6 +58,7 @@ class BuiltEdit:
     excess: int
     resources: Resources
     instructions: int
+    loads: int  # from global memory: of a mapping that is looked up
 
     @property
     def shared(self) -> int:
@@ -65,9 +66,10 @@ class BuiltEdit:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """The order of candidates: excess, then blocks and shared memory, then registers and instructions."""
+        """The order of candidates: excess, look-ups, shared memory, blocks, instructions, registers, what is written."""
         taken = self.resources
-        return self.excess, -taken.blocks_per_sm, self.shared, taken.registers, self.instructions, self.edit.size
+        small = (self.instructions, taken.registers, self.edit.size)
+        return self.excess, self.loads, self.shared, -taken.blocks_per_sm, *small
 
 
 @dataclass(eq=False)
@@ -113,7 +115,8 @@ class Naming:
                 self._stopped(Proof((claim,)), edit, edit.mapping)
                 return None
             left, takes = of_launch(new.emulated, {}).total, resources.resources(new)
-            made = BuiltEdit(edit, left or 0, takes, len(new.code.instructions))
+            loads = sum(each.text.count("LDG.") for each in new.code.instructions)
+            made = BuiltEdit(edit, left or 0, takes, len(new.code.instructions), loads)
         kind = MappingKind.PADDING if made.shared > taken.shared_static + taken.shared_dynamic else MappingKind.SWIZZLE
         fits = self.max_shared is None or made.shared <= self.max_shared
         wanted = self.only in (None, kind) and fits and takes.blocks_per_sm

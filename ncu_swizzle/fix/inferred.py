@@ -28,8 +28,10 @@ from ncu_swizzle.fix.places import SPACE
 from ncu_swizzle.fix.rows import Numbers, Rows, Table
 from ncu_swizzle.smem.banks import Ints
 
+ENOUGH = 1 << 22  # accesses to units that the places are inferred from
 LARGEST = 16  # bytes of an element: the widest access of a lane
-_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 6, np.uint64) | np.uint64(1)  # that hash accesses
+_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 5, np.uint64) | np.uint64(1)  # that hash accesses
+_LAST = np.uint64(0x9E3779B97F4A7C15)
 LEFT = "no other mapping that was tried leaves fewer"
 
 
@@ -52,7 +54,10 @@ def inferred(old: Executable, new: Executable, timeout_s: float) -> list[Moved]:
     except ProgramFailed as error:
         raise Unplaced(str(error), True) from error
     found = places.ordered()
-    found = places.signed() if found is None else found
+    for lines in (True, False):
+        found = places.signed(lines) if found is None else found
+    if found is None:
+        raise Unplaced(places.contradiction)
     return [moved for pair in arrays if (moved := _moved(*pair, found, places.unit, new)) is not None]
 
 
@@ -76,6 +81,7 @@ class _Places:
     arrays: Sequence[tuple[SharedArray, SharedArray]]
     unit: int = LARGEST
     seen: list[tuple[Rows, Rows]] = field(default_factory=list)
+    contradiction: str = "the accesses do not agree on one place for each element"
 
     def learn(self, timeout_s: float) -> None:
         """Trace both versions in blocks that stand for all of the grid."""
@@ -97,6 +103,8 @@ class _Places:
             both = (pair.first, pair.second)
             first, second = (Rows.of(t.accesses, table, self.unit) for t, table in zip(both, tables, strict=True))
             self.seen.append((first, second))
+            if sum(len(rows) for rows, _ in self.seen) > ENOUGH:  # what other blocks access is proved all the same
+                return
 
     def ordered(self) -> Ints | None:
         """Pair the accesses of each thread and line in their order; None if the versions' orders differ."""
@@ -105,23 +113,25 @@ class _Places:
             (old, groups), (new, others) = first.by_line(), second.by_line()
             if len(groups) != len(others) or (groups != others).any():
                 return None
-            pairs.append(np.unique(np.stack([old.at, new.at]), axis=1))
-        each = np.unique(np.concatenate(pairs, axis=1), axis=1) if pairs else np.zeros((2, 0), np.int64)
-        alike = all(len(np.unique(side)) == each.shape[1] for side in each)
-        return _table(*each) if alike else None
+            pairs.append(np.unique(old.at * SPACE + new.at))
+        both = np.divmod(np.unique(np.concatenate(pairs)), SPACE) if pairs else ()
+        alike = all(len(np.unique(side)) == len(side) for side in both)
+        return _table(*both) if both and alike else None
 
-    def signed(self) -> Ints:
-        """Pair the elements that the same threads access in the same lines between the same barriers."""
-        old, new = (_signatures([rows[side] for rows in self.seen]) for side in (0, 1))
+    def signed(self, lines: bool) -> Ints | None:
+        """Pair the elements that the same threads access between the same barriers, in the same lines if asked for."""
+        old, new = (_signatures([rows[side] for rows in self.seen], lines) for side in (0, 1))
         (places, signs), (others, other_signs) = old, new
         order, other = np.argsort(signs, kind="stable"), np.argsort(other_signs, kind="stable")
         if len(signs) == len(other_signs) and (signs[order] == other_signs[other]).all():
             return _table(places[order], others[other])
-        lost = np.setdiff1d(signs, other_signs)
-        at = int(places[np.flatnonzero(signs == lost[0])[0]]) if len(lost) else -1
-        name = next((a for a, _ in self.arrays if at in a.span), None)
-        what = f"{name.name}[{(at - name.start) // self.unit}]" if name else "an element"
-        raise Unplaced(f"the accesses do not agree on where {what} is ({self.unit} bytes each)")
+        lost = np.flatnonzero(~np.isin(signs, other_signs))
+        at = int(places[lost].min()) if len(lost) else -1
+        array = next((old for old, _ in self.arrays if at in old.span), None)
+        if array is not None:
+            element = f"{array.name}[{(at - array.start) // self.unit}]"
+            self.contradiction = f"the accesses do not agree on one place for {element}, of {self.unit} bytes"
+        return None
 
 
 def _table(old: Ints, new: Ints) -> Ints:
@@ -130,20 +140,22 @@ def _table(old: Ints, new: Ints) -> Ints:
     return found
 
 
-def _signatures(seen: Sequence[Rows]) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+def _signatures(
+    seen: Sequence[Rows], lines: bool
+) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
     """Return the elements that are accessed, in the order of their first access, and a hash of what accesses each."""
     total, first = np.zeros(SPACE, np.uint64), np.full(SPACE, -1, np.int64)
     for number, rows in enumerate(seen):
-        columns = np.stack([rows.block, rows.thread, rows.epoch, rows.line, rows.kind, rows.at])
-        once, at = np.unique(columns, axis=1, return_index=True)
-        key = np.full(once.shape[1], number, np.uint64)
-        for factor, column in zip(_FACTORS, once[:5].astype(np.uint64), strict=False):
-            key = (key ^ column) * factor
+        key = np.full(len(rows), number, np.uint64)
+        columns = (rows.block, rows.thread, rows.epoch, rows.kind, *([rows.line] if lines else []))
+        for factor, column in zip(_FACTORS, columns, strict=False):
+            key = (key ^ column.astype(np.uint64)) * factor
             key ^= key >> np.uint64(29)
-        np.add.at(total, once[5], key)
-        fresh = first[once[5]] < 0
-        order = np.argsort(-at[fresh], kind="stable")  # the earliest is written last
-        first[once[5][fresh][order]] = (number << 32) + at[fresh][order]
+        # Of an access that is repeated, only the first counts: the compiler may keep what it has read.
+        _, once = np.unique(key ^ rows.at.astype(np.uint64) * _LAST, return_index=True)
+        np.add.at(total, rows.at[once], key[once])
+        fresh = np.sort(once[first[rows.at[once]] < 0])[::-1]  # the earliest is written last
+        first[rows.at[fresh]] = (number << 32) + fresh
     places = np.flatnonzero(first >= 0)
     places = places[np.argsort(first[places], kind="stable")]
     return places, total[places]
