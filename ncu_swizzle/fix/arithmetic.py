@@ -36,7 +36,7 @@ def _computed(version: Executable, lines: Lines) -> defaultdict[Location, set[st
 
 
 def _constant(instruction: SassInstruction) -> bool:
-    """Say whether an instruction moves a constant: 0 times 0 plus the constant, which the compiler does for integers."""
+    """Say whether an instruction moves a constant: the compiler multiplies 0 by 0 and adds it, for integers too."""
     return instruction.opcode == "HFMA2" and "-RZ, RZ, " in instruction.text
 
 

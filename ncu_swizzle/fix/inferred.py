@@ -1,7 +1,7 @@
 """Where elements went, inferred from both versions' accesses: for patches that do not say it themselves.
 
-Nothing is believed of it: a place that the accesses do not agree on is refused here, and what is inferred is proved like
-any other mapping.
+Nothing is believed of it: a place that the accesses do not agree on is refused here, and what is inferred is proved
+like any other mapping.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.side_by_side import Version, side_by_side
+from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.fix.claims import About, Claim, State
@@ -97,7 +97,7 @@ class _Places:
         starts = [array.start for pair in self.arrays for array in pair]
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *starts], LARGEST)
         for pair in side_by_side(*versions):
-            for table, trace in zip(tables, (pair.first, pair.second), strict=True):
+            for trace in (pair.first, pair.second):
                 if trace.unknown:
                     raise Unplaced(trace.unknown[min(trace.unknown)], unknown=True)
             both = (pair.first, pair.second)
@@ -140,9 +140,7 @@ def _table(old: Ints, new: Ints) -> Ints:
     return found
 
 
-def _signatures(
-    seen: Sequence[Rows], lines: bool
-) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
+def _signatures(seen: Sequence[Rows], lines: bool) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]]]:
     """Return the elements that are accessed, in the order of their first access, and a hash of what accesses each."""
     total, first = np.zeros(SPACE, np.uint64), np.full(SPACE, -1, np.int64)
     for number, rows in enumerate(seen):
@@ -175,7 +173,9 @@ def _moved(old: SharedArray, new: SharedArray, found: Ints, unit: int, version: 
     size = _element(places, unit)
     whole = places.reshape(-1, size // unit)[:, 0]
     left = of_launch(version.emulated, {"": new.span}).moved[""] or 0
-    return Moved(old.name, range(old.start, old.start + count * unit), new.span, size, whole, left, LEFT if left else "")
+    return Moved(
+        old.name, range(old.start, old.start + count * unit), new.span, size, whole, left, LEFT if left else ""
+    )
 
 
 def _element(places: Ints, unit: int) -> int:
@@ -185,7 +185,8 @@ def _element(places: Ints, unit: int) -> int:
         parts = places.reshape(-1, size * 2 // unit)
         steps = np.arange(parts.shape[1]) * unit
         nowhere = (parts == NOWHERE).all(axis=1)
-        if not (nowhere | ((parts == parts[:, :1] + steps) & (parts != NOWHERE)).all(axis=1)).all():
+        whole = ((parts == parts[:, :1] + steps) & (parts != NOWHERE)).all(axis=1) & (parts[:, 0] % (size * 2) == 0)
+        if not (nowhere | whole).all():
             break
         size *= 2
     return size

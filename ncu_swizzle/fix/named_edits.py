@@ -41,7 +41,9 @@ class NamedEdit:
     size: int
 
 
-def named_edits(file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]) -> list[NamedEdit]:
+def named_edits(
+    file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
+) -> list[NamedEdit]:
     """Return the patches of a kernel's own source that name a mapping."""
     made = [
         NamedEdit(each.name, edited(file.text, each.edits), each.line, sum(len(edit.text) for edit in each.edits))

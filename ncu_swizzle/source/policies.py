@@ -1,4 +1,4 @@
-"""Layout policies of a source: classes whose static functions say where an element goes, and those that can replace them.
+"""Layout policies of a source: classes whose static functions say where an element goes, and what can replace them.
 
 A kernel names a policy as a template argument, in an alias, or calls its functions by its name. Its siblings are the
 classes beside it that take the same template parameters and have the same static functions.

@@ -80,6 +80,7 @@ def test_a_header_stays_as_it_is() -> None:
 def test_a_layout_is_composed_where_it_is_declared(written: str, expected: str) -> None:
     text = f"__global__ void k() {{ {written} }}".encode()
     composed = [
-        edited(text, layout.composed("Swizzle<3,2,3>")).decode() for layout in declared_layouts(cuda.parse(text, "k"), "k")
+        edited(text, layout.composed("Swizzle<3,2,3>")).decode()
+        for layout in declared_layouts(cuda.parse(text, "k"), "k")
     ]
     assert composed == ([f"__global__ void k() {{ {expected} }}"] if expected else [])
