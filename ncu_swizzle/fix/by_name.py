@@ -66,7 +66,7 @@ class BuiltEdit:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """The order of candidates: excess, look-ups, shared memory, blocks, instructions, registers, the edit's size."""
+        """The order of candidates: excess, look-ups, shared memory, blocks, instructions, registers, size."""
         taken = self.resources
         small = (self.instructions, taken.registers, self.edit.size)
         return self.excess, self.loads, self.shared, -taken.blocks_per_sm, *small

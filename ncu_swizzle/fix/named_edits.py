@@ -28,7 +28,8 @@ BANK_ROW_BITS = 7
 SWIZZLES = 3  # to build, per layout
 LAYOUTS = 4
 BYTES = {"char": 1, "int8_t": 1, "uint8_t": 1, "half": 2, "half_t": 2, "__half": 2, "short": 2, "uint16_t": 2,
-         "bfloat16_t": 2, "__nv_bfloat16": 2, "float": 4, "int": 4, "tfloat32_t": 4, "uint32_t": 4, "double": 8}  # fmt: skip
+         "bfloat16_t": 2, "__nv_bfloat16": 2, "float": 4, "int": 4, "tfloat32_t": 4, "uint32_t": 4,
+         "double": 8}  # fmt: skip
 
 
 @dataclass(frozen=True)

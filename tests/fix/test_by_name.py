@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ncu_swizzle.catalog import collection
+from ncu_swizzle.catalog import collection, kernel_spec, project, project_kernels
+from ncu_swizzle.catalog.family import Family
+from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.engines.context import Context
+from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.fix import shown
+from ncu_swizzle.fix.by_name import Naming
 from ncu_swizzle.fix.candidates import MappingKind
 from ncu_swizzle.fix.fixing import FixOptions, fix
+from ncu_swizzle.fix.headers import source_of
+from ncu_swizzle.fix.other_kernels import OtherKernels
 from ncu_swizzle.fix.result import KernelFix
 from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
 from tests.support.marks import NEEDS_ALL
@@ -41,7 +47,8 @@ def rewritten(folder: Path, old: str, new: str, file: str = "places.cuh") -> Non
 
 
 @NEEDS_ALL
-def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay(policies: Path) -> None:
+@pytest.mark.usefixtures("policies")
+def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay() -> None:
     fixed = fix_all(FixQuery("turned.cu"))
     assert changed(fixed) == ["turn<places::Mixed<32>>(out, in);"]
     (kernel,) = fixed.kernels
@@ -54,7 +61,8 @@ def test_the_sibling_without_excess_is_named_in_one_line_and_other_sources_stay(
 
 
 @NEEDS_ALL
-def test_padding_is_a_sibling_that_takes_more_bytes(policies: Path) -> None:
+@pytest.mark.usefixtures("policies")
+def test_padding_is_a_sibling_that_takes_more_bytes() -> None:
     fixed = fix_all(FixQuery("turned.cu", options=FixOptions(MappingKind.PADDING)))
     assert changed(fixed) == ["turn<places::Longer<32>>(out, in);"]
     (tile,) = fixed.kernels[0].tiles
@@ -64,24 +72,31 @@ def test_padding_is_a_sibling_that_takes_more_bytes(policies: Path) -> None:
 
 
 @NEEDS_ALL
-@pytest.mark.parametrize("wrong", ["(column & 15)", "column & 30 ^ row & 31", "(column ^ row) & 23"])
-def test_a_sibling_that_loses_elements_is_refused(policies: Path, wrong: str) -> None:
+@pytest.mark.parametrize(
+    "wrong", ["column & 30 ^ row & 31", "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)"]
+)
+def test_a_sibling_that_loses_elements_or_reads_others_is_refused(
+    policies: Path, wrong: str, emulated: Context
+) -> None:
     rewritten(policies, XOR, wrong)
-    rewritten(policies, "struct Longer", "struct Unused")
-    rewritten(policies, "int size(int height)", "long size(int height)")
-    (tile,) = fix_all(FixQuery("turned.cu", options=FixOptions(MappingKind.SWIZZLE))).kernels[0].tiles
-    assert not tile.proved or tile.mapping.startswith("places::Halved")
+    rewritten(policies, "column ^ (row & 15)", "column")
+    settings = EmulationSettings.of(emulated.request)
+    (family,) = (family for family in _families(policies) if family.kernels[0].name == "turned")
+    target = Target(family, family.kernels[0], family.problem())
+    others = OtherKernels(target, (), None, emulated, settings)
+    naming = Naming(target, source_of(target), MappingKind.SWIZZLE, None, emulated, settings, others)
+    assert naming.fix() is None
+    assert naming.stop is not None
+    assert "the accesses do not agree on one place" in naming.stop.reason
+
+
+def _families(folder: Path) -> list[Family]:
+    settings = project.read(folder / project.OWN)
+    return [kernel_spec.family(spec) for spec in project_kernels.specs(settings)]
 
 
 @NEEDS_ALL
-def test_what_is_written_to_one_place_and_read_from_another_is_refused(policies: Path) -> None:
-    rewritten(policies, XOR, "column ^ ((row + (threadIdx.y == 0 && column == 3)) & 31)")
-    rewritten(policies, "int size(int height)", "long size(int height)")
-    (tile,) = fix_all(FixQuery("turned.cu", options=FixOptions(MappingKind.SWIZZLE))).kernels[0].tiles
-    assert "places::Mixed" not in tile.mapping or not tile.proved
-
-
-@NEEDS_ALL
+@pytest.mark.slow
 def test_a_policy_may_be_named_in_an_alias_or_a_default(policies: Path) -> None:
     named = "template <class Place = places::Rows<32>> __device__ void turn_by(float *out, const float *in)"
     for declared, call in (
