@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
-from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
+from ncu_swizzle.cubin.shared_arrays import shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.files import brief
 from ncu_swizzle.fix import stops
+from ncu_swizzle.fix.by_name import NamedFix, Naming
 from ncu_swizzle.fix.left_out import left_out
 from ncu_swizzle.fix.neighbours import Neighbour
 from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
@@ -21,7 +22,7 @@ from ncu_swizzle.fix.other_sources import OtherSources
 from ncu_swizzle.fix.result import KernelFix, OtherKernel, TileFix
 from ncu_swizzle.fix.stops import Stop, furthest
 from ncu_swizzle.patch import candidates
-from ncu_swizzle.patch.applied import Applied
+from ncu_swizzle.patch.applied import Applied, AppliedByName, AppliedToTile
 from ncu_swizzle.patch.candidates import MappingKind, Ranked
 from ncu_swizzle.patch.draft import Unfit
 from ncu_swizzle.patch.headers import source_of, unread
@@ -84,14 +85,38 @@ class Fixing:
 
     def tiles(self) -> Iterator[TileFix]:
         """Fix one tile after the other; yield what came of each, then what is no tile of this source."""
+        naming = self._naming()
+        named = naming.fix() if not self.applied else None
+        if named is not None and named.clean:
+            yield from self._named(named)
+            if named.proof.after.total == 0:
+                return
+            named = None
+        tiles = [naming.explained(tile) for tile in self._by_tile()]
+        if named is not None and not self.applied:
+            tiles = list(self._named(named))
+        yield from tiles
+
+    def _by_tile(self) -> Iterator[TileFix]:
         subject = self._subject()
         others = list(left_out(subject, bool(self.applied)))
         yield from self._tiles(subject)
         yield from others
 
+    def _naming(self) -> Naming:
+        options = self.options
+        return Naming(
+            self.target, self.text, options.only, options.max_shared, self.context, self.settings, self.others
+        )
+
+    def _named(self, named: NamedFix) -> Iterator[TileFix]:
+        self.text, self.proof = named.text, named.proof
+        self._keep(named.applied, named.others)
+        yield from named.tiles
+
     def _tiles(self, subject: FixSubject) -> Iterator[TileFix]:
-        starts = {array.symbol: array.start for array in self._arrays()}
-        done: set[str] = set()
+        starts = self._starts(subject)
+        done = {each.name for each in self.applied if isinstance(each, AppliedByName)}
         while True:
             seen = next((seen for seen in subject.conflicting if seen.name not in done), None)
             if seen is None:
@@ -112,11 +137,14 @@ class Fixing:
         with rebuilt(self.target, self.text) as copy:
             return replace(subject_of(copy, self.text, self.settings), target=self.target)
 
-    def _arrays(self) -> Sequence[SharedArray]:
-        """Return the arrays of the kernel as it was."""
+    def _starts(self, subject: FixSubject) -> dict[str, int]:
+        """Return where the arrays of the kernel as it was began, by their symbols then and now."""
         binary = emulation.emulate_target(self.target, self.settings).binary
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
-        return shared_arrays(binary.cubin, binary.symbol, dynamic)
+        arrays = shared_arrays(binary.cubin, binary.symbol, dynamic)
+        now = (*subject.placed.values(), *subject.unplaced)
+        renamed = {array.symbol: old.start for array in now for old in arrays if array.name == old.name}
+        return renamed | {array.symbol: array.start for array in arrays}
 
     def _tile(self, subject: FixSubject, seen: TileSeen, starts: dict[str, int]) -> tuple[TileFix, bytes | None]:
         line = subject.at(declared := subject.file.line(seen.roots[0].root.place.declared))
@@ -158,11 +186,15 @@ class Fixing:
         return self._accepted(fixed, seen, min(proved, key=lambda made: made.fewer_blocks))
 
     def _accepted(self, fixed: TileFix, seen: TileSeen, made: Proved) -> tuple[TileFix, bytes]:
-        self.applied, self.proof = (*self.applied, *made.applied), made.proof
-        self.along = {**self.along, **{each.shown.kernel: each.shown for each in made.others if each.elsewhere}}
-        for each in made.others:
-            each.keep()
+        self.proof = made.proof
+        self._keep(made.applied, made.others)
         return _done(fixed, made.text.ranked, made.proof, [root.root.name for root in seen.roots]), made.text.text
+
+    def _keep(self, applied: Sequence[Applied], others: Sequence[KeptKernel]) -> None:
+        self.applied = (*self.applied, *applied)
+        self.along = {**self.along, **{each.shown.kernel: each.shown for each in others if each.elsewhere}}
+        for each in others:
+            each.keep()
 
     def _limits(self, seen: TileSeen, subject: FixSubject) -> Constraints:
         arch = f"sm_{subject.emulated.binary.cubin.sm}"
@@ -204,8 +236,8 @@ def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int
     left = seen.in_launch(made.candidate.excessive)
     before = [other for other in seen.roots if other.array is root.array and other.start < root.start]
     ahead = len(before) if root.root.place.member else None
-    return Applied(
-        root.root.name, root.array.symbol, root.root.offset, range(start, start + root.size), made, left, ahead
+    return AppliedToTile(
+        root.root.name, root.array.symbol, range(start, start + root.size), root.root.offset, made, left, ahead
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines.emulation import Emulated
 from ncu_swizzle.patch.candidates import Ranked
-from ncu_swizzle.proof.moved import Moved
+from ncu_swizzle.proof.moved import NOWHERE, Moved
 from ncu_swizzle.smem.swizzle import Padding
 
 NO_OTHER = "no other mapping that was tried leaves fewer"
@@ -23,25 +23,41 @@ class Applied:
 
     name: str
     symbol: str
-    offset: int  # of the tile in the array
     before: range
+
+    def of(self, array: SharedArray) -> Applied:
+        """Return the same for another kernel's array."""
+        raise NotImplementedError
+
+    @property
+    def array(self) -> str:
+        """The array's name in the source."""
+        return self.name
+
+    def moved(self, after: Emulated, dynamic: int) -> Moved:
+        """Return where the elements have gone; raise ValueError if two share a place."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedToTile(Applied):
+    """A mapping that is written into a tile's declaration and its subscripts."""
+
+    offset: int  # of the tile in the array
     ranked: Ranked
     left: int  # excessive wavefronts of the launch that the mapping leaves
     ahead: int | None = None  # of a struct's array: how many of the same mapping lie before it
 
-    def of(self, array: SharedArray) -> Applied:
-        """Return the same for another kernel's array."""
+    def of(self, array: SharedArray) -> AppliedToTile:
         start = array.start + self.offset
         before = array.span if self.ahead is None else range(start, start + len(self.before))
         return replace(self, symbol=array.symbol, before=before)
 
     @property
     def array(self) -> str:
-        """The array's name in the source."""
         return self.name if self.ahead is None else re.split(r"[.\[]", self.name)[0]
 
     def moved(self, after: Emulated, dynamic: int) -> Moved:
-        """Return where the elements have gone; raise ValueError if two share a place."""
         arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
         array = next(array for array in arrays if array.symbol == self.symbol)
         size, transform = self.ranked.shape.element_bytes, self.ranked.transform
@@ -55,3 +71,26 @@ class Applied:
         return Moved(
             self.name, self.before, range(start, start + bytes_), size, places, self.left, reason if self.left else ""
         )
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedByName(Applied):
+    """A mapping that the source names, with the places inferred from the accesses."""
+
+    inferred: Moved
+    number: int  # of the arrays of its name
+
+    def of(self, array: SharedArray) -> AppliedByName:
+        granules = array.size // self.inferred.element_bytes
+        places = np.full(granules, NOWHERE)
+        places[: len(self.inferred.places)] = self.inferred.places[:granules]
+        before = range(array.start, array.start + granules * self.inferred.element_bytes)
+        moved = replace(self.inferred, name=array.name, before=before, places=places)
+        return AppliedByName(array.name, array.symbol, before, moved, 0)
+
+    def moved(self, after: Emulated, dynamic: int) -> Moved:
+        arrays = shared_arrays(after.binary.cubin, after.binary.symbol, dynamic)
+        named = [array for array in arrays if array.name == self.name][self.number :]
+        if not named:
+            raise ValueError(f"{self.name} is no array of the new kernel")
+        return replace(self.inferred, after=named[0].span)

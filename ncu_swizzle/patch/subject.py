@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
+from ncu_swizzle.fix.locations import located, shown_file
 from ncu_swizzle.patch import probing
 from ncu_swizzle.patch.candidates import Shape
 from ncu_swizzle.patch.draft import Draft, Unfit
 from ncu_swizzle.patch.known import Known
 from ncu_swizzle.patch.seen import TileSeen, tiles_seen
-from ncu_swizzle.source import cuda, spliced
+from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.follow import follow
@@ -41,14 +40,11 @@ class FixSubject:
 
     def at(self, line: int) -> Location:
         """Return a line of the text as the cubin names it: its file, and its number there."""
-        file, number = spliced.place(includes.plain(self.target.source), self.file.text, line)
-        return file.relative_to(includes.plain(self.target.family.root)).as_posix(), number
+        return located(self.target, self.file.text, line)
 
     def named(self, file: str) -> str:
         """Return the path of a file that the cubin names, from the source's folder; empty if it is the source."""
-        root, source = (includes.plain(path) for path in (self.target.family.root, self.target.source))
-        path = os.path.normpath(root / file)
-        return "" if path == str(source) else os.path.relpath(path, source.parent)
+        return shown_file(self.target, file)
 
     @property
     def conflicting(self) -> tuple[TileSeen, ...]:

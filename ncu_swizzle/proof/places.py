@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ncu_swizzle.cubin.shared_arrays import SharedArray
-from ncu_swizzle.proof.moved import Moved
+from ncu_swizzle.proof.moved import NOWHERE, Moved
 from ncu_swizzle.smem.banks import Bools, Ints
 
 UNRESOLVED, GAP = -1, -2  # nothing is known of the byte; it belongs to no element
@@ -49,10 +49,10 @@ class Places:
             raise ValueError(f"{array.name} shares bytes with another array that has moved")
         new[:] = GAP
         each = np.arange(array.element_bytes)
-        granules = np.arange(len(array.places))[:, None] * array.element_bytes
-        old = array.before.start + granules + each
-        self._old[array.after.start + array.places[:, None] + each] = old
-        self._taken[old] = True
+        granules = np.flatnonzero(array.places != NOWHERE)[:, None]
+        old = array.before.start + granules * array.element_bytes + each
+        self._old[array.after.start + array.places[granules] + each] = old
+        self._taken[array.before.start : array.before.stop] = True
 
     def _between(self, old: range, new: range) -> None:
         """Let the parts of an array between those that moved follow each other as they did."""

@@ -24,7 +24,7 @@ from ncu_swizzle.engines.executable import Executable
 from ncu_swizzle.errors import ProgramFailed
 from ncu_swizzle.proof.claims import State
 from ncu_swizzle.proof.lines import Lines
-from ncu_swizzle.proof.moved import Moved
+from ncu_swizzle.proof.moved import NOWHERE, Moved
 from ncu_swizzle.proof.places import GAP, UNRESOLVED, Places
 from ncu_swizzle.proof.rows import READ, WRITE, Numbers, Rows, Table, location
 from ncu_swizzle.smem.banks import Bools, Ints
@@ -85,7 +85,8 @@ class _Comparison:
         self.places = Places(moved, before.arrays, after.arrays)
         widths = np.concatenate([table.width for table in self.tables])
         ends = [end for array in moved for end in (array.before.start, array.after.start, array.element_bytes)]
-        offsets = [int(np.gcd.reduce(array.places)) for array in moved if len(array.places)]
+        places = [array.places[array.places != NOWHERE] for array in moved]
+        offsets = [int(np.gcd.reduce(each)) for each in places if len(each)]
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *ends, *offsets], 16)
         self.plain = self.kinds.of(READ), self.kinds.of(WRITE)
         self.block: Dim3 = before.launch(None).block
