@@ -183,8 +183,11 @@ class RequestLog:
     def counts(self) -> Mapping[int, AccessCounts]:
         """Return the counts of all requests so far, by instruction. Those without a rule are missed."""
         for number, requests in self.seen.items():
+            made = [seen for seen in requests.values() if seen.count]
+            if not made:  # all of them were taken back
+                continue
             with blaming(self.instructions[number]):
-                counted = self._evaluate(number, [seen for seen in requests.values() if seen.count])
+                counted = self._evaluate(number, made)
             if counted is not None:
                 earlier = self._counted.get(number)
                 self._counted[number] = earlier.plus(counted) if earlier else counted

@@ -14,13 +14,13 @@ from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
 from ncu_swizzle.files import brief
 from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.inferred import Unplaced, inferred
-from ncu_swizzle.fix.locations import located, shown_file
 from ncu_swizzle.fix.named_edits import NamedEdit, in_words, named_edits
 from ncu_swizzle.fix.other_kernels import KeptKernel, OtherKernels
 from ncu_swizzle.fix.result import TileFix
 from ncu_swizzle.fix.stops import Stop, furthest
 from ncu_swizzle.patch.applied import AppliedByName
 from ncu_swizzle.patch.candidates import MappingKind
+from ncu_swizzle.patch.locations import located, shown_file
 from ncu_swizzle.patch.rebuilt import rebuilt
 from ncu_swizzle.proof import resources
 from ncu_swizzle.proof.claims import About, Claim, Proof, Resources, State

@@ -10,11 +10,11 @@ from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
 from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
-from ncu_swizzle.fix.locations import located, shown_file
 from ncu_swizzle.patch import probing
 from ncu_swizzle.patch.candidates import Shape
 from ncu_swizzle.patch.draft import Draft, Unfit
 from ncu_swizzle.patch.known import Known
+from ncu_swizzle.patch.locations import located, shown_file
 from ncu_swizzle.patch.seen import TileSeen, tiles_seen
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations, sizes_of

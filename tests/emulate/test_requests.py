@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ncu_swizzle.emulate.accesses import RequestLog
 from ncu_swizzle.emulate.requests import Seen, count_accesses
 from ncu_swizzle.smem import operations, wavefronts
 
@@ -23,6 +24,13 @@ def test_blocks_that_repeat_requests_count_like_blocks_that_make_their_own() -> 
     assert short.requests is not None
     assert long.requests is not None
     assert sorted(short.requests.times.tolist()) == sorted(long.requests.times.tolist()) == [9, 9]
+
+
+def test_requests_that_a_loop_took_back_count_nothing() -> None:
+    log = RequestLog((), 1024, 1)
+    none = Seen(np.zeros((1, 32), np.uint32), np.ones((1, 32), bool), None, np.array([0]), count=0)
+    log.seen[0] = {(0,): none}
+    assert log.counts() == {}
 
 
 @pytest.mark.parametrize("op", operations.NAMES)
