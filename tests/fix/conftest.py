@@ -9,13 +9,20 @@ from typing import Any
 
 import pytest
 
+from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.measured import LaunchJob
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.ncu import gpu
 from ncu_swizzle.proof import on_gpu
+from tests.support.fix_corpus import context
 from tests.support.fixes_on_gpu import Launches
 from tests.support.own_headers import DESCRIBED, TURNED, source
 from tests.support.places import ROOT
+
+
+@pytest.fixture
+def emulated(tmp_path: Path) -> Context:
+    return context(tmp_path)
 
 
 @pytest.fixture
