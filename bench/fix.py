@@ -91,7 +91,9 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*")
     parser.add_argument("--catalogue", action="store_true", help="the catalogue's plain kernels too")
     parser.add_argument("--timeout", type=float, default=120, help="seconds that each emulation may take")
-    parser.add_argument("--patched", type=Path, help="where the patched sources are, or go")
+    parser.add_argument(
+        "--patched", type=lambda text: Path(text).absolute(), help="where the patched sources are, or go"
+    )
     parser.add_argument("--gpu", action="store_true", help="launch the patched sources, with --patched")
     parser.add_argument("--table", type=Path, help="where the table goes, too")
     arguments = parser.parse_args()
