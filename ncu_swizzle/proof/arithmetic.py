@@ -30,14 +30,9 @@ def unlike(before: Executable, after: Executable) -> Location | None:
 def _computed(version: Executable, lines: Lines) -> defaultdict[Location, set[str]]:
     computed: defaultdict[Location, set[str]] = defaultdict(set)
     for instruction in map(parse_instruction, version.code.instructions):
-        if instruction.opcode in COMPUTING and not instruction.never and not _constant(instruction):
+        if instruction.opcode in COMPUTING and not instruction.never:
             computed[lines.first(version.stacks.get(instruction.offset, ()))].add(_what(instruction))
     return computed
-
-
-def _constant(instruction: SassInstruction) -> bool:
-    """Say whether an instruction moves a constant: the compiler multiplies 0 by 0 and adds it, for integers too."""
-    return instruction.opcode == "HFMA2" and "-RZ, RZ, " in instruction.text
 
 
 def _what(instruction: SassInstruction) -> str:

@@ -17,7 +17,7 @@ from ncu_swizzle.proof import on_gpu
 from tests.support.fix_corpus import context
 from tests.support.fixes_on_gpu import Launches
 from tests.support.own_headers import DESCRIBED, TURNED, source
-from tests.support.places import ROOT
+from tests.support.places import DATA, ROOT
 
 
 @pytest.fixture
@@ -68,5 +68,13 @@ def described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "include" / "turned.cuh").write_text(f"#pragma once\n{TURNED}")
     source(tmp_path, "floats", "tile")
     (tmp_path / "ncu-swizzle.toml").write_text(DESCRIBED.format(name="floats", source="src/floats.cu"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project with two kernels that are given policies of one header."""
+    shutil.copytree(DATA / "fix" / "policies", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
