@@ -76,7 +76,7 @@ def test_a_report_gives_the_same_as_the_disassembly(recorded: Callable[[str], Pr
 
 
 def test_every_instruction_of_the_test_kernels_is_understood() -> None:
-    files = ("values", "warps", "blocks", "cluster", "hopper", "arithmetic", "tiles")
+    files = ("values", "warps", "blocks", "cluster", "hopper", "arithmetic", "tiles", "shapes")
     for name in facts():
         file = next(file for file in files if f".text.{name}," in text(file))
         for sass in kernel(file, name).instructions:
