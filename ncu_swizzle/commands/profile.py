@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,8 @@ from ncu_swizzle.ncu.options import Launches, Options
 from ncu_swizzle.profiles.destination import Destination
 
 if TYPE_CHECKING:
+    from ncu_swizzle.catalog.collection import Catalog
+    from ncu_swizzle.catalog.target import Target
     from ncu_swizzle.profiles.result import JobResult
 
 KernelsArgument = Annotated[
@@ -95,12 +97,10 @@ def profile(
          n=int32:n*n  4096  1.5f  true      a number, or an expression of sizes
          p=bytes:24  p=bytes:FILE           a struct: zero bytes, or a file's
     """
-    kernel = kernels[0] if kernels else ""
-    launches = kernel.endswith(LAUNCHES)
-    several = len(kernels) > 1 or fleet.given
-    if several:
+    if several := len(kernels) > 1 or fleet.given:
         _refuse_several(kernels, capture, formats)
-    if request.engine == AUTO and not launches:
+    kernel = kernels[0] if kernels else ""
+    if request.engine == AUTO and not kernel.endswith(LAUNCHES):
         from ncu_swizzle.ncu import gpu
 
         gpu.ask_ahead()
@@ -109,35 +109,105 @@ def profile(
     if capture:
         _refuse_capture(kernel, filters)
     extra = words.split_all(ncu_args, "--ncu-args", "--ncu-args '--sampling-interval 0'")
+    asked = _Asked(rest, extra, request, companions, destination, options, filters, pairs, own, sources, launch_count)
     if several:
-        for name in kernels:
-            _refuse_filters(name, filters, pairs)
-        measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
-        _several(kernels, measured, companions, destination, own, sources, fleet)
+        asked.several(kernels, fleet)
         return
-    if launches:
-        _refuse_beside_launches(kernel, filters, (*extra, *rest), companions, own.described(request.problem))
-        only = (filters.kernel_name, filters.launch_skip, launch_count)
-        result = _launches(Path(kernel), replace(request, build=build), only, companions, destination, pairs)
-    elif kernel:
-        _refuse_filters(kernel, filters, pairs)
-        measured = with_options(request, options, launch_count=launch_count or 1, extra=(*extra, *rest))
-        result = _kernel(kernel, measured, companions, destination, own, sources)
-    elif rest:
-        _refuse_companions(companions, request)
-        from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
+    result = asked.result(kernel, build)
+    output.show(result, formats)
+    if capture:
+        _capture(rest, filters, launch_count, request, result)
 
-        most = launch_count or MOST_LAUNCHES
-        measured = with_options(request, options, launch_count=most, extra=extra, launches=filters)
-        result = _program(rest, measured, companions, destination, pairs)
-    else:
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was typed beside the kernels: a program, or ncu's options after --, and the options for any of the jobs."""
+
+    rest: tuple[str, ...]
+    extra: tuple[str, ...]
+    request: Request
+    companions: Companions
+    destination: Destination
+    options: Options
+    filters: Launches
+    pairs: Pairs
+    own: PairOptions
+    sources: CatalogOptions
+    launch_count: int | None
+
+    def result(self, kernel: str, build: NewBuild) -> JobResult:
+        """Profile a kernel, captured launches, or a program; raise UsageError if there is none of them."""
+        if kernel.endswith(LAUNCHES):
+            return self._launches(kernel, build)
+        if kernel:
+            return self._kernel(kernel)
+        if self.rest:
+            return self._program()
         raise UsageError(
             "nothing to profile: give a kernel, or a program after --",
             "ncu-swizzle profile kernel2, or ncu-swizzle profile -- ./app; ncu-swizzle list shows the kernels",
         )
-    output.show(result, formats)
-    if capture:
-        _capture(rest, filters, launch_count, request, result)
+
+    def several(self, kernels: Sequence[str], fleet: FleetOptions) -> None:
+        """Profile kernels, and print what became of each."""
+        from ncu_swizzle.jobs import profile_several
+
+        for kernel in kernels:
+            _refuse_filters(kernel, self.filters, self.pairs)
+        request, companions = self._of_kernels(), self.companions
+        wanted = [self._chosen(kernel) for kernel in dict.fromkeys(kernels)]
+        with output.progress() as progress:
+            outcomes, notes = profile_several.profile(wanted, request, companions, self.destination, progress, fleet)
+        output.show_several(outcomes, notes)
+        profile_several.conclude(outcomes)
+
+    def _kernel(self, kernel: str) -> JobResult:
+        from ncu_swizzle.jobs import profile_kernel
+
+        _refuse_filters(kernel, self.filters, self.pairs)
+        request = self._of_kernels()
+        catalog, target = self._chosen(kernel)
+        with output.progress() as progress:
+            return profile_kernel.profile(catalog, target, request, self.companions, self.destination, progress)
+
+    def _of_kernels(self) -> Request:
+        """Return the request for kernels, which takes what follows -- for options of ncu's."""
+        extra = (*self.extra, *self.rest)
+        return with_options(self.request, self.options, launch_count=self.launch_count or 1, extra=extra)
+
+    def _chosen(self, kernel: str) -> tuple[Catalog, Target]:
+        from ncu_swizzle.catalog import user_kernels
+
+        problem, sources = self.request.problem, self.sources
+        description = self.own.described(problem)
+        catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
+        return catalog, catalog.target(names[-1], problem)
+
+    def _program(self) -> JobResult:
+        from ncu_swizzle.jobs import profile_program
+
+        _refuse_companions(self.companions, self.request)
+        most = self.launch_count or profile_program.MOST_LAUNCHES
+        request = with_options(self.request, self.options, launch_count=most, extra=self.extra, launches=self.filters)
+        program = profile_program.UserProgram(self.rest, Path.cwd())
+        baseline, forced = self.companions.baseline, self.pairs.forced()
+        with output.progress() as progress:
+            return profile_program.profile(program, request, baseline, forced, self.destination, progress)
+
+    def _launches(self, path: str, build: NewBuild) -> JobResult:
+        from ncu_swizzle.engines.emulation import EmulationSettings
+        from ncu_swizzle.jobs import profile_launches
+        from ncu_swizzle.jobs.replays import ReplaySettings
+        from ncu_swizzle.launches.selection import LaunchFilter
+
+        described = self.own.described(self.request.problem)
+        _refuse_beside_launches(path, self.filters, (*self.extra, *self.rest), self.companions, described)
+        request = replace(self.request, build=build)
+        only = LaunchFilter(self.filters.kernel_name, self.filters.launch_skip, self.launch_count)
+        settings = ReplaySettings(EmulationSettings.of(request), only, build)
+        baseline, forced, destination = self.companions.baseline, self.pairs.forced(), self.destination
+        with output.progress() as progress:
+            return profile_launches.profile(Path(path), request, settings, baseline, forced, destination, progress)
 
 
 def _capture(
@@ -165,48 +235,6 @@ def _refuse_capture(kernel: str, filters: Launches) -> None:
         )
 
 
-def _kernel(
-    kernel: str,
-    request: Request,
-    companions: Companions,
-    destination: Destination,
-    own: PairOptions,
-    sources: CatalogOptions,
-) -> JobResult:
-    from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.jobs import profile_kernel
-
-    description = own.described(request.problem)
-    catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
-    target = catalog.target(names[-1], request.problem)
-    with output.progress() as progress:
-        return profile_kernel.profile(catalog, target, request, companions, destination, progress)
-
-
-def _several(
-    kernels: Sequence[str],
-    request: Request,
-    companions: Companions,
-    destination: Destination,
-    own: PairOptions,
-    sources: CatalogOptions,
-    fleet: FleetOptions,
-) -> None:
-    """Profile kernels, and print what became of each."""
-    from ncu_swizzle.catalog import user_kernels
-    from ncu_swizzle.jobs import profile_several
-
-    wanted = []
-    for kernel in dict.fromkeys(kernels):
-        description = own.described(request.problem)
-        catalog, names = user_kernels.chosen(kernel, description, sources.catalog, sources.config, sources.trust)
-        wanted.append((catalog, catalog.target(names[-1], request.problem)))
-    with output.progress() as progress:
-        outcomes, notes = profile_several.profile(wanted, request, companions, destination, progress, fleet)
-    output.show_several(outcomes, notes)
-    profile_several.conclude(outcomes)
-
-
 def _refuse_several(kernels: Sequence[str], capture: bool, formats: Formats) -> None:
     """Raise UsageError for several kernels, or workers, where there can be only one, or none."""
     if not kernels:
@@ -218,36 +246,6 @@ def _refuse_several(kernels: Sequence[str], capture: bool, formats: Formats) -> 
             "--json, --csv, --markdown and --capture are for one kernel or program, without workers",
             "each kernel's folder has its data: ls swizzle-out",
         )
-
-
-def _program(
-    command: tuple[str, ...], request: Request, companions: Companions, destination: Destination, pairs: Pairs
-) -> JobResult:
-    from ncu_swizzle.jobs import profile_program
-
-    program = profile_program.UserProgram(command, Path.cwd())
-    forced = pairs.forced()
-    with output.progress() as progress:
-        return profile_program.profile(program, request, companions.baseline, forced, destination, progress)
-
-
-def _launches(
-    path: Path,
-    request: Request,
-    only: tuple[str, int, int | None],
-    companions: Companions,
-    destination: Destination,
-    pairs: Pairs,
-) -> JobResult:
-    from ncu_swizzle.engines.emulation import EmulationSettings
-    from ncu_swizzle.jobs import profile_launches
-    from ncu_swizzle.jobs.replays import ReplaySettings
-    from ncu_swizzle.launches.selection import LaunchFilter
-
-    settings = ReplaySettings(EmulationSettings.of(request), LaunchFilter(*only), request.build)
-    forced = pairs.forced()
-    with output.progress() as progress:
-        return profile_launches.profile(path, request, settings, companions.baseline, forced, destination, progress)
 
 
 def _refuse_beside_launches(

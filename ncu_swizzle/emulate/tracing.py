@@ -103,30 +103,14 @@ class Recorder:
 
     def add_sync(self, m: Machine, selected: Bools) -> None:
         """Record that these lanes synchronise."""
-        rows, lanes = np.nonzero(selected)
-        warps = m.view.warps[rows]
-        columns = (
-            np.full(len(rows), m.now),
-            m.block_of[warps],
-            m.thread[warps, lanes],
-            self.epochs(m)[warps, lanes],
-            self.copies(m)[warps, lanes],
-        )
-        self._syncs.append(np.stack(columns).astype(np.int64))
+        where = _Selected(m, selected)
+        self._syncs.append(where.columns(where.of(self.epochs(m)), where.of(self.copies(m))))
 
     def add(self, m: Machine, address: Ints, selected: Bools) -> None:
         """Record the accesses of these lanes. Raises TooLarge."""
-        rows, lanes = np.nonzero(selected)
-        warps = m.view.warps[rows]
-        columns = (
-            np.full(len(rows), m.now),
-            m.block_of[warps],
-            m.thread[warps, lanes],
-            address[rows, lanes],
-            self.epochs(m)[warps, lanes],
-        )
-        self._rows.append(np.stack(columns).astype(np.int64))
-        self._count += len(rows)
+        where = _Selected(m, selected)
+        self._rows.append(where.columns(address[where.rows, where.lanes], where.of(self.epochs(m))))
+        self._count += len(where.lanes)
         if self._count > MOST_ACCESSES:
             raise TooLarge(f"more than {MOST_ACCESSES:,} accesses to shared memory in blocks that run together")
 
@@ -135,6 +119,25 @@ class Recorder:
             self.opaque[m.now] = f"where {instruction.text} accesses shared memory is not followed"
 
         return step
+
+
+class _Selected:
+    """Lanes of the view that execute an instruction, row by row."""
+
+    def __init__(self, m: Machine, selected: Bools) -> None:
+        self.machine = m
+        self.rows, self.lanes = np.nonzero(selected)
+        self.warps = m.view.warps[self.rows]
+
+    def of(self, table: Ints) -> Ints:
+        """Return what a table of all warps, (W, 32), has for these lanes."""
+        return table[self.warps, self.lanes]
+
+    def columns(self, *more: Ints) -> Ints:
+        """Return instruction, block and thread of each lane, and what else is told of it, a row each."""
+        m = self.machine
+        every = (np.full(len(self.lanes), m.now), m.block_of[self.warps], self.of(m.thread), *more)
+        return np.stack(every).astype(np.int64)
 
 
 class _Access:

@@ -11,7 +11,6 @@ from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import Executable, executable
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.files import brief
 from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.inferred import Unplaced, inferred
 from ncu_swizzle.fix.named_edits import NamedEdit, in_words, named_edits
@@ -23,7 +22,7 @@ from ncu_swizzle.patch.candidates import MappingKind
 from ncu_swizzle.patch.locations import located, shown_file
 from ncu_swizzle.patch.rebuilt import rebuilt
 from ncu_swizzle.proof import resources
-from ncu_swizzle.proof.claims import About, Claim, Proof, Resources, State
+from ncu_swizzle.proof.claims import Proof, Resources
 from ncu_swizzle.proof.excess import of_launch
 from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.proof.proving import prove_version
@@ -32,7 +31,6 @@ from ncu_swizzle.source.arrays import SharedDeclaration, shared_declarations
 from ncu_swizzle.source.scopes import Scopes
 
 ATTEMPTS = 4  # patches to prove
-UNBUILT = "the patched source does not compile or cannot be emulated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +110,7 @@ class Naming:
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError) as error:
-                claim = Claim(About.REBUILT, State.FAILED, f"{UNBUILT}: {brief(error)}")
-                self._stopped(Proof((claim,)), edit, edit.mapping)
+                self._stopped(stops.unbuilt(error), edit, edit.mapping)
                 return None
             left, takes = of_launch(new.emulated, {}).total, resources.resources(new)
             loads = sum(each.text.count("LDG.") for each in new.code.instructions)
@@ -133,14 +130,13 @@ class Naming:
                 mapping = in_words(mapping, moved)
                 applied = tuple(_applied(each, old) for each in moved)
                 proof = prove_version(old, copy, moved, self.settings)
-                stopped = proof.held and self.others.stopped(new.emulated.binary.symbol, made.edit.text, copy, applied)
-                proof = replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
+                proof = self.others.judged(proof, new.emulated.binary.symbol, made.edit.text, copy, applied)
             except Unplaced as error:
                 proof = Proof((replace(error.claim, line=self._line(made.edit)),))
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
-                proof = Proof((Claim(About.REBUILT, State.FAILED, f"{UNBUILT}: {brief(error)}"),))
+                proof = stops.unbuilt(error)
         if not proof.held:
             self._stopped(proof, made.edit, mapping)
             return None

@@ -12,7 +12,6 @@ from ncu_swizzle.engines import emulation
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, NcuSwizzleError
-from ncu_swizzle.files import brief
 from ncu_swizzle.fix import stops
 from ncu_swizzle.fix.by_name import NamedFix, Naming
 from ncu_swizzle.fix.left_out import left_out
@@ -41,7 +40,6 @@ from ncu_swizzle.smem.judge import Constraints
 
 OTHERS = 4  # patches to rebuild, if one is proved but costs blocks per SM
 ATTEMPTS = 8  # patches of one tile that are rebuilt
-UNBUILT = "the patched source does not compile or cannot be emulated"
 UNWRITTEN = "the source does not show where its elements are indexed"
 
 
@@ -215,14 +213,11 @@ class Fixing:
                 if stays:  # which the proof would find, too
                     return Proof((stays,))
                 proof = prove(self.target, after, moved, self.context)
-                if not proof.held:
-                    return proof
-                stopped = self.others.stopped(emulated.binary.symbol, text.text, after, applied)
-                return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
+                return self.others.judged(proof, emulated.binary.symbol, text.text, after, applied)
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
-                return Proof((Claim(About.REBUILT, State.FAILED, f"{UNBUILT}: {brief(error)}"),))
+                return stops.unbuilt(error)
 
 
 def _because(fixed: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.target import Target
@@ -17,7 +17,7 @@ from ncu_swizzle.fix.result import OtherKernel
 from ncu_swizzle.patch.applied import Applied
 from ncu_swizzle.patch.headers import source_of
 from ncu_swizzle.patch.rebuilt import files_of, rebuilt
-from ncu_swizzle.proof.claims import About, Claim, State
+from ncu_swizzle.proof.claims import About, Claim, Proof, State
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +49,16 @@ class OtherKernels:
     _codes: Mapping[str, bytes] | None = field(default=None, init=False)  # of all kernels in the source as it was
     _elsewhere: Sequence[Neighbour] = field(default=(), init=False)  # that the last patch is proved for
 
-    def stopped(self, own: str, text: bytes, after: Target, applied: Sequence[Applied]) -> Claim | None:
-        """Return what a patch breaks, or may break; None if nothing. `own` is the symbol of the kernel itself."""
+    def judged(self, proof: Proof, own: str, text: bytes, after: Target, applied: Sequence[Applied]) -> Proof:
+        """Return the proof of a patch with what it breaks here, or may break; one that does not hold stays as it is.
+
+        `own` is the symbol of the kernel that is proved, `after` that kernel with the patch.
+        """
+        if not proof.held:
+            return proof
         self._elsewhere = ()
-        return self._in_source(own, text, after, applied) or self._in_others(text, applied)
+        stopped = self._in_source(own, text, after, applied) or self._in_others(text, applied)
+        return replace(proof, claims=(*proof.claims, stopped)) if stopped else proof
 
     @property
     def kept(self) -> tuple[KeptKernel, ...]:

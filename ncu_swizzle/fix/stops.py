@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncu_swizzle.cubin.location import Location
+from ncu_swizzle.files import brief
 from ncu_swizzle.patch.draft import Unfit
-from ncu_swizzle.proof.claims import About, Proof, State
+from ncu_swizzle.proof.claims import About, Claim, Proof, State
 
 ORDER = tuple(About)
 WRITTEN = 1  # stages: the claims follow
@@ -30,6 +31,12 @@ class Stop:
 def unwritten(text: Unfit, line: Location, mapping: str) -> Stop:
     """Return the stop of a mapping that cannot be written."""
     return Stop(0, str(text), line, mapping)
+
+
+def unbuilt(error: Exception) -> Proof:
+    """Return the proof of a patch with which the kernel cannot be had: one that fails."""
+    reason = f"the patched source does not compile or cannot be emulated: {brief(error)}"
+    return Proof((Claim(About.REBUILT, State.FAILED, reason),))
 
 
 def unproved(proof: Proof, line: Location, mapping: str) -> Stop:

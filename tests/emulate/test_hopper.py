@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import math
@@ -16,6 +15,7 @@ from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.emulate.tensor_map import Tiled, copied_bytes
+from tests.support import measured
 from tests.support.emulation import IN, OUT, kernel
 from tests.support.places import DATA as ALL_DATA
 
@@ -126,8 +126,7 @@ MAP = {
 
 
 def test_clusters_and_bulk_copies_count_as_measured() -> None:
-    with gzip.open(ALL_DATA / "cluster_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("cluster")
     launches = dict.fromkeys((row["kernel"], row["a"], row["b"]) for row in rows)
     assert len(launches) == 21
     for name, a, b in launches:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-
 import numpy as np
 import pytest
 
+from tests.support import measured
 from tests.support.descriptor_cases import mutated_cases
-from tests.support.places import DATA
 from tests.support.tile_oracle import TensorMap, operand_bytes, outcome
 
 ROWS = {"A": 64, "B": 128}
@@ -18,8 +15,7 @@ WORD, MATRIX, LONGEST = 4, 64, 24576  # bytes of an element of the boxes; column
 
 
 def test_descriptors_read_what_was_measured() -> None:
-    with gzip.open(DATA / "descriptor_reads_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("descriptor_reads")
     assert len(rows) == 2800
     for row in rows:
         fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
@@ -30,8 +26,7 @@ def test_descriptors_read_what_was_measured() -> None:
 
 
 def test_boxes_are_where_they_were_measured() -> None:
-    with gzip.open(DATA / "boxes_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("boxes")
     for row in rows:
         columns, high, start = (int(row[name]) for name in ("columns", "rows", "start"))
         tensor = TensorMap(2, (MATRIX, high), (MATRIX * WORD,), (columns, high), int(row["swizzle"]))

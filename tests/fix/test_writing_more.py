@@ -8,17 +8,7 @@ import pytest
 from ncu_swizzle.patch.draft import Unfit
 from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.patch.swapped import Swapped
-from ncu_swizzle.smem.swizzle import Padding
-from tests.support.sources_in_cuda import rewritten, web_of
-
-ROWS = RowXor(32, 32, 5, 0, 0)
-FLAT = RowXor(32, 0, 5, 0, 0)
-FOURS = RowXor(32, 0, 3, 2, 0)
-LONGER = Padding(32, 1)
-
-
-def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
-    return f"{before}__global__ void k(float *o) {{\n    __shared__ float {declared};\n    {text}\n}}\n"
+from tests.support.sources_in_cuda import FLAT, FOURS, LONGER, ROWS, body, rewritten, web_of
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-
 import numpy as np
 
 from ncu_swizzle.smem.descriptors import BOX_SPANS, CHUNK, Descriptor, box_chunks
-from tests.support.places import DATA
+from tests.support import measured
 
 ROWS = {"A": 64, "B": 128}
 WORDS = 64  # of a row of the tensor that the boxes are of
 
 
 def test_descriptors_read_what_was_measured() -> None:
-    with gzip.open(DATA / "descriptor_reads_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("descriptor_reads")
     assert len(rows) == 2800
     for row in rows:
         fields = (int(row[name]) for name in ("start", "leading", "stride", "base_offset", "mode"))
@@ -32,8 +28,7 @@ def test_bits_are_the_fields() -> None:
 
 
 def test_boxes_are_where_they_were_measured() -> None:
-    with gzip.open(DATA / "boxes_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("boxes")
     placed = [row for row in rows if row["result"] == "placed"]
     assert len(placed) == 144
     for row in placed:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 
 from ncu_swizzle.smem.wgmma import WARPS, warpgroup_wavefronts
-from tests.support.places import DATA
+from tests.support import measured
 
 
 def test_the_rule_holds_in_every_measurement() -> None:
-    with gzip.open(DATA / "wgmma_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("wgmma")
     assert len(rows) == 1298
     for row in rows:
         shape = re.search(r"64x(\d+)x", row["sass"])
@@ -25,8 +22,7 @@ def test_the_rule_holds_in_every_measurement() -> None:
 
 def test_descriptors_were_varied() -> None:
     """The rule names no descriptor, so the measurements must not all share one."""
-    with gzip.open(DATA / "wgmma_h100.csv.gz", "rt", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = measured.rows("wgmma")
     fields = ("mode", "leading", "stride", "start", "base_offset")
     assert len({tuple(row[f"a_{field}"] for field in fields) for row in rows}) > 100
     assert {row["a_mode"] for row in rows} == {row["b_mode"] for row in rows} == {"0", "1", "2", "3"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -16,8 +14,8 @@ from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.tensor_map import Tiled
 from ncu_swizzle.emulate.tile_probes import followed_tiles
+from tests.support import measured
 from tests.support.emulation import kernel
-from tests.support.places import DATA
 from tests.support.tile_oracle import Gemm, Side, TensorMap
 
 TILE_BYTES = 128 * 64 * 2
@@ -133,5 +131,4 @@ class MutatedCase:
 
 @cache
 def mutated_cases() -> tuple[MutatedCase, ...]:
-    with gzip.open(DATA / "descriptors_h100.csv.gz", "rt", newline="") as lines:
-        return tuple(map(MutatedCase, csv.DictReader(lines)))
+    return tuple(map(MutatedCase, measured.rows("descriptors")))

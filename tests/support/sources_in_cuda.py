@@ -22,6 +22,16 @@ from ncu_swizzle.source.sums import Constants
 from ncu_swizzle.source.view_classes import part_called
 from ncu_swizzle.source.webs import carved
 
+ROWS = RowXor(32, 32, 5, 0, 0)  # t[32][32]
+FLAT = RowXor(32, 0, 5, 0, 0)  # t[1024]
+FOURS = RowXor(32, 0, 3, 2, 0)  # that keeps four floats together
+LONGER = Padding(32, 1)
+
+
+def body(text: str, declared: str = "t[32][32]", before: str = "") -> str:
+    """Return a source whose kernel has a shared array and these statements."""
+    return f"{before}__global__ void k(float *o) {{\n    __shared__ float {declared};\n    {text}\n}}\n"
+
 
 def web_of(text: str, name: str = "t") -> Web:
     """Return everything that reaches into the shared array of that name."""
