@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.proof import on_gpu
 from ncu_swizzle.proof.claims import Claim
 
-LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096}  # so that a launch takes longer than to launch it
+LARGE = {"n": 2048, "blocks": 4096, "w": 4096, "h": 4096, "seq": 2048}  # takes longer than to launch it
 SMALLER = {"rows-sum": {"blocks": 256}, "stages-flat": {"blocks": 1024}}
 SAMPLES = 5  # of each version's time
 TIMEOUT_S = 600
@@ -23,11 +24,14 @@ Pairs = Mapping[str, tuple[Target, Target]]
 def measured(pairs: Pairs, folder: Path) -> dict[str, tuple[Claim, ...]]:
     """Return the claims of a GPU about each pair, in three processes; the sanitizer gets the problem as it is."""
     toolchain = Toolchain(timeout_s=TIMEOUT_S)
-    compiled = [
-        on_gpu.compiled_pair(_large(before), after, folder / name, toolchain, before.problem)
-        for name, (before, after) in pairs.items()
-    ]
-    return dict(zip(pairs, on_gpu.measure(compiled, folder, toolchain, SAMPLES), strict=True))
+
+    def compiled(name: str) -> on_gpu.CompiledPair:
+        before, after = pairs[name]
+        return on_gpu.compiled_pair(_large(before), after, folder / name, toolchain, before.problem)
+
+    with ThreadPoolExecutor() as compilers:  # which are processes of their own
+        every = list(compilers.map(compiled, pairs))
+    return dict(zip(pairs, on_gpu.measure(every, folder, toolchain, SAMPLES), strict=True))
 
 
 def table(claims: Mapping[str, tuple[Claim, ...]]) -> str:
