@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import MEMORY, Operand, SassInstruction
-from ncu_swizzle.emulate.values import Value, known_in, wide
+from ncu_swizzle.emulate.values import Bits, Value, known_in, wide
 from ncu_swizzle.smem.banks import Ints
 
 GRANULE = 16  # bytes: the unit of a bulk copy's size
@@ -59,33 +59,34 @@ class ToShared:
             m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
             lose_blocks(m, m.clusters.around(m.view_blocks()))
             return
-        sizes = self._bytes(m, extra)
-        for row in rows.tolist():
-            blocks = self.blocks(m, row, of_row(target, row), extra)
-            arrivals = self.blocks(m, row, of_row(barrier, row), extra)
-            forget_range(m, blocks, of_row(target, row) & int(WINDOW), _of_sizes(sizes, row))
-            _arrive(m, arrivals, of_row(barrier, row) & int(WINDOW), _of_sizes(sizes, row))
+        starts, waiting, sizes = of_rows(target, rows), of_rows(barrier, rows), self._bytes(m, rows, extra)
+        for alike, (start, counted, size) in _alike(starts & WINDOW, waiting & WINDOW, sizes):
+            known = None if size < 0 else size
+            forget_range(m, self.blocks(m, rows[alike], starts[alike], extra), start, known)
+            _arrive(m, self.blocks(m, rows[alike], waiting[alike], extra), counted, known)
 
-    def blocks(self, m: Machine, row: int, address: int, extra: Value | None) -> Ints:
-        """Return the blocks that an address means: one, or those in the multicast's mask."""
-        mine = m.view_blocks()[row : row + 1]
+    def blocks(self, m: Machine, rows: Ints, addresses: Bits, extra: Value | None) -> Ints:
+        """Return the blocks that the rows' addresses mean: one each, or those in the multicast's mask."""
+        mine = m.view_blocks()[rows]
         if not self.multicast or extra is None:
-            return m.clusters.at(mine, np.array([address], np.uint32))
-        mask = of_row(extra, row) >> 16
-        ranks = np.array([rank for rank in range(m.clusters.size) if mask >> rank & 1], np.int64)
-        return np.repeat(m.clusters.base(mine), len(ranks)) + ranks
+            return m.clusters.at(mine, addresses)
+        masks = of_rows(extra, rows) >> np.uint32(16)
+        which, ranks = np.nonzero(masks[:, None] >> np.arange(m.clusters.size, dtype=np.uint32) & np.uint32(1))
+        return m.clusters.base(mine[which]) + ranks
 
-    def _bytes(self, m: Machine, extra: Value | None) -> Ints | None:
-        """Return the bytes that each warp's copy moves; None if unknown."""
+    def _bytes(self, m: Machine, rows: Ints, extra: Value | None) -> Ints:
+        """Return the bytes that the copy of each of these warps moves; -1 if unknown."""
+        unknown = np.full(len(rows), -1, np.int64)
         if not self.tensor:
             if extra is None or not extra.certain:
-                return None
-            return (extra.bits[:, 0] & 0xFFFF).astype(np.int64) * GRANULE
+                return unknown
+            return (of_rows(extra, rows) & np.uint32(0xFFFF)).astype(np.int64) * GRANULE
         low, high = (first_lane(read(m), m.view.mask) for read in self.source)
         if not (low.certain and high.certain):
-            return None
-        sizes = [_map_bytes(m, int(address)) for address in wide(low.bits, high.bits).ravel()]
-        return None if None in sizes else np.array(sizes, np.int64)
+            return unknown
+        maps, which = np.unique(wide(of_rows(low, rows), of_rows(high, rows)), return_inverse=True)
+        sizes = [_map_bytes(m, int(address)) for address in maps]
+        return unknown if None in sizes else np.array(sizes, np.int64)[which]
 
 
 class _StoreToShared:
@@ -125,8 +126,18 @@ def of_row(value: Value, row: int) -> int:
     return int(value.bits[min(row, len(value.bits) - 1), 0])
 
 
-def _of_sizes(sizes: Ints | None, row: int) -> int | None:
-    return None if sizes is None else int(sizes[min(row, len(sizes) - 1)])
+def of_rows(value: Value, rows: Ints) -> Bits:
+    """Return a uniform value of some of the view's warps."""
+    bits: Bits = value.bits[np.minimum(rows, len(value.bits) - 1), 0]
+    return bits
+
+
+def _alike(*values: Bits | Ints) -> Iterator[tuple[Ints, list[int]]]:
+    """Yield the indices of equal values, and these."""
+    table = np.stack([each.astype(np.int64) for each in values])
+    distinct, which = np.unique(table, axis=1, return_inverse=True)
+    for index, column in enumerate(distinct.T.tolist()):
+        yield np.flatnonzero(which == index), column
 
 
 def _arrive(m: Machine, blocks: Ints, offset: int, size: int | None) -> None:

@@ -46,7 +46,9 @@ class Barriers:
 
     def _barrier(self, offset: int) -> Barrier:
         self.version += 1
-        return self.at.setdefault(offset, Barrier.nowhere(self.blocks))
+        if offset not in self.at:
+            self.at[offset] = Barrier.nowhere(self.blocks)
+        return self.at[offset]
 
     def initialise(self, offset: int, blocks: Ints, count: Ints) -> None:
         """Start the first phase of the barrier in these blocks."""

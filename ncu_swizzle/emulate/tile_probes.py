@@ -18,7 +18,7 @@ from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.buffers import Buffer
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.copies import ToShared, map_at, of_row
+from ncu_swizzle.emulate.copies import ToShared, map_at, of_row, of_rows
 from ncu_swizzle.emulate.effects import effects
 from ncu_swizzle.emulate.faults import Enough
 from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
@@ -92,8 +92,9 @@ class _CopyProbe:
             where = int(addresses[min(row, len(addresses) - 1), 0])
             at = tuple(int(np.int32(np.uint32(of_row(value, row)))) for value in corner)
             start, waiting = of_row(target, row), of_row(barrier, row)
-            arrivals = copy.blocks(m, row, waiting, extra).tolist()
-            for index, block in enumerate(copy.blocks(m, row, start, extra).tolist()):
+            here = np.array([row])
+            arrivals = copy.blocks(m, here, of_rows(barrier, here), extra).tolist()
+            for index, block in enumerate(copy.blocks(m, here, of_rows(target, here), extra).tolist()):
                 counted = arrivals[min(index, len(arrivals) - 1)]
                 self._place(m, block, (where, at), start & int(WINDOW), (waiting & int(WINDOW), counted))
 
