@@ -32,7 +32,7 @@ from ncu_swizzle.patch.subject import FixSubject, subject_of
 from ncu_swizzle.patch.swapped import Swapped
 from ncu_swizzle.patch.writing import WrittenPatch, written
 from ncu_swizzle.proof.claims import About, Claim, Proof, State
-from ncu_swizzle.proof.excess import of_launch
+from ncu_swizzle.proof.excess import grown, of_launch
 from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.proof.proving import prove
 from ncu_swizzle.smem.code import unit
@@ -209,15 +209,21 @@ class Fixing:
             try:
                 emulated = emulation.emulate_target(after, self.settings)
                 moved = [made.moved(emulated, dynamic) for made in applied]
-                stays = next((claim for made in moved if (claim := _stays(emulated, made))), None)
-                if stays:  # which the proof would find, too
-                    return Proof((stays,))
+                useless = self._useless(emulated, moved)
+                if useless:  # which the proof would find, too
+                    return Proof((useless,))
                 proof = prove(self.target, after, moved, self.context)
                 return self.others.judged(proof, emulated.binary.symbol, text.text, after, applied)
             except EnvironmentLacking:
                 raise
             except (NcuSwizzleError, ValueError, StopIteration) as error:
                 return stops.unbuilt(error)
+
+    def _useless(self, after: Emulated, moved: Sequence[Moved]) -> Claim | None:
+        """Return a failed claim if the compiler made other accesses, which cost more than the mapping saves."""
+        before = emulation.emulate_target(self.target, self.settings)
+        more = grown(of_launch(before, {}), of_launch(after, {}))
+        return more or next((claim for made in moved if (claim := _stays(after, made))), None)
 
 
 def _because(fixed: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:
@@ -237,7 +243,7 @@ def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int
 
 
 def _stays(emulated: Emulated, made: Moved) -> Claim | None:
-    """Return a failed claim if a tile has more excess than its mapping promised: the compiler made other accesses."""
+    """Return a failed claim if a tile has more excess than its mapping promised."""
     left = of_launch(emulated, {made.name: made.after}).moved[made.name]
     if left is None or left <= made.least:
         return None

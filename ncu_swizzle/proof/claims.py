@@ -60,6 +60,7 @@ class Excess:
 
     moved: Mapping[str, int | None] = field(default_factory=dict)  # by array that has moved
     total: int | None = None
+    wavefronts: int | None = None  # actual ones, of all accesses
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ def of_launch(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
     profile, requests = emulated.profile, emulated.counts.requests
     touching: dict[str, list[int | None]] = {name: [] for name in spans}
     every: list[int | None] = []
+    actual: list[int | None] = []
     for access in profile.shared():
         every.append(access.excessive)
+        actual.append(access.wavefronts)
         made = requests.get(access.pc)
         for name, span in spans.items():
             if made is None:
@@ -39,7 +41,19 @@ def of_launch(emulated: Emulated, spans: Mapping[str, range]) -> Excess:
                 within = bool((used & (made.addresses >= span.start) & (made.addresses < span.stop)).any())
             if within:
                 touching[name].append(access.excessive)
-    return Excess({name: _total(counts) for name, counts in touching.items()}, _total(every))
+    return Excess({name: _total(counts) for name, counts in touching.items()}, _total(every), _total(actual))
+
+
+def grown(old: Excess, new: Excess) -> Claim | None:
+    """Return a failed claim if all accesses together take more wavefronts than before.
+
+    An index that is no longer a constant keeps the compiler from holding elements in registers.
+    """
+    if old.wavefronts is None or new.wavefronts is None or new.wavefronts <= old.wavefronts:
+        return None
+    more = new.wavefronts - old.wavefronts
+    reason = f"all accesses together take {new.wavefronts:,} wavefronts, {more:,} more than before"
+    return Claim(About.EXCESS, State.FAILED, reason)
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
@@ -56,6 +70,8 @@ def by_site(version: Executable, lines: Lines) -> dict[Site, int | None]:
 
 def claim(before: Executable, after: Executable, moved: Sequence[Moved], old: Excess, new: Excess) -> Claim:
     """Judge whether the excess of what moved is as low as it can be, and no line has more than before."""
+    if more := grown(old, new):
+        return more
     for array in moved:
         left = new.moved[array.name]
         if left is None:

@@ -6,8 +6,8 @@ import pytest
 
 from ncu_swizzle.catalog.kernel_options import CatalogOptions
 from ncu_swizzle.fix import shown
-from ncu_swizzle.fix.sources import FixQuery, fix_all
-from tests.support.fix_corpus import CORPUS
+from ncu_swizzle.fix.sources import FixQuery, SourceFix, fix_all
+from tests.support.fix_corpus import CORPUS, REFUSED
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL
@@ -24,11 +24,32 @@ WRITTEN = {
 FAST = ("columns-first", "functor-transpose")
 
 
+def fixed(name: str) -> SourceFix:
+    return fix_all(FixQuery(name, sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))))
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in WRITTEN]
 )
 def test_further_styles_are_fixed(name: str) -> None:
-    made = fix_all(FixQuery(name, sources=CatalogOptions(config=str(CORPUS / "ncu-swizzle.toml"))))
+    made = fixed(name)
     assert shown.outcome(made.kernels) == "proved", made.kernels[0].tiles
     text = made.after.decode()
     assert all(piece in text for piece in WRITTEN[name]), shown.patch_of(made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_must_not_be_fixed_is_refused(name: str) -> None:
+    made = fixed(name)
+    assert shown.outcome(made.kernels) in ("refused", "unknown")
+    assert made.after == made.before
+
+
+def test_a_patch_that_moves_elements_out_of_registers_is_refused() -> None:
+    made = fixed("refused-registers")
+    (tile,) = made.kernels[0].tiles
+    reason, _, line = REFUSED["refused-registers"]
+    assert tile.reason.startswith(reason)
+    assert tile.reason_line == line
+    assert "more than before" in tile.reason

@@ -8,6 +8,7 @@ __global__ void lists_topk(const float* in, float* out, int count) {
     for (int i = 0; i < kLargest; ++i) list[i] = -1e30f;
     for (int i = 0; i < count; ++i) {
         float value = in[(blockIdx.x * count + i) * kThreads + threadIdx.x];
+#pragma unroll 1
         for (int j = 0; j < kLargest; ++j) {
             const float kept = list[j];
             list[j] = fmaxf(kept, value);
