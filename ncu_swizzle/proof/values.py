@@ -91,8 +91,9 @@ class _Outcome:
 
     def of(self, first: Results, second: Results) -> Values:
         unseen = first.unseen or second.unseen
-        if unseen:
-            return Values(lacking=f"what {unseen[0]} writes is not followed")
+        lacking = f"what {unseen[0]} writes is not followed" if unseen else ""
+        if len(first.unseen) != len(second.unseen):
+            return Values(lacking=lacking)
         old, new = first.written, second.written
         if len(old.address) != len(new.address) or not (
             (old.address == new.address).all() and (old.block == new.block).all()
@@ -102,6 +103,8 @@ class _Outcome:
         wrong = known & (old.value != new.value)
         if wrong.any():
             return self._differing(old, new, int(wrong.argmax()), "differ")
+        if lacking:
+            return Values(lacking=lacking)
         if self._unlike(first.atomics, second.atomics):
             return Values(difference="their atomic operations in global memory differ", blocks=len(self.blocks))
         doubtful = sum(-1 in each for each in (*first.atomics, *second.atomics))

@@ -159,6 +159,8 @@ __global__ void k(const float *x, float *part, float *y, int n) {
             "the fence before the ticket is gone": ("        __threadfence();\n", ""),
             "what the last block does is another thing": ("part[t] * 2", "part[t]"),
             "another block's result is overwritten": ("part[blockIdx.x] =", "part[blockIdx.x ^ 1] ="),
+            "results are in reverse": ("part[blockIdx.x] =", "part[gridDim.x - 1 - blockIdx.x] ="),
+            "blocks sum what is another's": ("x[blockIdx.x *", "x[(gridDim.x - 1 - blockIdx.x) *"),
             "the ticket counts by two": ("1u)", "2u)"),
         },
     ),
