@@ -14,14 +14,14 @@ from ncu_swizzle.emulate.run import emulate
 from ncu_swizzle.profiles.model import Profile
 from tests.support.emulation import recorded_launch
 
-# At n = 8192 their blocks take minutes to emulate, each for itself; the tests of predictions take a smaller n.
-PERSISTENT = re.compile(r"wgmma-(persistent|staged|stmatrix|tma-store)")
+# A minute each: wgmma-staged and wgmma-tma-store have the same schedule, and bench/emulated.py runs all of them.
+ALIKE = re.compile(r"wgmma-(persistent|stmatrix)")
 
 OWN = [
     # each block of those with an architecture of their own loads its tiles by itself
     pytest.param(kernel.name, marks=[pytest.mark.slow] * bool(kernel.arch))
     for _, kernel in collection.shipped()
-    if not kernel.library and not PERSISTENT.search(kernel.name)
+    if not kernel.library and not ALIKE.search(kernel.name)
 ]
 
 
