@@ -43,7 +43,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     ) -> None:
         facts = {
             "outputs": [{"before": {"y": ["a"] * 3}, "after": {"y": [after] * 3}}],
-            "times_ms": {"before": [1.0] * 3, "after": [took] * 3},
+            "times_ms": {"before": [1.0] * 5, "after": [took] * 5},
         }
 
         def run_batch(jobs: Sequence[LaunchJob], *_: Any, **__: Any) -> tuple[list[Any], str]:
