@@ -173,4 +173,4 @@ def _time(times_ms: Mapping[str, list[float]]) -> Claim:
 
 def _by_chance(heads: int, tosses: int) -> float:
     """Return how likely so many heads, or more, are."""
-    return sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses
+    return float(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses)
