@@ -42,11 +42,16 @@ class MappingKind(StrEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """Rows of `columns` elements, `rows` to a tile (0 if that is not declared)."""
+    """Rows of `columns` elements, `rows` to a tile (0 if that is not declared).
+
+    With `outer` subscripts between a row's and its columns', every `inner` rows have one number: ``t[z][y][x]`` by z.
+    """
 
     columns: int
     rows: int
     element_bytes: int
+    inner: int = 1  # a power of two
+    outer: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +110,12 @@ def _searched(
         if taken_apart:  # or the compiler sees that whole vectors move
             vectors = _tried(_swizzles(seen, shape, judges[0].granule), shape, judges[0], False)
             tried += [(made, judges[1]) for made in sorted(vectors, key=lambda made: made.cost)[:1]]
-    if only is not MappingKind.SWIZZLE:
+    if only is not MappingKind.SWIZZLE and not shape.outer:
         for pair in (judges, split):
             if pair is not None:
                 paddings = _paddings(shape, pair[0].granule)
                 tried += [(made, pair[1]) for made in _tried(paddings, shape, pair[0], pair is split)]
-    if only is None:
+    if only is None and not shape.outer:
         for pair in (judges, split):
             if pair is not None and pair[0].granule == 1 and shape.rows > 1:
                 tried += [
@@ -187,16 +192,16 @@ def _swizzles(seen: TileSeen, shape: Shape, granule: int) -> Iterator[RowXor]:
     """Yield the swizzles that move whole granules within a bank row and within a row."""
     size = max(root.size for root in seen.roots)
     rows = shape.rows or size // (shape.columns * shape.element_bytes)
-    least = granule.bit_length() - 1
+    least, first = granule.bit_length() - 1, shape.inner.bit_length() - 1
     for base in range(least, least + MOST_BITS):
         for bits in range(1, MOST_BITS + 1):
             moved = 1 << (base + bits)
             if moved * shape.element_bytes > BANK_ROW or shape.columns % moved:
                 break
-            for drop in range(max(1, (rows - 1).bit_length())):
+            for drop in range(first, max(first + 1, (rows - 1).bit_length())):
                 if 1 << (drop + bits - 1) >= rows and bits > 1:
                     break
-                yield RowXor(shape.columns, shape.rows, bits, base, drop)
+                yield RowXor(shape.columns, shape.rows, bits, base, drop, shape.inner, shape.outer)
 
 
 def _paddings(shape: Shape, granule: int) -> Iterator[Padding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,10 @@ class Draft:
         """Whether the steps of a use begin with a subscript for every dimension."""
         rank = reach.start.rank
         return rank > 1 and len(reach.steps) >= rank and all(s.subscript for s in reach.steps[:rank])
+
+    def zero(self, steps: Sequence[ReachStep]) -> bool:
+        """Say whether all of some subscripts are the constant 0."""
+        return all(step.node is not None and self.constants.value(step.node) == 0 for step in steps)
 
     def inner(self, place: ReachedPlace, columns: int) -> bool:
         """Say whether rows of so many elements lie within a place's last dimension: ``t[2][32 * 32]``."""

@@ -6,7 +6,7 @@ tiles of any height behind each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class RowXor:
     bits: int
     base: int
     drop: int
+    inner: int = 1  # rows that have one number, if subscripts lie between the one that counts them and the column's
+    outer: int = 0  # how many
 
     def __str__(self) -> str:
         swizzle = self.swizzle
@@ -34,6 +36,13 @@ class RowXor:
     @property
     def mask(self) -> int:
         return (1 << self.bits) - 1
+
+    @property
+    def in_subscript(self) -> RowXor:
+        """The same of the number that the subscript has, of which every `inner` rows have one."""
+        return replace(
+            self, rows=self.rows // self.inner, drop=self.drop - self.inner.bit_length() + 1, inner=1, outer=0
+        )
 
     @property
     def granule(self) -> int:
@@ -78,8 +87,8 @@ class RowXor:
         shift = ratio.bit_length() - 1
         if ratio != 1 << shift or self.base < shift or self.columns % ratio:
             return None
-        return RowXor(self.columns // ratio, self.rows, self.bits, self.base - shift, self.drop)
+        return replace(self, columns=self.columns // ratio, base=self.base - shift)
 
     def in_parts(self, parts: int) -> RowXor:
         """Return the same for units of which an element has `parts`, such as bytes."""
-        return RowXor(self.columns * parts, self.rows, self.bits, self.base + parts.bit_length() - 1, self.drop)
+        return replace(self, columns=self.columns * parts, base=self.base + parts.bit_length() - 1)

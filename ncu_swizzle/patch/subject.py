@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
@@ -23,6 +24,9 @@ from ncu_swizzle.source.follow import follow
 from ncu_swizzle.source.reach import BYTES, ReachedPlace, Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import carved
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +97,19 @@ class FixSubject:
             declared = self.known.element_bytes.get(array.declared.id, element)
             columns = self.known.row_elements.get(array.declared.id, 0) * declared // element
             whole = [Shape(columns, self.known.row_counts.get(array.declared.id, 0), element)] if columns > 1 else []
-            return [*whole, *self._within(seen, columns, element)]
+            return [*whole, *self._around(array.declared, columns, element), *self._within(seen, columns, element)]
         rows = sorted(self._row_bytes(seen))
         return [Shape(bytes_ // element, 0, element) for bytes_ in rows if bytes_ % element == 0 and bytes_ > element]
+
+    def _around(self, declared: Node, columns: int, element: int) -> Iterator[Shape]:
+        """Yield rows by the subscripts before the last two, as in ``t[8][8][8]``."""
+        counts = [self.known.constants.value(size) for size in sizes_of(declared, self.file)][-2::-1]
+        inner = counts[0] if counts else None
+        for between, count in enumerate(counts[1:], 1):
+            if columns < 2 or not inner or inner & (inner - 1) or not count:
+                return
+            yield Shape(columns, count * inner, element, inner, between)
+            inner *= count
 
     def _within(self, seen: TileSeen, columns: int, element: int) -> list[Shape]:
         """Return the rows that lie behind each other in the last dimension, as in ``t[2][32 * 32]``."""

@@ -93,14 +93,16 @@ class XorEdits:
             raise draft.unfit(reach.node, f"{draft.quoted(reach.node)}: an API computes the addresses")
         rank, flat = reach.start.rank, draft.flat(reach, self.xor.columns)
         if flat is None:
-            if len(reach.steps) < rank - 1 or not reach.steps:
+            if len(reach.steps) < rank - 1 - self.xor.outer or not reach.steps:
                 return start  # whole tiles, each with the pattern
-            row = reach.steps[rank - 2]
-            if row.node is not None and draft.constants.value(row.node) == 0 and not steps[rank:]:
+            outer = self.xor.outer
+            row = reach.steps[rank - 2 - outer]
+            if draft.zero(reach.steps[rank - 2 - outer :] if outer else (row,)) and not steps[rank:]:
                 return start
             rest = [step for step in reach.steps[rank - 1 :] if step in steps]
-            if rest or row.node is None:
-                raise draft.unfit(reach.node, f"{draft.quoted(reach.node)} points into a row of {reach.start.name}")
+            if rest or row.node is None or outer:
+                part = "part" if outer else "a row"
+                raise draft.unfit(reach.node, f"{draft.quoted(reach.node)} points into {part} of {reach.start.name}")
             return self._row(reach, draft.file.of(row.node))
         rows: list[tuple[bool, str]] = []
         for step in flat:
@@ -166,12 +168,12 @@ class XorEdits:
             raise self.draft.unfit(
                 reach.node, f"{self.draft.quoted(reach.node)} is not an element of {reach.start.name}"
             )
-        row, column = reach.steps[rank - 2].node, reach.steps[rank - 1].node
+        row, column = reach.steps[rank - 2 - self.xor.outer].node, reach.steps[rank - 1].node
         if any(step in self.draft.moving(reach) for step in reach.steps[rank:]):
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} adds to the address of an element")
         if row is None or column is None:
             raise self.draft.unfit(reach.node, f"{self.draft.quoted(reach.node)} leaves out an index")
-        made = self.xor
+        made = self.xor.in_subscript
         if row.type == "number_literal" and self.draft.constants.value(row) == 0:
             return []  # the first row stays as it is
         if reach.start.member and cuda.above(reach.start.declared, "template_declaration") is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncu_swizzle.source import calls, cuda
+from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.expressions import ACCESSING, MATRIX, SAME, TO_ADDRESS, PointerState, PointerUse, PointerWalk
 from ncu_swizzle.source.functors import called_objects, handed_steps
 from ncu_swizzle.source.reach import BYTES, Reach, ReachStep
@@ -103,7 +104,7 @@ class HandingWalk(PointerWalk):
         statement = use.parent.parent
         declared = pointer_to_array(statement) if statement is not None else None
         if declared is not None:
-            self._goes_to(use.node, declared, 2, "", use.state)
+            self._goes_to(use.node, declared, 1 + len(sizes_of(declared)), "", use.state)
         elif left.type == "identifier" and operator == "=" and (target := self.scopes.resolve(left)) is not None:
             self._goes_to(
                 use.node, target, *calls.shape_of(self.file, target, use.state.rank, use.state.unit), use.state

@@ -42,6 +42,34 @@ def test_an_xor_of_rows_within_a_dimension(before: str, after: str) -> None:
     assert rewritten(body(before, "t[2][32 * 32]"), RowXor(32, 32, 5, 0, 0)) == body(after, "t[2][32 * 32]")
 
 
+CUBE = RowXor(8, 64, 3, 0, 3, inner=8, outer=1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("t[z][y][x] = t[x][y][z];", "t[z][y][x ^ z] = t[x][y][z ^ x];"),
+        ("t[0][y][x] = t[z + 1][y][2];", "t[0][y][x] = t[z + 1][y][2 ^ (z + 1)];"),
+        ("float (*p)[8][8] = t; p[z][y][x] = 1;", "float (*p)[8][8] = t; p[z][y][x ^ z] = 1;"),
+    ],
+)
+def test_an_xor_by_a_subscript_further_out(before: str, after: str) -> None:
+    assert rewritten(body(before, "t[8][8][8]"), CUBE) == body(after, "t[8][8][8]")
+
+
+def test_an_xor_by_the_subscript_between_two_others() -> None:
+    made = rewritten(body("t[s][z][y][x] = t[s][x][y][z];", "t[2][4][8][8]"), RowXor(8, 32, 2, 0, 3, inner=8, outer=1))
+    assert made == body("t[s][z][y][x ^ z] = t[s][x][y][z ^ x];", "t[2][4][8][8]")
+
+
+def test_a_pointer_into_a_cube_counts_all_rows_or_is_refused() -> None:
+    made = rewritten(body("float *p = &t[0][0][0]; p[i] = t[x][y][z];", "t[8][8][8]"), CUBE)
+    assert "p[swizzled(i)] = t[x][y][z ^ x];" in made
+    assert "i ^ ((i >> 6) & 7)" in made
+    with pytest.raises(Unfit, match=r"t\[z\] points into part of t"):
+        rewritten(body("float (*p)[8] = t[z]; p[y][x] = 1;", "t[8][8][8]"), CUBE)
+
+
 def test_longer_rows_within_a_dimension() -> None:
     made = rewritten(body("float *p = t[s]; t[s][y * 32 + x] = p[y * 32];", "t[2][32 * 32]"), LONGER)
     assert made == body("float *p = t[s]; t[s][y * 33 + x] = p[y * 33];", "t[2][32 * 33]")
