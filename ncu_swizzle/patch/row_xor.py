@@ -31,7 +31,8 @@ class RowXor:
         if swizzle:
             return str(swizzle)
         row = f"row >> {self.drop}" if self.drop else "row"
-        return f"column ^ (({row} & {self.mask:#x}) << {self.base})"
+        bits = f"({row} & {self.mask:#x})"
+        return f"column ^ ({bits} << {self.base})" if self.base else f"column ^ {bits}"
 
     @property
     def mask(self) -> int:
