@@ -25,7 +25,7 @@ def command(*arguments: str) -> tuple[int, str]:
 def test_compare_pairs_two_reports() -> None:
     status, text = command("compare", "old.ncu-rep", "new.ncu-rep", "--html", "x.html", "--markdown", "x.md")
     assert status == 0
-    assert "Only in new, not paired: 2 tma_32." in text
+    assert "Only in new, not paired: 2 vectors_16_stride." in text
     assert "2 pairs, excessive wavefronts 16,252,928 → 16,252,928" in " ".join(text.split())
     assert "old → new" in Page(Path("x.html").read_text(encoding="utf-8")).text
     data = json.loads(command("compare", "old.ncu-rep", "new.ncu-rep", "--pair", "0=2", "--json", "-")[1])

@@ -13,7 +13,10 @@ from ncu_swizzle.profiles.model import KernelId, LaunchId, MachineInfo, Profile
 
 
 def join(reports: Sequence[Path]) -> bytes:
-    """Return one report with the results of all, in their order; its session is the last one's."""
+    """Return one report with the results of all, in their order; its session is the last one's.
+
+    All were recorded with the same section: the names of metrics are those of the first.
+    """
     start = len(MAGIC)
     data = [report.read_bytes() for report in reports]
     bodies = [start + 4 + int.from_bytes(one[start : start + 4], "little") for one in data]

@@ -20,7 +20,7 @@ LOADS = ("UTMALDG", "UBLKCP")  # tensor and bulk copies
 
 WGMMA = ("HGMMA", "QGMMA", "IGMMA", "BGMMA")
 SEEING = ((BYTES, "bytes loaded by TMA"),)
-# By the instructions that they count: shown if these were executed, or if a report has the counter.
+# By the instructions that they count: shown if these were executed, or if a report's counter is not 0.
 FURTHER = (
     (
         ("UTMALDG",),
@@ -94,7 +94,7 @@ def of_wgmma(comparison: Comparison) -> tuple[Counter, ...]:
 
 def _further(profiles: tuple[Profile, ...]) -> Iterator[Counter]:
     for opcodes, name, meaning, modifier in FURTHER:
-        if any(_ran(p, opcodes, modifier) or p.number(name) is not None for p in profiles):
+        if any(_ran(p, opcodes, modifier) or p.number(name) for p in profiles):
             yield _counter(name, meaning, True, profiles)
     if any(p.number(REQUESTS[0]) is not None for p in profiles):
         yield _counter(*REQUESTS, True, profiles)
