@@ -116,7 +116,7 @@ def profile(
     result = asked.result(kernel, build)
     output.show(result, formats)
     if capture:
-        _capture(rest, filters, launch_count, request, result)
+        asked.capture(result)
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,14 @@ class _Asked:
             outcomes, notes = profile_several.profile(wanted, request, companions, self.destination, progress, fleet)
         output.show_several(outcomes, notes)
         profile_several.conclude(outcomes)
+
+    def capture(self, result: JobResult) -> None:
+        """Capture what was profiled, beside its report: ncu and the capture cannot both follow one run."""
+        from ncu_swizzle.commands.capture import Wanted, keep
+        from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
+
+        wanted = Wanted(kernel_name=self.filters.kernel_name, launch_count=self.launch_count or MOST_LAUNCHES)
+        keep(self.rest, wanted, self.request, (result.folder or Path()) / f"app{LAUNCHES}")
 
     def _kernel(self, kernel: str) -> JobResult:
         from ncu_swizzle.jobs import profile_kernel
@@ -208,17 +216,6 @@ class _Asked:
         baseline, forced, destination = self.companions.baseline, self.pairs.forced(), self.destination
         with output.progress() as progress:
             return profile_launches.profile(Path(path), request, settings, baseline, forced, destination, progress)
-
-
-def _capture(
-    command: tuple[str, ...], filters: Launches, launch_count: int | None, request: Request, result: JobResult
-) -> None:
-    """Capture what was profiled, beside its report: ncu and the capture cannot both follow one run."""
-    from ncu_swizzle.commands.capture import Wanted, keep
-    from ncu_swizzle.jobs.profile_program import MOST_LAUNCHES
-
-    wanted = Wanted(kernel_name=filters.kernel_name, launch_count=launch_count or MOST_LAUNCHES)
-    keep(command, wanted, request, (result.folder or Path()) / f"app{LAUNCHES}")
 
 
 def _refuse_capture(kernel: str, filters: Launches) -> None:

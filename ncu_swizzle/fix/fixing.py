@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
@@ -31,8 +32,8 @@ from ncu_swizzle.patch.seen import RootSeen, TileSeen
 from ncu_swizzle.patch.subject import FixSubject, subject_of
 from ncu_swizzle.patch.swapped import Swapped
 from ncu_swizzle.patch.writing import WrittenPatch, written
-from ncu_swizzle.proof.claims import About, Claim, Proof, State
-from ncu_swizzle.proof.excess import grown, of_launch
+from ncu_swizzle.proof.claims import Claim, Proof
+from ncu_swizzle.proof.excess import grown, of_launch, stays
 from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.proof.proving import prove
 from ncu_swizzle.smem.code import unit
@@ -128,6 +129,11 @@ class Fixing:
                     return
                 subject = self._subject()
 
+    @cached_property
+    def _original(self) -> Emulated:
+        """The kernel before any patch."""
+        return emulation.emulate_target(self.target, self.settings)
+
     def _subject(self) -> FixSubject:
         """Return the kernel as the text has it by now."""
         if self.text == source_of(self.target):
@@ -137,7 +143,7 @@ class Fixing:
 
     def _starts(self, subject: FixSubject) -> dict[str, int]:
         """Return where the arrays of the kernel as it was began, by their symbols then and now."""
-        binary = emulation.emulate_target(self.target, self.settings).binary
+        binary = self._original.binary
         dynamic = self.target.family.shared_memory(self.target.kernel, self.target.problem)
         arrays = shared_arrays(binary.cubin, binary.symbol, dynamic)
         now = (*subject.placed.values(), *subject.unplaced)
@@ -221,9 +227,9 @@ class Fixing:
 
     def _useless(self, after: Emulated, moved: Sequence[Moved]) -> Claim | None:
         """Return a failed claim if the compiler made other accesses, which cost more than the mapping saves."""
-        before = emulation.emulate_target(self.target, self.settings)
-        more = grown(of_launch(before, {}), of_launch(after, {}))
-        return more or next((claim for made in moved if (claim := _stays(after, made))), None)
+        left = of_launch(after, {made.name: made.after for made in moved})
+        more = grown(of_launch(self._original, {}), left)
+        return more or next((claim for made in moved if (claim := stays(left, made))), None)
 
 
 def _because(fixed: TileFix, why: str, line: Location, subject: FixSubject) -> TileFix:
@@ -239,16 +245,6 @@ def _applied(root: RootSeen, seen: TileSeen, made: Ranked, starts: dict[str, int
     ahead = len(before) if root.root.place.member else None
     return AppliedToTile(
         root.root.name, root.array.symbol, range(start, start + root.size), root.root.offset, made, left, ahead
-    )
-
-
-def _stays(emulated: Emulated, made: Moved) -> Claim | None:
-    """Return a failed claim if a tile has more excess than its mapping promised."""
-    left = of_launch(emulated, {made.name: made.after}).moved[made.name]
-    if left is None or left <= made.least:
-        return None
-    return Claim(
-        About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
     )
 
 

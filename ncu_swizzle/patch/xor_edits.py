@@ -96,8 +96,8 @@ class XorEdits:
             if len(reach.steps) < rank - 1 - self.xor.outer or not reach.steps:
                 return start  # whole tiles, each with the pattern
             outer = self.xor.outer
-            row = reach.steps[rank - 2 - outer]
-            if draft.zero(reach.steps[rank - 2 - outer :] if outer else (row,)) and not steps[rank:]:
+            row, *inner = reach.steps[rank - 2 - outer :]
+            if draft.zero((row, *inner) if outer else (row,)) and not steps[rank:]:
                 return start
             rest = [step for step in reach.steps[rank - 1 :] if step in steps]
             if rest or row.node is None or outer:

@@ -56,6 +56,16 @@ def grown(old: Excess, new: Excess) -> Claim | None:
     return Claim(About.EXCESS, State.FAILED, reason)
 
 
+def stays(new: Excess, made: Moved) -> Claim | None:
+    """Return a failed claim if a tile has more excess than its mapping promised."""
+    left = new.moved[made.name]
+    if left is None or left <= made.least:
+        return None
+    return Claim(
+        About.EXCESS, State.FAILED, f"{made.name} still has {left:,} excessive wavefronts in the blocks that ran"
+    )
+
+
 def _total(counts: Sequence[int | None]) -> int | None:
     return None if None in counts else sum(count for count in counts if count is not None)
 
