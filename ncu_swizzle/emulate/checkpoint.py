@@ -21,7 +21,7 @@ from ncu_swizzle.smem.banks import Ints
 
 _OF_MACHINE = (
     *("live", "local", "local_lost", "voted", "shared_written", "shared_origin", "shared_tag", "unordered"),
-    *("mbarriers", "overwritten"),
+    *("mbarriers", "overwritten", "asked", "shared_tags"),
 )
 _CONTENTS = ("shared", "shared_known")
 _OF_SCHEDULE = ("arrivals", "collective", "arrived", "synced", "wanted", "waits_at")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from ncu_swizzle.emulate.dependence import any_way
 from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.tickets import check_any_store, check_store, loaded
 from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
 from ncu_swizzle.smem.banks import Bools, Ints
 
 _UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+WORD = 4  # bytes
 _KNOWN = 0x01010101  # a word all of whose bytes are known
 
 # ---------------------------------------------------------------------------------------------- shared memory
@@ -41,7 +44,7 @@ def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[B
 
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
     """Return the contents at the lanes' addresses, one value per word."""
-    tag = any_way(m.shared_tag, address.tag)
+    tag = _shared_tag(m, address, selected, size)
     origin = _first(m.unordered, m.shared_origin) if known_in(address, selected) else address.origin
     origin = m.now if origin is None else origin
     if not m.shared_written or m.unordered is not None:
@@ -65,6 +68,9 @@ def _first(*origins: int | None) -> int | None:
 def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
     """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
     block, at, inside, unit = _units_at(m, address, selected, size)
+    alone = _written_alone(m, address, selected, size)
+    if alone is None:
+        share_tags(m)
     for word, value in enumerate(values[: at.shape[-1]]):
         m.shared_written |= bool(np.any(value.known))
         if m.shared_written:
@@ -75,13 +81,47 @@ def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[V
             m.shared_known.view(unit)[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
         if value.known is not True:
             m.shared_origin = value.origin
-        m.shared_tag = any_way(m.shared_tag, value.tag, address.tag)
+        if alone is None:
+            m.shared_tag = any_way(m.shared_tag, value.tag, address.tag)
+        else:
+            tags = m.shared_tags.setdefault(alone, [m.shared_tag] * len(m.blocks))
+            for here in m.view_blocks()[selected.any(axis=1)].tolist():
+                tags[here] = value.tag
+
+
+def _shared_tag(m: Machine, address: Value, selected: Bools, size: int) -> Tag | None:
+    """Return the tag of what the lanes load."""
+    if address.tag is None and m.shared_tags and size == WORD:
+        words = np.unique(np.broadcast_to(address.bits, selected.shape)[selected] & np.uint32(0xFFFFFF)).tolist()
+        blocks = np.unique(m.view_blocks()[selected.any(axis=1)]).tolist()
+        tags = {m.shared_tags[word][block] for word in words if word in m.shared_tags for block in blocks}
+        if len(tags) == 1 and all(word in m.shared_tags for word in words):
+            return tags.pop()
+    return any_way(m.shared_tag, address.tag, *itertools.chain.from_iterable(m.shared_tags.values()))
+
+
+def _written_alone(m: Machine, address: Value, selected: Bools, size: int) -> int | None:
+    """Return the word that one lane of each block writes, the same one in all blocks; None if there is no such word."""
+    if size != WORD or address.tag is not None or not known_in(address, selected):
+        return None
+    lanes = np.flatnonzero(selected.any(axis=1))
+    alone = bool((selected.sum(axis=1) <= 1).all()) and len(np.unique(m.view_blocks()[lanes])) == len(lanes)
+    words = np.unique(np.broadcast_to(address.bits, selected.shape)[selected] & np.uint32(0xFFFFFF))
+    return int(words[0]) if alone and len(words) == 1 else None
+
+
+def share_tags(m: Machine) -> None:
+    """Stop telling words apart: a store may be to any of them."""
+    m.shared_tag = any_way(m.shared_tag, *itertools.chain.from_iterable(m.shared_tags.values()))
+    m.shared_tags.clear()
 
 
 def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> None:
     if m.shared_written:
         block, at, inside = _bytes_at(m, address, selected, size)
         m.shared_known[block[inside], at[inside]] = False
+        if address.tag is not None:
+            share_tags(m)
         m.shared_tag = any_way(m.shared_tag, address.tag)  # elsewhere it forgets other bytes
     m.shared_origin = m.now
 
@@ -199,6 +239,8 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 where = np.where(inside, offset + 4 * word + k, 0)
                 bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
                 sure[word] &= ~lost[where] if lost is not None else True
+    if (others := loaded(m, at, size)) is not None:
+        sure &= ~others
     tag = dependent(address)
     origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [
@@ -209,6 +251,7 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
 
 def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None:
     """Record which bytes of the known arrays are overwritten: all of them if the address is unknown."""
+    check_store(m, address, selected, size)
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     unsure = bool((selected & ~np.broadcast_to(np.asarray(address.known), selected.shape)).any())
     for base, content in m.memory.items():
@@ -227,5 +270,11 @@ def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None
 
 def lose_arrays(m: Machine) -> None:
     """Forget all arrays in global memory, after a store to an unknown address."""
+    check_any_store(m)
+    lose_tensors(m)
+
+
+def lose_tensors(m: Machine) -> None:
+    """Forget all arrays in global memory, after a copy into a tensor: it may be any, but holds no counter of tickets."""
     for base, content in m.memory.items():
         m.overwritten[base] = np.ones(len(content), bool)

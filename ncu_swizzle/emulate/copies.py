@@ -8,7 +8,7 @@ import numpy as np
 
 from ncu_swizzle.emulate import operands, tensor_map
 from ncu_swizzle.emulate.accesses import WINDOW
-from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_blocks
+from ncu_swizzle.emulate.contents import forget_range, lose_arrays, lose_blocks, lose_tensors
 from ncu_swizzle.emulate.machine import PARAMETER_WINDOW, Machine
 from ncu_swizzle.emulate.operations.exchange import first_lane
 from ncu_swizzle.emulate.operations.registry import Step
@@ -27,11 +27,9 @@ def compiled(instruction: SassInstruction) -> Step | None:
         return ToShared(instruction).step
     if opcode in ASYNC_STORES:
         return _StoreToShared(instruction).step
-    return _to_global if opcode in ("UTMASTG", "UBLKCP", "UBLKRED") else None
-
-
-def _to_global(m: Machine) -> None:
-    lose_arrays(m)
+    if opcode in ("UTMAREDG", "UTMASTG"):
+        return lose_tensors
+    return lose_arrays if opcode in ("UBLKCP", "UBLKRED") else None
 
 
 class ToShared:

@@ -40,7 +40,7 @@ _CONTROL = """
 """
 CONTROL = frozenset((*_CONTROL.split(), PHASE_CHECK))
 _TO_SHARED = frozenset(("REDAS", "STAS", "UBLKCP", "UTMALDG"))  # copies: each address operand names two registers
-_TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMASTG"))
+_TO_GLOBAL = frozenset(("UBLKCP", "UBLKRED", "UTMAREDG", "UTMASTG"))
 _SYNCHRONISING = _TO_SHARED | {"ARRIVES", "SYNCS"}  # they decide when other threads go on
 ADDRESSED = COUNTED | GENERIC  # what they access in shared memory is decided by the lanes' addresses
 TILES = WGMMA | {"UTMALDG"}  # what a tile passes on its way from a tensor to the tensor cores
@@ -221,7 +221,7 @@ def _memory(instruction: SassInstruction, reads: int, writes: int) -> tuple[int,
         writes |= 1 << SHARED
     if opcode in _TO_GLOBAL:
         writes |= 1 << GLOBAL
-    if opcode in ("LDG", "LD"):
+    if opcode in ("LDG", "LD", "ATOMG", "ATOM"):
         reads |= 1 << GLOBAL
     if opcode in ("STG", "ST", "ATOMG", "ATOM", "RED", "REDG"):
         writes |= 1 << GLOBAL

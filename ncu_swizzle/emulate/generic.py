@@ -14,6 +14,7 @@ from ncu_swizzle.emulate.contents import (
     load_global,
     load_local,
     load_shared,
+    lose_arrays,
     lose_blocks,
     store_global,
     store_local,
@@ -87,6 +88,7 @@ class _Generic(MemoryInstruction):
         if self.opcode != "LD":
             forget_local(m, m.now)
             lose_blocks(m, m.clusters.around(m.view_blocks()))
+            lose_arrays(m)
         if self.opcode != "ST" and self.needed:
             self._unknown(m, condition)
 

@@ -35,6 +35,23 @@ LOCAL_WINDOW = 0x00008002
 PARAMETER_WINDOW = 0x00008003_00000000  # generic address of constant bank 0, whose parameters a kernel may point to
 
 
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """Tickets that an atomic gives, as indices on an axis on which the grid has one block: see `tickets`."""
+
+    origin: int  # the index of the atomic
+    axis: int
+    extent: int  # how many tickets there are
+    counter: int | None = None  # the address of the word that it adds to, once it is known
+    amount: int = 0  # what it adds
+    several: bool = False  # whether blocks ask more than once: what they get is any number
+
+    def around(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return the extents of pairs of a block and a ticket."""
+        x, y, z = (self.extent if axis == self.axis else size for axis, size in enumerate(grid))
+        return x, y, z
+
+
 @dataclass
 class Machine(RegisterFile):
     """Registers and memories of B blocks of the same launch."""
@@ -48,6 +65,7 @@ class Machine(RegisterFile):
     memory: Mapping[int, bytes]
     shared_size: int  # bytes per block
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
+    draw: Draw | None = None
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -60,7 +78,7 @@ class Machine(RegisterFile):
         self.thread = np.tile(thread, (len(self.blocks), 1))
         self.live = self.thread < threads
         self.registers: list[Value | None] = [None] * REGISTERS
-        self.boxes = Boxes(self.blocks, self.grid)
+        self.boxes = Boxes(self.blocks, self.extents)
         self.repeats = Repeats()
         self.clusters = Clusters(self.blocks, self.cluster)
         self.mbarriers = Barriers(len(self.blocks))
@@ -74,18 +92,25 @@ class Machine(RegisterFile):
         self.stores: list[tuple[int, Value, Bools, list[Value]]] | None = (
             None  # all stores to global memory, if recorded
         )
+        self.asked: Bools = np.zeros(len(self.blocks), bool)  # blocks that took a ticket
         self.voted: Value | None = None
         self.shared: Bits = np.zeros((len(self.blocks), 0), np.uint8)
         self.shared_known: Bools = np.zeros((len(self.blocks), 0), bool)
         self.shared_written = False  # whether anything known was ever stored there
         self.shared_origin: int | None = None
-        self.shared_tag: Tag | None = None
+        self.shared_tag: Tag | None = None  # of all words but those in `shared_tags`
+        self.shared_tags: dict[int, list[Tag | None]] = {}  # by byte and block, of words that single lanes wrote
         self.starved: list[tuple[int, int, int]] = []  # waits for bytes that never come: block, barrier, bytes
         self.unordered: int | None = None  # the wait after which the order of accesses to shared memory is unknown
         self.now = 0  # the index of the instruction that executes
         self.guards: Guards = ()
         # By barrier: the execution of BSSY that a lane joined, 0 for none.
         self.tokens = np.zeros((16, self.warps, 32), np.int64)
+
+    @cached_property
+    def extents(self) -> tuple[int, int, int]:
+        """The grid, and on an axis on which it has one block, the tickets."""
+        return self.grid if self.draw is None else self.draw.around(self.grid)
 
     def local_word(self, number: int) -> LocalWord:
         """Return a word of local memory to write to. Raises TooLarge."""
@@ -122,7 +147,7 @@ class Machine(RegisterFile):
     @cached_property
     def coarsest(self) -> int:
         """The coarsest stride of blocks worth following: more kinds of blocks would be left than blocks of a kind."""
-        return min(MOST_STRIDE, math.isqrt(max(self.grid)))
+        return min(MOST_STRIDE, math.isqrt(max(self.extents)))
 
     def follows(self, *values: Value) -> bool:
         """Say whether all values change by fixed steps between blocks that are near enough to be worth it."""

@@ -15,6 +15,7 @@ from ncu_swizzle.emulate.contents import (
     load_local,
     load_shared,
     lose_shared,
+    share_tags,
     store_global,
     store_local,
     store_shared,
@@ -24,6 +25,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
+from ncu_swizzle.emulate.tickets import ask
 from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.banks import Bools
 
@@ -153,6 +155,7 @@ class _Shared(MemoryInstruction):
         values = np.broadcast_to(data.bits, selected.shape)[rows, lanes]
         function.get(name or "ADD", np.add).at(words, (block, at // 4), values)
         unsure = ~(np.broadcast_to(np.asarray(data.known) & np.asarray(old.known), selected.shape)[rows, lanes])
+        share_tags(m)
         m.shared_tag = any_way(m.shared_tag, data.tag, address.tag)
         for k in range(4):
             m.shared_known[block[unsure], at[unsure] + k] = False
@@ -227,13 +230,17 @@ class _StoreGlobal(MemoryInstruction):
 
 
 class _AtomicGlobal(_StoreGlobal):
-    """An atomic: like a store, with an unknown result."""
+    """An atomic: like a store, with an unknown result, or a ticket."""
 
     def step(self, m: Machine) -> None:
         selected, doubtful, condition = self.lanes(m)
-        store_global(m, self.address(m), selected | doubtful, self.width)
+        address = self.address(m)
+        ticket = ask(m, self.instruction, address, self.stored(m)[0], selected, doubtful) if m.draw else None
+        if ticket is None or (m.draw and m.draw.several):
+            store_global(m, address, selected | doubtful, self.width)
         for register in self.results:
-            m.put(register, unknown(m.now, bool if register >= BASES[PRED] else np.uint32), condition)
+            lost = unknown(m.now, bool if register >= BASES[PRED] else np.uint32)
+            m.put(register, lost if ticket is None or register >= BASES[PRED] else ticket, condition)
 
 
 def same_address(address: Value, selected: Bools) -> bool:

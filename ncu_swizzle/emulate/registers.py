@@ -60,6 +60,13 @@ class RegisterFile:
             value = Value(value.bits, value.known, value.origin, tag, value.sure)
         return value if self.view.whole else self.part(value)
 
+    def tag_in(self, number: int | None, lanes: Bools, value: Value) -> Tag | None:
+        """Return the tag of a register, whose value this is, in some lanes of the view's warps."""
+        register = None if number is None else self.registers[number]
+        if register is None or register.patches is None:
+            return value.tag
+        return tag_of(register.patches, self.view.warps, lanes)
+
     def _reading(self, number: int) -> Bools:
         """Return the lanes whose value of a register matters to the instruction that executes: those of its guard."""
         mask = self.view.mask

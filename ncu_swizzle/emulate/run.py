@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
-from ncu_swizzle.emulate.blocks import Setting, Totals, cover
+from ncu_swizzle.emulate.blocks import Setting, Totals, cover, settled
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
@@ -74,7 +74,7 @@ def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, 
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
-    totals = cover(setting, exhaustive)
+    totals = settled(setting, cover(setting, exhaustive), exhaustive)
     return Counts(
         rows=tuple(_row(program, totals, number) for number in range(len(program.instructions))),
         blocks=math.prod(launch.grid),

@@ -26,6 +26,7 @@ from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.recurrence import Circles
 from ncu_swizzle.emulate.spin_loops import Contended
+from ncu_swizzle.emulate.tickets import Located, Undrawn
 from ncu_swizzle.emulate.timing import until_reconverged
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
@@ -81,7 +82,7 @@ class Schedule(Synchronising):
                 if m.repeats.active and last in program.untracked:
                     self._untracked(last)
                 self._leave(group, last)
-            except (NcuSwizzleError, MemoryError, Contended):
+            except (NcuSwizzleError, MemoryError, Contended, Located, Undrawn):
                 raise
             except Exception as error:
                 raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error

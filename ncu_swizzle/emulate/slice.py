@@ -26,6 +26,7 @@ from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.emulate.parse import SassInstruction
 
 # Only their addresses matter: their results are unknown whatever they read.
+STORES = frozenset(("STG", "RED", "REDG"))  # to global memory: what they overwrite is unknown whatever they store
 OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
 
 
@@ -46,7 +47,7 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
     `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those
     of global memory do, and what tensor copies and wgmmas say of tiles.
     """
-    all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
+    all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
     if addresses:
         all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
     if everything:
@@ -70,11 +71,13 @@ def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 
-def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
+def _opaque_aware(flow: Flow, number: int, arrays: bool, stored: bool) -> Effects:
     with blaming(flow.instructions[number]):
         effect = effects(flow.instructions[number])
     if not arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
+    if flow.instructions[number].opcode in STORES and not stored:
+        effect = replace(effect, reads=effect.roots | address_reads(flow.instructions[number]))
     if flow.instructions[number].opcode in OPAQUE:
         return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)
     return effect

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ncu_swizzle.emulate.dependence import Tag, any_way
+from ncu_swizzle.emulate.effects import number
 from ncu_swizzle.emulate.machine import LANES, Machine
 from ncu_swizzle.emulate.operands import guard as operands_guard
 from ncu_swizzle.emulate.operands import integer, pair, predicate, raw
@@ -25,6 +26,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
     lanes for which it was true stay true.
     """
     read, executing = integer(ins.operands[-1]), _executing(ins)
+    source = number(ins.operands[-1])
     tells = ins.operands[0].kind == PRED
     before = predicate(ins.operands[0]) if tells and ins.has("OR") else None
 
@@ -32,6 +34,9 @@ def r2ur(ins: SassInstruction) -> Compute | None:
         value = read(m)
         mask, doubtful = executing(m)
         one = first_lane(value, mask | doubtful)
+        if source is not None and not doubtful.any():
+            first = LANES == mask.argmax(axis=1)[:, None]
+            one = Value(one.bits, one.known, one.origin, m.tag_in(source, first & mask, value))
         if doubtful.any() and value.bits.shape[1] > 1:
             sure = _simple(~doubtful.any(axis=1, keepdims=True) & np.asarray(one.known))
             one = Value(one.bits, sure, m.now if value.certain else value.origin, value.tag)
@@ -112,6 +117,7 @@ def shfl(ins: SassInstruction) -> Compute | None:
     """The value of another lane: by index (.IDX), below (.UP), above (.DOWN), or by XOR (.BFLY)."""
     mode = next((word for word in ins.modifiers if word in ("IDX", "UP", "DOWN", "BFLY")), None)
     a, b, c = (integer(operand) for operand in ins.operands[2:5])
+    source = number(ins.operands[2])
     executing = _executing(ins)
     if mode is None:
         return None
@@ -128,8 +134,14 @@ def shfl(ins: SassInstruction) -> Compute | None:
         rule = derived(bits, by, clamp)
         sure = known & np.asarray(rule.known)
         origin = value.origin if value.known is not True else rule.origin
-        tag = value.tag if by.tag is None and clamp.tag is None and value.tag and value.tag.uniform else None
-        tag = tag or any_way(value.tag, by.tag, clamp.tag)
+        tag = value.tag
+        if by.tag is None and clamp.tag is None and source is not None:
+            reading = np.zeros(shape, bool)
+            rows, lanes = np.nonzero(np.broadcast_to(mask, shape))
+            reading[rows, lane[rows, lanes]] = True
+            tag = m.tag_in(source, reading, value)
+        if by.tag is not None or clamp.tag is not None or (tag is not None and not tag.uniform):
+            tag = any_way(tag, by.tag, clamp.tag)
         received = Value(bits, _simple(sure), m.now if origin is None else origin, tag)
         return Value(valid, rule.known, rule.origin, any_way(by.tag, clamp.tag)), received
 

@@ -150,7 +150,7 @@ def _quotient_tag(m: Machine, low: Value, sources: Sequence[Value], is_signed: b
     if value.tag is None or same is None or minus or not m.follows(value) or any(other.tag for other in others):
         return None
     factor = same - (1 << 32) if is_signed and same >> 31 else same
-    halves = product_halves(value.tag, factor, m.grid, m.coarsest)
+    halves = product_halves(value.tag, factor, m.extents, m.coarsest)
     if halves is None:
         return None
     rest, quotient = halves

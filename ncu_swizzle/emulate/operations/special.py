@@ -73,8 +73,10 @@ def _packed_thread(m: Machine) -> Value:
 
 
 def _block(m: Machine, axis: int) -> Value:
+    if m.grid[axis] == 1:  # there, the index may be a ticket
+        return constant(0)
     bits = m.blocks[m.block_of, axis].astype(np.uint32)[:, None]
-    return Value(bits, tag=block_axis(axis) if m.grid[axis] > 1 else None)
+    return Value(bits, tag=block_axis(axis))
 
 
 def _rank(m: Machine) -> Value:
