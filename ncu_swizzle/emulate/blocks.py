@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,6 @@ from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import AccessCounts, AccessRequests
 from ncu_swizzle.emulate.schedule import Schedule
-from ncu_swizzle.emulate.tickets import Ledger, Located, Undrawn, gives_tickets
-from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.smem.banks import Bools, Ints
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
@@ -122,7 +120,6 @@ class Totals:
     classes: int = 0
     checked: int = 0
     notes: list[str] = field(default_factory=list)
-    ledger: Ledger | None = None  # if tickets were drawn
 
     def add(self, batch: Batch, weights: Ints) -> None:
         """Add the batch's counts, each block with its weight."""
@@ -148,18 +145,23 @@ def _weighted(counts: Ints, weights: Ints) -> Any:
     return counts.astype(object) @ weights
 
 
-def cover(setting: Setting, exhaustive: bool) -> Totals:
-    """Run blocks until the whole grid is accounted for, then a few more as a check. Raises TooLarge, TimeLimit."""
+Observer = Callable[[Batch, Ints, Boxes], None]
+
+
+def cover(setting: Setting, exhaustive: bool, observe: Observer | None = None) -> Totals:
+    """Run blocks until the whole grid is accounted for, then a few more as a check. Raises TooLarge, TimeLimit.
+
+    `observe` is given each batch, how many blocks each of its blocks represents, and their boxes.
+    """
     totals = Totals(np.zeros(len(setting.program.instructions), object))
     blocks = setting.clock.blocks = math.prod(setting.extents)
     checks = [] if exhaustive else _random_blocks(setting.extents)
-    ledger = Ledger(setting.draw, setting.grid) if setting.draw else None
     signatures: set[bytes] = set()
     expected: dict[Index, bytes] = {}  # the signature of the block that represents each of the checks
     for batch, weights, boxes in _every(setting) if exhaustive else _representatives(setting):
         totals.add(batch, weights)
-        if ledger:
-            ledger.add(batch, weights, boxes)
+        if observe:
+            observe(batch, weights, boxes)
         for number in np.flatnonzero(weights).tolist():
             signature = batch.signature(number)
             signatures.add(signature)
@@ -172,41 +174,7 @@ def cover(setting: Setting, exhaustive: bool) -> Totals:
         setting.clock.tell(always=True)
     totals.classes = len(signatures)
     _check(setting, totals, expected if totals.run < blocks else {})
-    totals.ledger = ledger
     return totals
-
-
-def settled(setting: Setting, totals: Totals, exhaustive: bool) -> Totals:
-    """Return the counts with what they need of tickets; the same ones if these do not help."""
-    for several in (False, True):
-        draw = _first_draw(setting, totals, several)
-        while draw is not None:
-            try:
-                drawn = cover(replace(setting, draw=draw), exhaustive)
-                assert drawn.ledger is not None
-                if several and drawn.ledger.untouched or not several and drawn.ledger.asks == draw.extent ** 2:
-                    drawn.ledger.settle(drawn)
-                    return drawn
-            except Located as found:
-                draw = found.draw
-                continue
-            except (NcuSwizzleError, Undrawn):
-                break
-            asks = drawn.ledger.asks // draw.extent
-            draw = replace(draw, extent=asks) if not several and 0 < asks < draw.extent else None
-    return totals
-
-
-def _first_draw(setting: Setting, totals: Totals, several: bool) -> Draw | None:
-    """Return what to try if counts depend on what an atomic returns; None if tickets cannot tell."""
-    found = (unknown.origin for unknown in (*totals.unknown.values(), *totals.missed.values()))
-    origins = [origin for origin in found if origin is not None]
-    asks = [origin for origin in origins if gives_tickets(setting.program.instructions[origin])]
-    free = [axis for axis, size in enumerate(setting.grid) if size == 1]
-    if not asks or not free or not setting.memory or math.prod(setting.cluster) > 1:
-        return None
-    extent = 2 if several else math.prod(setting.grid)
-    return Draw(origin=min(asks), axis=free[-1], extent=extent, several=several)
 
 
 def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:

@@ -171,7 +171,9 @@ class Machine(RegisterFile):
         `unit`: what a change from one iteration to the next must be a multiple of, in bytes.
         """
         if tag is not None:
-            self.boxes.decide(np.unique(self.view_blocks()), tag, trailing_zeros(LINE))
+            # Lanes that move apart, even by lines, may no longer read the same word.
+            bits = trailing_zeros(LINE) if tag.uniform else 32
+            self.boxes.decide(np.unique(self.view_blocks()), tag, bits)
             self.repeats.follow(tag, unit)
 
     def keep_within(self, tag: Tag | None, values: Ints, least: Ints, most: Ints, lanes: Bools) -> None:

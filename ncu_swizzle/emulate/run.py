@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
-from ncu_swizzle.emulate.blocks import Setting, Totals, cover, settled
+from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.draws import settled
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
 from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock, Progress
 from ncu_swizzle.emulate.opcodes import always_accesses

@@ -35,7 +35,7 @@ def r2ur(ins: SassInstruction) -> Compute | None:
         mask, doubtful = executing(m)
         one = first_lane(value, mask | doubtful)
         if source is not None and not doubtful.any():
-            first = LANES == mask.argmax(axis=1)[:, None]
+            first = mask.argmax(axis=1)[:, None] == LANES
             one = Value(one.bits, one.known, one.origin, m.tag_in(source, first & mask, value))
         if doubtful.any() and value.bits.shape[1] > 1:
             sure = _simple(~doubtful.any(axis=1, keepdims=True) & np.asarray(one.known))

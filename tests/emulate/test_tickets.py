@@ -1,0 +1,238 @@
+"""Counts behind an atomic on a counter in global memory: exact if they are the same whoever gets which ticket."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from random import Random
+
+import pytest
+from hypothesis import strategies as st
+
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.run import emulate
+from tests.support.properties import chances, examples, holds
+
+COUNTER, OUT, TABLE = 0x7F0000000000, 0x7F0000001000, 0x7F0000002000
+MEMORY = {COUNTER: bytes(8), OUT: bytes(512), TABLE: struct.pack("<64I", *(8 * word % 256 for word in range(64)))}
+ADD = "ATOMG.E.ADD.STRONG.GPU PT, R5, desc[UR4][R2.64], R4"
+INC = ADD.replace("ADD", "INC")
+ASK = ("LDC.64 R2, c[0x0][0x210]", "MOV R4, 0x1", ADD)
+TAIL = ("SHF.L.U32 R7, R0, 0x3, RZ", "STS [R7+0x80], R0", "EXIT")  # two wavefronts a warp
+
+
+def code(*lines: str) -> Code:
+    """Return a kernel; `{name}` is the address of the line that begins with `name:`."""
+    names = {line.split(":")[0]: hex(16 * at) for at, line in enumerate(lines) if line.split(":")[0].isidentifier()}
+    bodies = (line.split(": ")[-1] for line in lines)
+    return Code("test", tuple(Sass(16 * at, body.format(**names)) for at, body in enumerate(bodies)), shared_bytes=8192)
+
+
+def one_asks(*after: str, ask: tuple[str, ...] = ASK, before: tuple[str, ...] = ()) -> Code:
+    """Return a kernel whose thread 0 asks, and that goes on with the ticket in R6 of all threads."""
+    begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *before, "ISETP.NE.AND P0, PT, R0, RZ, PT", "BSSY B0, {end}")
+    broadcast = ("end: BSYNC B0", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R6, [RZ]")
+    return code(*begin, "@P0 BRA {end}", *ask, "STS [RZ], R5", *broadcast, *after)
+
+
+def launch(
+    blocks: int, *, threads: int = 64, memory: dict[int, bytes] | None = None, cluster: int = 1, rows: int = 1
+) -> Launch:
+    parameters = struct.pack("<3Q", COUNTER, OUT, TABLE)
+    given = MEMORY if memory is None else memory
+    grid = blocks, rows, rows
+    return Launch(grid, (threads, 1, 1), parameters=parameters, memory=given, cluster=(cluster, 1, 1))
+
+
+def access(counts: Counts, sass: str) -> InstructionCounts:
+    (row,) = (row for row in counts.rows if row.sass.startswith(sass))
+    return row
+
+
+def tail(source: Code, run: Launch) -> tuple[int | None, int | None, int | None]:
+    """Return the counts of the tail's store, which all blocks give alike."""
+    row, every = (access(emulate(source, run, exhaustive=exhaustive), "STS [R7") for exhaustive in (False, True))
+    assert row == every
+    return row.executed, row.wavefronts, row.ideal
+
+
+LAST = "ISETP.NE.AND P1, PT, R6, {last}, PT"
+
+
+def last_block(blocks: int, *, reset: tuple[str, ...] = (), ask: tuple[str, ...] = ASK) -> Code:
+    """Return a kernel whose last block to ask goes on to the tail."""
+    return one_asks(LAST.replace("{last}", hex(blocks - 1)), "@P1 EXIT", *reset, *TAIL, ask=ask)
+
+
+UNKNOWN = (None, None, None)
+RESET = ("LDC.64 R2, c[0x0][0x210]", "STG.E desc[UR4][R2.64], RZ")
+
+
+@pytest.mark.parametrize("blocks", [1, 5, 24])
+@pytest.mark.parametrize("reset", [(), RESET])
+def test_one_block_is_the_last(blocks: int, reset: tuple[str, ...]) -> None:
+    assert tail(last_block(blocks, reset=reset), launch(blocks)) == (2, 4, 2)
+
+
+def test_one_block_of_many_is_the_last() -> None:
+    row = access(emulate(last_block(100_000), launch(100_000)), "STS [R7")
+    assert (row.executed, row.wavefronts, row.ideal) == (2, 4, 2)
+
+
+def test_no_block_is_the_last_if_the_counter_did_not_start_at_0() -> None:
+    assert tail(last_block(5), launch(5, memory={COUNTER: struct.pack("<Q", 7)})) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(4, (2, 4, 2)), (3, UNKNOWN)])
+def test_a_counter_that_starts_again(limit: int, expected: object) -> None:
+    ask = (ASK[0], f"MOV R4, {limit:#x}", INC)
+    assert tail(last_block(5, ask=ask), launch(5)) == expected
+
+
+def test_how_often_a_loop_runs_adds_up() -> None:
+    loop = ("next: STS [R7+0x80], R0", "IADD3 R6, R6, -0x1, RZ", "ISETP.GE.AND P1, PT, R6, RZ, PT", "@P1 BRA {next}")
+    assert tail(one_asks(TAIL[0], *loop, "EXIT"), launch(6)) == (2 * 21, 4 * 21, 2 * 21)
+
+
+def test_some_blocks_ask() -> None:
+    skips = ("ISETP.GT.U32.AND P2, PT, R1, 0x2, PT", "@P2 EXIT")
+    below = (LAST.replace("NE", "GE").replace("{last}", "0x2"), "@P1 EXIT")
+    kernel = one_asks(*below, *TAIL, before=skips)
+    assert access(emulate(kernel, launch(40, threads=32)), "STS [R7").executed == 2
+
+
+# ---------------------------------------------------------------------------------------------- what stays unknown
+
+
+def check_unknown(source: Code, run: Launch) -> None:
+    row = access(emulate(source, run), "STS [R7")
+    assert (row.executed, row.wavefronts) == (None, None)
+    assert "what an atomic operation returns" in row.reason
+
+
+def test_the_same_block_as_the_ticket_decides() -> None:
+    check_unknown(one_asks("ISETP.NE.AND P1, PT, R6, R1, PT", "@P1 EXIT", *TAIL), launch(5))
+
+
+def test_two_atomics_add_to_one_counter() -> None:
+    more = ("LDC.64 R2, c[0x0][0x210]", "@!P0 RED.E.ADD.STRONG.GPU desc[UR4][R2.64], R4")
+    check_unknown(one_asks(*more, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
+
+
+def test_a_block_asks_twice() -> None:
+    again = ("ISETP.EQ.AND P3, PT, R1, 0x2, PT", f"@P3 {ADD}")
+    check_unknown(last_block(5, ask=(*ASK, *again)), launch(5))
+
+
+def test_the_first_block_writes_the_counter() -> None:
+    first = (LAST.replace("{last}", "RZ"), *RESET[:1], f"@!P1 {RESET[1]}")
+    check_unknown(one_asks(*first, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
+
+
+def test_another_block_may_write_the_counter() -> None:
+    """The last block's store reaches the counter only from one block."""
+    there = ("LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE.U32 R2, R1, 0x4, R2", "STG.E desc[UR4][R2.64], RZ")
+    check_unknown(one_asks(*there, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
+
+
+def test_a_store_whose_address_is_unknown() -> None:
+    there = ("LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE.U32 R2, R9, 0x4, R2", "STG.E desc[UR4][R2.64], RZ")
+    check_unknown(one_asks(*there, LAST.replace("{last}", "0x4"), "@P1 EXIT", *TAIL), launch(5))
+
+
+@pytest.mark.parametrize("memory", [{OUT: bytes(512)}, {COUNTER + 4: bytes(4)}])
+def test_a_counter_whose_value_is_not_known(memory: dict[int, bytes]) -> None:
+    check_unknown(last_block(5), launch(5, memory=memory))
+
+
+def test_what_a_block_adds_depends_on_it() -> None:
+    check_unknown(last_block(5, ask=(ASK[0], "IADD3 R4, R1, 0x1, RZ", ADD)), launch(5))
+
+
+def test_blocks_of_a_cluster() -> None:
+    check_unknown(last_block(6), launch(6, cluster=2))
+
+
+def test_no_axis_is_free() -> None:
+    check_unknown(last_block(20), launch(5, rows=2))
+
+
+# ---------------------------------------------------------------------------------------------- places in a list
+
+
+def listed(place: str, *after: str) -> Code:
+    """Return a kernel whose threads each take a place in a list, and then access what a table says."""
+    begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *ASK, place, "IMAD.WIDE.U32 R8, R5, 0x4, R8")
+    load = ("LDC.64 R10, c[0x0][0x220]", "IMAD.WIDE.U32 R10, R0, 0x4, R10", "LDG.E R7, desc[UR4][R10.64]")
+    return code(*begin, "STG.E desc[UR4][R8.64], R0", *after, *load, "STS [R7+0x80], R0", "EXIT")
+
+
+def test_a_place_in_a_list_decides_no_count() -> None:
+    assert tail(listed("LDC.64 R8, c[0x0][0x218]"), launch(3)) == (6, 12, 6)
+
+
+def test_a_list_in_the_table() -> None:
+    check_unknown_place(listed("LDC.64 R8, c[0x0][0x220]"))
+
+
+def check_unknown_place(source: Code) -> None:
+    row = access(emulate(source, launch(3)), "STS [R7")
+    assert row.wavefronts is None
+
+
+def test_a_list_that_may_be_full() -> None:
+    check_unknown_place(listed("LDC.64 R8, c[0x0][0x218]", "ISETP.GE.AND P1, PT, R5, 0x20, PT", "@P1 EXIT"))
+
+
+def test_two_places_are_compared() -> None:
+    other = ("MOV R12, R5", ADD, "ISETP.EQ.AND P1, PT, R5, R12, PT", "@P1 EXIT")
+    check_unknown_place(listed("LDC.64 R8, c[0x0][0x218]", *other))
+
+
+# ---------------------------------------------------------------------------------------------- against all orders
+
+OPERATIONS = (
+    "IADD3 {}, {}, {}, RZ",
+    "IMAD {}, {}, {}, RZ",
+    "LOP3.LUT {}, {}, {}, RZ, 0xc0, !PT",
+    "LOP3.LUT {}, {}, {}, RZ, 0x3c, !PT",
+    "VIMNMX {}, {}, {}, PT",
+)
+
+
+def body(chance: Random) -> tuple[str, ...]:
+    """Return accesses and loops that depend on the thread, the block and the ticket."""
+    lines = []
+    for register in ("R12", "R13", "R14"):
+        sources = chance.choices(("R0", "R1", "R6", "R6", "R12", "R13", "0x2", "0x20"), k=2)
+        if sources[0].startswith("0x"):
+            sources[0] = "R6"
+        lines.append(chance.choice(OPERATIONS).format(register, *sources))
+    if chance.random() < 0.5:
+        lines += [f"ISETP.GE.AND P1, PT, R6, 0x{chance.randrange(4)}, PT", "@P1 EXIT"]
+    lines += ["LOP3.LUT R12, R12, 0x1f, RZ, 0xc0, !PT", "LOP3.LUT R13, R13, 0x3, RZ, 0xc0, !PT"]
+    lines += ["IMAD R7, R0, R12, RZ", "LOP3.LUT R7, R7, 0x1f, RZ, 0xc0, !PT", "SHF.L.U32 R7, R7, 0x4, RZ"]
+    again = ("IADD3 R13, R13, -0x1, RZ", "ISETP.GE.AND P1, PT, R13, RZ, PT", "@P1 BRA {next}")
+    return (*lines, "next: STS [R7+0x80], R14", *again, "EXIT")
+
+
+@examples
+def test_what_is_known_holds_for_all_orders(examples: int) -> None:
+    known = []
+
+    def check(chance: Random, blocks: int) -> None:
+        after = body(chance)
+        drawn = access(emulate(one_asks(*after), launch(blocks, threads=32)), "STS [R7")
+        if drawn.executed is None or drawn.wavefronts is None:
+            return
+        known.append(drawn)
+        given = ("LDC.64 R2, c[0x0][0x210]", "IMAD.WIDE.U32 R2, R1, 0x4, R2", "LDG.E R5, desc[UR4][R2.64]")
+        for order in itertools.permutations(range(blocks)):
+            memory = {COUNTER: struct.pack(f"<{blocks}I", *order)}
+            fixed = emulate(one_asks(*after, ask=given), launch(blocks, threads=32, memory=memory), exhaustive=True)
+            row = access(fixed, "STS [R7")
+            assert (row.executed, row.wavefronts, row.ideal) == (drawn.executed, drawn.wavefronts, drawn.ideal)
+
+    holds(examples // 5, check, chances, st.sampled_from((2, 3)))
+    assert known
