@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ncu_swizzle.emulate.dependence import any_way
+from ncu_swizzle.emulate.dependence import Tag, any_way
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tickets import check_any_store, check_store, loaded
 from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
@@ -94,9 +94,10 @@ def _shared_tag(m: Machine, address: Value, selected: Bools, size: int) -> Tag |
     if address.tag is None and m.shared_tags and size == WORD:
         words = np.unique(np.broadcast_to(address.bits, selected.shape)[selected] & np.uint32(0xFFFFFF)).tolist()
         blocks = np.unique(m.view_blocks()[selected.any(axis=1)]).tolist()
-        tags = {m.shared_tags[word][block] for word in words if word in m.shared_tags for block in blocks}
-        if len(tags) == 1 and all(word in m.shared_tags for word in words):
-            return tags.pop()
+        if all(word in m.shared_tags for word in words):
+            tags = {m.shared_tags[int(word)][int(block)] for word in words for block in blocks}
+            if len(tags) == 1:
+                return tags.pop()
     return any_way(m.shared_tag, address.tag, *itertools.chain.from_iterable(m.shared_tags.values()))
 
 
@@ -275,6 +276,6 @@ def lose_arrays(m: Machine) -> None:
 
 
 def lose_tensors(m: Machine) -> None:
-    """Forget all arrays in global memory, after a copy into a tensor: it may be any, but holds no counter of tickets."""
+    """Forget all arrays in global memory, after a copy into a tensor, which has no counter of tickets in it."""
     for base, content in m.memory.items():
         m.overwritten[base] = np.ones(len(content), bool)

@@ -14,7 +14,7 @@ from ncu_swizzle.emulate.accesses import access_width
 from ncu_swizzle.emulate.dependence import Tag, block_axis, scaled
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.parse import SassInstruction
-from ncu_swizzle.emulate.values import MASK, Value, known_in
+from ncu_swizzle.emulate.values import MASK, Bits, Value, known_in
 from ncu_swizzle.smem.banks import Bools, Ints
 
 WORD = 4  # bytes of a counter
@@ -143,7 +143,7 @@ def check_any_store(m: Machine) -> None:
         raise Undrawn
 
 
-def loaded(m: Machine, at: Ints, size: int) -> Bools | None:
+def loaded(m: Machine, at: Bits, size: int) -> Bools | None:
     """Return which lanes load the counter, which others add to at the same time; None if it is not known."""
     draw = m.draw
     if draw is None or draw.several or draw.counter is None:

@@ -164,3 +164,19 @@ def test_a_grid_of_all_blocks_that_cuda_allows() -> None:
     counts = emulate(kernel("blocks", "linear"), Launch((2**31 - 1, 65535, 65535), (256, 1, 1), 0, pointers(0)))
     assert counts.blocks == (2**31 - 1) * 65535 * 65535
     assert counts.rows[0].executed == 8 * counts.blocks
+
+
+def test_lanes_that_move_apart_by_lines_make_other_requests() -> None:
+    """Odd lanes of odd blocks access another line: lanes that read one word there read two."""
+    lines = (
+        "S2R R0, SR_TID.X",
+        "S2R R1, SR_CTAID.X",
+        "LOP3.LUT R2, R0, R1, RZ, 0xc0, !PT",
+        "LOP3.LUT R2, R2, 0x1, RZ, 0xc0, !PT",
+        "SHF.L.U32 R2, R2, 0x7, RZ",
+        "LDS R3, [R2]",
+        "EXIT",
+    )
+    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400)
+    row = emulate(code, Launch((200, 1, 1), (32, 1, 1))).rows[5]
+    assert (row.executed, row.wavefronts, row.ideal) == (200, 300, 200)

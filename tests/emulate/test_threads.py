@@ -417,3 +417,22 @@ def test_progress_is_told_within_a_block(monkeypatch: pytest.MonkeyPatch) -> Non
     emulate(code(*loop), launch, plain=True, on_progress=lambda covered, _, issued: told.append(issued))
     assert len(set(told)) >= 5
     assert told == sorted(told)
+
+
+def test_a_generic_address_of_a_local_variable() -> None:
+    """The driver fills in what is added to it; what is stored there is loaded as local memory."""
+    lines = (
+        "LDC R1, c[0x0][0x28]",
+        "ULDC.64 UR4, c[0x0][0x20]",
+        "IADD3 R1, R1, -0x8, RZ",
+        "IADD3 R2, P0, R1, UR4, RZ",
+        "IADD3.X R3, RZ, UR5, RZ, P0, !PT",
+        "MOV R4, 0x40",
+        "ST.E desc[UR6][R2.64+0x4], R4",
+        "LDL R5, [R1+0x4]",
+        "STS [R5], R4",
+        "EXIT",
+    )
+    code = Code("test", tuple(Sass(16 * row, line) for row, line in enumerate(lines)), shared_bytes=0x400)
+    row = emulate(code, Launch((1, 1, 1), (32, 1, 1))).rows[8]
+    assert (row.executed, row.wavefronts) == (1, 1)

@@ -102,6 +102,30 @@ def test_some_blocks_ask() -> None:
     assert access(emulate(kernel, launch(40, threads=32)), "STS [R7").executed == 2
 
 
+def test_a_warp_hands_the_ticket_to_its_lanes() -> None:
+    """Only one lane's register holds it: what others hold there does not decide."""
+    begin = (
+        "S2R R0, SR_TID.X",
+        "S2R R1, SR_CTAID.X",
+        "MOV R5, R1",
+        "ISETP.NE.AND P0, PT, R0, RZ, PT",
+        "BSSY B0, {end}",
+    )
+    shuffle = ("end: BSYNC B0", "SHFL.IDX PT, R6, R5, RZ, 0x1f", LAST.replace("{last}", "0x3b"), "@P1 EXIT")
+    counts = emulate(code(*begin, "@P0 BRA {end}", *ASK, *shuffle, *TAIL), launch(60, threads=32))
+    row = access(counts, "STS [R7")
+    assert (row.executed, row.wavefronts, row.ideal) == (1, 2, 1)
+    assert counts.classes == 2
+
+
+def test_each_block_of_two_kinds_may_be_the_last() -> None:
+    """What a block does before it asks adds to what the last one does."""
+    odd = ("LOP3.LUT R8, R1, 0x1, RZ, 0xc0, !PT", "ISETP.NE.AND P2, PT, R8, RZ, PT", "@P2 STS [RZ], R8")
+    counts = emulate(one_asks(LAST.replace("{last}", "0x9"), "@P1 EXIT", *TAIL, before=odd), launch(10, threads=32))
+    assert access(counts, "STS [R7").wavefronts == 2
+    assert access(counts, "@P2 STS").wavefronts == 5
+
+
 # ---------------------------------------------------------------------------------------------- what stays unknown
 
 
