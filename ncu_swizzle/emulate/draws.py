@@ -24,7 +24,7 @@ from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.blocks import Batch, Setting, Totals, cover
 from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.machine import Draw
-from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_tickets
+from ncu_swizzle.emulate.tickets import Located, Undrawn, gives_places, gives_tickets
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.smem.banks import Bools, Ints
 
@@ -57,7 +57,8 @@ def _first_draw(setting: Setting, totals: Totals, several: bool) -> Draw | None:
     """Return what to try if counts depend on what an atomic returns; None if tickets cannot tell."""
     found = (unknown.origin for unknown in (*totals.unknown.values(), *totals.missed.values()))
     origins = [origin for origin in found if origin is not None]
-    asks = [origin for origin in origins if gives_tickets(setting.program.instructions[origin])]
+    gives = gives_places if several else gives_tickets
+    asks = [origin for origin in origins if gives(setting.program.instructions[origin])]
     free = [axis for axis, size in enumerate(setting.grid) if size == 1]
     if not asks or not free or not setting.memory or math.prod(setting.cluster) > 1:
         return None

@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
-from ncu_swizzle.emulate.tickets import ask
+from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.banks import Bools
 
@@ -133,8 +133,9 @@ class _Shared(MemoryInstruction):
         elif opcode == "STS":
             store_shared(m, address, selected, self.stored(m), self.width)
         elif opcode == "ATOMS":
+            place = any_place(m, self.instruction, load_shared(m, address, selected, 4)[0]) if m.draw else None
             self._atomic(m, selected, address)
-            self.nothing(m, condition)
+            self.finish(m, [place or unknown(m.now)] * self.count, condition)
         else:
             forget_shared(m, address, selected, self.width if opcode != "STSM" else 16)
 

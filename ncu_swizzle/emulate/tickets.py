@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ncu_swizzle.emulate.accesses import access_width
-from ncu_swizzle.emulate.dependence import Tag, block_axis, scaled
+from ncu_swizzle.emulate.dependence import Tag, any_way, block_axis, scaled
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.values import MASK, Bits, Value, known_in
@@ -36,7 +36,12 @@ class Located(Exception):
 
 def gives_tickets(instruction: SassInstruction) -> bool:
     """Return whether an instruction adds to a word of global memory and returns what it held."""
-    adds = instruction.opcode == "ATOMG" and instruction.has("ADD", "INC")
+    return instruction.opcode == "ATOMG" and gives_places(instruction)
+
+
+def gives_places(instruction: SassInstruction) -> bool:
+    """Return whether an instruction adds to a word of global or shared memory and returns what it held."""
+    adds = instruction.opcode in ("ATOMG", "ATOMS") and instruction.has("ADD", "INC")
     return adds and not instruction.has(*_OTHER_TYPES) and access_width(instruction) == WORD
 
 
@@ -48,7 +53,7 @@ def ask(
     if draw is None or not gives_tickets(instruction):
         return None
     if draw.several:
-        return Value(_initial(m, address, selected), tag=Tag(1 << draw.axis))
+        return any_place(m, instruction, Value(_initial(m, address, selected)))
     if m.now != draw.origin:
         return None
     rows, lanes = np.nonzero(selected)
@@ -78,6 +83,14 @@ def ask(
     m.asked[blocks] = True
     tickets = np.uint64(first) + np.uint64(step) * m.blocks[m.view_blocks(), draw.axis].astype(np.uint64)
     return Value((tickets & MASK).astype(np.uint32)[:, None], tag=scaled(block_axis(draw.axis), step))
+
+
+def any_place(m: Machine, instruction: SassInstruction, before: Value) -> Value | None:
+    """Return what an atomic returns if that may be any number, in each lane: the word before is one of those."""
+    draw = m.draw
+    if draw is None or not draw.several or not gives_places(instruction) or not before.certain:
+        return None
+    return Value(before.bits, tag=any_way(before.tag, Tag(1 << draw.axis)))
 
 
 def _word(memory: Mapping[int, bytes], address: int) -> int | None:

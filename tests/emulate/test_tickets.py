@@ -185,15 +185,32 @@ def test_no_axis_is_free() -> None:
 # ---------------------------------------------------------------------------------------------- places in a list
 
 
-def listed(place: str, *after: str) -> Code:
+def listed(place: str, *after: str, ask: tuple[str, ...] = ASK) -> Code:
     """Return a kernel whose threads each take a place in a list, and then access what a table says."""
-    begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *ASK, place, "IMAD.WIDE.U32 R8, R5, 0x4, R8")
+    begin = ("S2R R0, SR_TID.X", "S2R R1, SR_CTAID.X", *ask, place, "IMAD.WIDE.U32 R8, R5, 0x4, R8")
     load = ("LDC.64 R10, c[0x0][0x220]", "IMAD.WIDE.U32 R10, R0, 0x4, R10", "LDG.E R7, desc[UR4][R10.64]")
     return code(*begin, "STG.E desc[UR4][R8.64], R0", *after, *load, "STS [R7+0x80], R0", "EXIT")
 
 
 def test_a_place_in_a_list_decides_no_count() -> None:
     assert tail(listed("LDC.64 R8, c[0x0][0x218]"), launch(3)) == (6, 12, 6)
+
+
+SHARED_PLACE = ("STS [RZ], RZ", "BAR.SYNC.DEFER_BLOCKING 0x0", "MOV R4, 0x1", "ATOMS.ADD R5, [RZ], R4")
+
+
+def test_a_place_from_shared_memory_decides_no_count() -> None:
+    kernel = listed("LDC.64 R8, c[0x0][0x218]", ask=SHARED_PLACE)
+    assert tail(kernel, launch(3)) == (6, 12, 6)
+
+
+def test_a_place_in_shared_memory_does() -> None:
+    store = ("SHF.L.U32 R9, R5, 0x2, RZ", "STS [R9+0x400], R0")
+    counts = emulate(listed("LDC.64 R8, c[0x0][0x218]", *store, ask=SHARED_PLACE), launch(3))
+    row = access(counts, "STS [R9")
+    assert row.wavefronts is None
+    assert "ATOMS.ADD" in row.reason
+    assert "what an atomic operation returns" in row.reason
 
 
 def test_a_list_in_the_table() -> None:
