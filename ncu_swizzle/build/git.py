@@ -113,6 +113,15 @@ def _refused(path: bytes) -> str:
     return ""
 
 
+def files(folder: Path, timeout_s: float) -> list[Path] | None:
+    """Return the tracked files below a folder of a checkout, and the others that it does not ignore; None without git.
+
+    The index and the working tree are only listed: that runs neither filters nor hooks, and SAFELY no fsmonitor.
+    """
+    listing = _answer(folder, ("ls-files", "-z", "--cached", "--others", "--exclude-standard"), b"", timeout_s)
+    return None if listing is None else [Path(os.fsdecode(path)) for path in set(listing.split(b"\0")) - {b""}]
+
+
 # ---------------------------------------------------------------------------------------------- unpacking a commit
 
 
