@@ -119,7 +119,10 @@ def files(folder: Path, timeout_s: float) -> list[Path] | None:
     The index and the working tree are only listed: that runs neither filters nor hooks, and SAFELY no fsmonitor.
     """
     listing = _answer(folder, ("ls-files", "-z", "--cached", "--others", "--exclude-standard"), b"", timeout_s)
-    return None if listing is None else [Path(os.fsdecode(path)) for path in set(listing.split(b"\0")) - {b""}]
+    if listing is None:
+        return None
+    names = {path.removesuffix(b"/") for path in listing.split(b"\0")}  # another repository's folder ends with one
+    return [Path(os.fsdecode(path)) for path in names if not _refused(path)]
 
 
 # ---------------------------------------------------------------------------------------------- unpacking a commit

@@ -118,7 +118,9 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
         finished = with_costs(finished, targets, query.report)
     kept = any(kernel.before != kernel.after for kernel in finished)
     if note := _not_looked_at(targets[0], text if kept else before, project):
-        finished = [replace(kernel, notes=(*kernel.notes, note)) if kernel.proved else kernel for kernel in finished]
+        finished = tuple(
+            replace(kernel, notes=(*kernel.notes, note)) if kernel.proved else kernel for kernel in finished
+        )
     read = frozenset(Path(file) for target in targets for file in target.family.included())
     return SourceFix(targets[0].source, before, text if kept else before, finished, read)
 
