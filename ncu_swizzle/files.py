@@ -155,12 +155,12 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, in_json(content, indent=1, allow_nan=True).encode())
 
 
-def read_bytes(path: Path, hint: str = OURS) -> bytes:
+def read_bytes(path: Path, hint: str = OURS, largest: int = LARGEST) -> bytes:
     """Return the file's content; raise BadFile if it is missing, not a regular file, too large, or unreadable.
 
     `hint` says which files can be given.
     """
-    with opened(path, hint) as file:
+    with opened(path, hint, largest) as file:
         return file.read()
 
 
@@ -186,7 +186,8 @@ def _refuse_odd(path: Path, kind: os.stat_result, hint: str, largest: int) -> No
     if not stat.S_ISREG(kind.st_mode):
         raise BadFile(f"{path} cannot be read: it is not a regular file", hint)
     if kind.st_size > largest:
-        raise BadFile(f"{path} cannot be read: it is larger than {largest >> 30} GiB", hint)
+        most = f"{largest >> 30} GiB" if largest >> 30 else f"{largest >> 20} MiB"
+        raise BadFile(f"{path} cannot be read: it is larger than {most}", hint)
 
 
 def is_file(path: Path) -> bool:

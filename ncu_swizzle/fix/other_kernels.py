@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.demangled import demangle
 from ncu_swizzle.engines.context import Context
@@ -89,6 +88,5 @@ class OtherKernels:
             return None
         before, after = (files_of(self.target, each) for each in (source_of(self.target), text))
         changed = {file: made for file, made in after.items() if before.get(file) != made}
-        changed.pop(includes.plain(self.target.source), None)
         stopped, self._elsewhere = self.sources.stopped(changed, applied, self.context)
         return stopped

@@ -117,14 +117,31 @@ def fix_targets(targets: Sequence[Target], query: FixQuery) -> SourceFix:
     if query.report is not None:
         finished = with_costs(finished, targets, query.report)
     kept = any(kernel.before != kernel.after for kernel in finished)
+    if note := _not_looked_at(targets[0], text if kept else before, project):
+        finished = tuple(
+            replace(kernel, notes=(*kernel.notes, note)) if kernel.proved else kernel for kernel in finished
+        )
     read = frozenset(Path(file) for target in targets for file in target.family.included())
     return SourceFix(targets[0].source, before, text if kept else before, finished, read)
+
+
+def _not_looked_at(target: Target, after: bytes, project: Path) -> str:
+    """Return the sentence about those who may rely on a header that changes, and are not known; empty without one."""
+    before, source = headers.source_of(target), includes.plain(target.source)
+    old, new = (parted(source, text) for text in (before, after))
+    changed = sorted(file.name for file in new if file != source and new[file] != old.get(file))
+    if not changed:
+        return ""
+    return (
+        f"Not looked at: what includes {', '.join(changed)} from outside of {project}, and what reads it as text or "
+        "forces its inclusion, such as NVRTC or a build file."
+    )
 
 
 def _others(target: Target, query: FixQuery, project: Path, settings: EmulationSettings) -> OtherSources:
     sources = query.sources
     options = LintOptions((), catalogs=sources.catalog, config=sources.config, trust=sources.trust)
-    return OtherSources(includes.plain(target.source), target.family, project, options, settings)
+    return OtherSources(includes.plain(target.source), project, options, settings)
 
 
 def _measured(

@@ -9,6 +9,7 @@ from typing import Any
 
 from ncu_swizzle import child, errors, paths
 from ncu_swizzle.bounds import quotation
+from ncu_swizzle.bounds.elsewhere import LONGEST_ANSWER
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.files import parse_json, read_bytes, write_json
 from ncu_swizzle.frontends import cute_environment
@@ -27,7 +28,7 @@ def compiled(request: CompileRequest, timeout_s: float) -> tuple[CompiledKernel,
     """
     with scratch() as folder:
         content = _answer("compile", request, timeout_s, folder)
-        return CompiledKernel.of_json(content["kernel"]), read_bytes(folder / CODE)
+        return CompiledKernel.of_json(content["kernel"]), read_bytes(folder / CODE, largest=LONGEST_ANSWER)
 
 
 def configurations(request: CompileRequest, timeout_s: float) -> list[Configuration]:
@@ -54,7 +55,7 @@ def _answer(action: str, request: CompileRequest, timeout_s: float, folder: Path
     except TimeLimit as error:
         raise TimeLimit(f"compiling {request.name}: {error}", "raise the limit with --timeout SECONDS") from error
     try:
-        content: dict[str, Any] = parse_json(read_bytes(folder / ANSWER), ANSWER)
+        content: dict[str, Any] = parse_json(read_bytes(folder / ANSWER, largest=LONGEST_ANSWER), ANSWER)
     except NcuSwizzleError:
         raise ProgramFailed(
             f"compiling {request.name} ended with status {ended.status}; its last lines:\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -18,9 +18,6 @@ from ncu_swizzle.gate.lint_inputs import LintOptions
 from ncu_swizzle.unfinished.folders import scratch
 
 FETCH = "git fetch origin, and name a branch, a tag or a commit; in a shallow clone, fetch that commit"
-AT_ONCE = 256  # files that git is asked for
-READING_S = 120.0
-REFUSED = ("", ".", "..", ".git")  # parts of paths that git does not write either
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,12 @@ def lint_base(name: str, options: LintOptions, settings: EmulationSettings, on_p
         raise UsageError(f"{here} is in no git checkout", "run lint --against in the checkout of your sources")
     commit = _commit(here, name)
     with scratch() as folder:
-        _write(here, commit, folder)
+        (folder / ".git").mkdir()  # the border of what project files may read, as in the checkout
+        left_out = {Path(os.path.realpath(folder)) / path for path in git.unpack(here, commit, folder)}
         there = folder / here.relative_to(os.path.realpath(top))
         there.mkdir(parents=True, exist_ok=True)
         with contextlib.chdir(there):
-            return _linted(name, _moved(options, top, folder), settings, on_progress)
+            return _linted(name, _moved(options, top, folder), settings, on_progress, left_out)
 
 
 def _commit(folder: Path, name: str) -> str:
@@ -58,28 +56,6 @@ def _commit(folder: Path, name: str) -> str:
         raise UsageError(f"{name} is not a commit of this checkout", FETCH)
     commit = found.decode().strip()
     return git.said(folder, "merge-base", commit, "HEAD").decode().strip() or commit
-
-
-def _write(checkout: Path, commit: str, folder: Path) -> None:
-    """Write a commit's files, then its links, which nothing is written through. No filter or hook runs."""
-    (folder / ".git").mkdir()  # the border of what project files may read, as in the checkout
-    files = [blob for blob in git.blobs(checkout, commit) if _allowed(blob.path)]
-    files.sort(key=lambda blob: blob.mode.startswith(git.LINK))
-    for part in (files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)):
-        contents = git.contents(checkout, [blob.name for blob in part], READING_S)
-        for blob, content in zip(part, contents, strict=False):
-            path = folder / os.fsdecode(blob.path)
-            with contextlib.suppress(OSError):  # what cannot be written is missing, and said to be
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if blob.mode.startswith(git.LINK):
-                    path.symlink_to(os.fsdecode(content))
-                else:
-                    path.write_bytes(content)
-
-
-def _allowed(path: bytes) -> bool:
-    parts = os.fsdecode(path).split("/")
-    return not any(part.lower() in REFUSED for part in parts)
 
 
 def _moved(options: LintOptions, top: Path, folder: Path) -> LintOptions:
@@ -98,11 +74,18 @@ def _moved(options: LintOptions, top: Path, folder: Path) -> LintOptions:
     )
 
 
-def _linted(name: str, options: LintOptions, settings: EmulationSettings, on_progress: Progress) -> Base:
+def _linted(
+    name: str, options: LintOptions, settings: EmulationSettings, on_progress: Progress, left_out: Collection[Path]
+) -> Base:
     kernels: list[KernelLint] = []
     unknown: list[str] = []
     for file in options.files:
         if _is_new(file):
+            path = Path(os.path.abspath(file.partition("::")[0]))  # noqa: PTH100 - resolve() follows links
+            if not {path, *path.parents}.isdisjoint(left_out):
+                unknown.append(
+                    f"{file} of {name} was not judged: it leads out of the checkout, or is not in this clone"
+                )
             continue
         try:
             kernels += linting.lint_kernels(replace(options, files=(file,)), settings, on_progress)

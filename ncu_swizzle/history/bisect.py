@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ncu_swizzle.build import git
 from ncu_swizzle.catalog import kernel_files, user_kernels
 from ncu_swizzle.catalog.kernel_options import KernelDescription
 from ncu_swizzle.catalog.target import Target
@@ -161,7 +162,7 @@ class _Search:
 def counted(common: tuple[BisectQuery, Path], commit: Commit, folder: Path, progress: Progress) -> Counted:
     """Emulate the kernel of a commit; a kernel that is not there or does not compile has unknown counts."""
     query, root = common
-    commits.unpack(root, commit, folder)
+    git.unpack(root, commit.name, folder)
     here = folder / query.folder.resolve().relative_to(root)
     try:
         target = _target(query, here)

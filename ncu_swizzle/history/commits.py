@@ -1,8 +1,4 @@
-"""What git holds of a commit: its files, written to a folder.
-
-The checkout may be anyone's, and its configuration can name programs that git runs for a working tree: hooks, filters.
-So no working tree is made: files are written as git stores them. Links and submodules are left out.
-"""
+"""The commits of a repository: by name, and those between two."""
 
 from __future__ import annotations
 
@@ -12,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ncu_swizzle.build import git
-from ncu_swizzle.errors import EnvironmentLacking, ProgramFailed, UsageError
-from ncu_swizzle.files import replace
+from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.texts import one_line
 
 TIMEOUT_S = 120.0
@@ -74,16 +69,6 @@ def _with_subjects(root: Path, names: list[str]) -> list[Commit]:
     said = _git(root, "log", "--no-walk=unsorted", "--format=%H %s", *names).decode(errors="replace").splitlines()
     subjects = dict(line.partition(" ")[::2] for line in said)
     return [Commit(name, one_line(subjects.get(name, ""))) for name in names]
-
-
-def unpack(root: Path, commit: Commit, folder: Path) -> None:
-    """Write the files of a commit below a folder. Raises ProgramFailed if git does not give them."""
-    files = [blob for blob in git.blobs(root, commit.name) if blob.mode.startswith(git.FILE)]
-    contents = list(git.contents(root, [blob.name for blob in files], TIMEOUT_S))
-    if len(contents) != len(files):
-        raise ProgramFailed("git does not give the files of a commit", "git fsck says what is damaged")
-    for blob, content in zip(files, contents, strict=True):
-        replace(folder / os.fsdecode(blob.path), content, 0o600)
 
 
 def _git(folder: Path, *arguments: str) -> bytes:

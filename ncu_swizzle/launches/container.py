@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ncu_swizzle import digest, validate
-from ncu_swizzle.errors import BadFile, DamagedFile
+from ncu_swizzle.errors import BadFile, DamagedFile, NotWritable
 from ncu_swizzle.files import brief, note_finished, opened, replacing
 from ncu_swizzle.launches import checks
 from ncu_swizzle.launches.model import Manifest
@@ -24,12 +25,17 @@ from ncu_swizzle.texts import in_json
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
-MOST_MANIFEST = 64 << 20
+# What is parsed of a manifest that anyone may have written: its digest covers what is parsed, so these come first.
+MOST_MANIFEST = 16 << 20
+MOST_VALUES = 1 << 20  # that real manifests of this size do not come near: one takes 25 bytes or more
+DEEPEST = 16  # lists and objects in each other; a manifest has 7
 MOST_CUBIN = 512 << 20
 MOST_IMAGE = 4 << 30  # bytes of one buffer's contents
 LARGEST_FILE = 64 << 30
 CAPTURE = "give a file that ncu-swizzle capture wrote"
 AGAIN = "copy it again from its origin, or capture again"
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET = re.compile(rb"[][{}]")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the manifest has the date
 
 # What a damaged or hostile zip raises, beside our own errors.
@@ -82,7 +88,10 @@ class LaunchesFile:
         names = [entry.filename for entry in entries]
         if MANIFEST not in names:
             raise BadFile(f"{self.name} is not a launches file: it has no {MANIFEST}", CAPTURE)
-        content = json.loads(self._read(MANIFEST, MOST_MANIFEST))
+        text = self._read(MANIFEST, MOST_MANIFEST)
+        _refuse_many(text)
+        content = json.loads(text)
+        del text
         if not isinstance(content, dict) or "digest" not in content or "schema" not in content:
             raise ValueError(f"{MANIFEST} has no schema or no digest")
         if content["schema"] != SCHEMA:
@@ -120,6 +129,18 @@ class LaunchesFile:
             raise DamagedFile(f"{self.name} is damaged: {brief(error)}", AGAIN) from error
 
 
+def _refuse_many(text: bytes) -> None:
+    """Raise ValueError for JSON that would take much more memory than its bytes, or a deep stack, to be parsed."""
+    plain = _STRING.sub(b"", text)
+    if sum(map(plain.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise ValueError(f"{MANIFEST} has more than {MOST_VALUES:,} values")
+    depth = 0
+    for bracket in _BRACKET.finditer(plain):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > DEEPEST:
+            raise ValueError(f"{MANIFEST} is nested more than {DEEPEST} deep")
+
+
 @contextlib.contextmanager
 def open_launches(path: Path) -> Iterator[LaunchesFile]:
     """Yield the open launches file; raise BadFile or DamagedFile."""
@@ -145,8 +166,15 @@ def write(path: Path, manifest: Manifest, cubins: Mapping[str, Path | bytes], me
     """Write a launches file; `cubins` and `memory` have what the manifest names by its SHA-256. Raises NotWritable."""
     content = {"schema": SCHEMA, **dataclasses.asdict(manifest)}
     sealed = {**content, "digest": digest.sha256_of_json(content)}
+    text = in_json(sealed, indent=1).encode()
+    if len(text) > MOST_MANIFEST:
+        raise NotWritable(
+            f"{path} is not written: {len(manifest.launches):,} launches take {len(text):,} bytes to describe, and "
+            f"{MOST_MANIFEST:,} is the limit",
+            "capture fewer: -c, -k",
+        )
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        _add(archive, MANIFEST, in_json(sealed, indent=1).encode())
+        _add(archive, MANIFEST, text)
         for sha256 in manifest.cubins:
             _add(archive, cubin_entry(sha256), cubins[sha256])
         for sha256 in manifest.memory:

@@ -68,7 +68,9 @@ class Failure:
 WITHOUT_NCU = "run the program without ncu first; for a catalogue kernel: ncu-swizzle run KERNEL"
 NO_COUNTERS = (
     "run as root, give the container --cap-add=SYS_ADMIN, or load the driver with "
-    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel"
+    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0'; on WSL, allow it in the NVIDIA Control Panel. "
+    "Without counters, the launches can be captured and their counts computed from them: "
+    "ncu-swizzle capture -- ./app, then ncu-swizzle profile app.launches"
 )
 OWN_TMPDIR = "use your own folder: mkdir -p ~/tmp && export TMPDIR=~/tmp"
 WRITABLE_HOME = "set HOME to a writable folder: export HOME=/tmp/home && mkdir -p $HOME"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 from ncu_swizzle import child, errors, paths
 from ncu_swizzle.bounds import quotation
+from ncu_swizzle.bounds.elsewhere import LONGEST_ANSWER
 from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed
 from ncu_swizzle.files import parse_json, read_bytes, write_json
 from ncu_swizzle.service.answer import Answer
@@ -21,6 +23,7 @@ from ncu_swizzle.unfinished.folders import scratch
 REQUEST, ANSWER = "request.json", "answer.json"
 MARK = "ncu-swizzle-progress "  # starts a line that tells how far a call is
 LONGEST_S = 3600.0
+LONGEST_LINE = 1 << 12
 
 OnProgress = Callable[[float, str], None]  # percent, and what is being done
 
@@ -59,7 +62,7 @@ class Service:
                 stop=stop,
             )
             try:
-                content = parse_json(read_bytes(folder / ANSWER), ANSWER)
+                content = parse_json(read_bytes(folder / ANSWER, largest=LONGEST_ANSWER), ANSWER)
             except NcuSwizzleError:
                 last = quotation.last_lines(ended.log)
                 raise ProgramFailed(
@@ -84,8 +87,10 @@ class _Lines:
     rest: str = field(default="")
 
     def hear(self, text: str) -> None:
-        *lines, self.rest = (self.rest + text).split("\n")
+        *lines, rest = (self.rest + text).split("\n")
+        self.rest = rest[:LONGEST_LINE]
         for line in lines:
-            if line.startswith(MARK):
-                percent, words = json.loads(line.removeprefix(MARK))
-                self.on_progress(percent, words)
+            with contextlib.suppress(ValueError, TypeError):  # what the call runs may print anything
+                if line.startswith(MARK):
+                    percent, words = json.loads(line.removeprefix(MARK))
+                    self.on_progress(float(percent), str(words))

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ncu_swizzle.bounds import quotation, words
+from ncu_swizzle.bounds import elsewhere, quotation, words
 from ncu_swizzle.bounds.deadline import OutOfTime, interruptible, within
 from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.errors import UsageError
@@ -114,3 +114,24 @@ def test_words_are_split_as_in_a_shell_or_refused_at_once() -> None:
         with within(2.0), pytest.raises(UsageError, match=f"the option .*{said}") as error:
             words.split(text, "the option", "example")
         assert error.value.hint == "example"
+
+
+def test_a_child_that_answers_too_much_is_ended_and_its_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert elsewhere.answered("answer = question * 2", "ab", 5) == "abab"
+    monkeypatch.setattr(elsewhere, "LONGEST_ANSWER", 1000)
+    assert elsewhere.answered("answer = 'a' * 998", 0, 5) == "a" * 998, "with its quotes it is as long as may be"
+    with pytest.raises(OutOfTime):
+        elsewhere.answered("answer = 'a' * 999", 0, 5)
+    with pytest.raises(OutOfTime):  # it would print forever
+        elsewhere.answered("while True: print('a' * 10000)", 0, HANG_S)
+    for program in ("print('no JSON'); answer = 0", "print('[' * 900, end=''); sys.exit()", "sys.exit(1)", "1 / 0"):
+        with pytest.raises(OutOfTime):
+            elsewhere.answered(program, 0, 5)
+
+
+def test_a_program_that_hangs_or_is_missing_answers_nothing() -> None:
+    assert elsewhere.printed(["cat"], b"x" * (1 << 20), HANG_S, 1 << 20) == b"x" * (1 << 20)
+    assert elsewhere.printed(["cat"], b"x" * (1 << 20), HANG_S, (1 << 20) - 1) is None
+    assert elsewhere.printed(["sleep", str(HANG_S)], b"", 0.2, 100) is None
+    assert elsewhere.printed(["no-such-program"], b"", HANG_S, 100) is None
+    assert elsewhere.printed(["false"], b"", HANG_S, 100) is None

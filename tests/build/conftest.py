@@ -10,6 +10,7 @@ import pytest
 from ncu_swizzle.build import toolchain
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.cubin.elf import Cubin
+from tests.support.hand_made import Hostile
 from tests.support.sources import PLANE_AND_RANKED
 
 
@@ -36,3 +37,16 @@ def plane_and_ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cubi
         subprocess.run([nvcc, "-cubin", "-arch=sm_90", *options, "-o", str(out), str(folder / "source.cu")], check=True)
         made[name] = Cubin(out.read_bytes(), out.name)
     return made
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Hostile:
+    return Hostile(tmp_path / "made")
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    """Return an empty folder, in one that holds a file that must stay as it is."""
+    (tmp_path / "around" / "inside").mkdir(parents=True)
+    (tmp_path / "around" / "kept").write_text("mine\n")
+    return tmp_path / "around" / "inside"

@@ -186,6 +186,7 @@ RESTRICTED = {"/proc/driver/nvidia/params": "RmProfilingAdminOnly: 1\n"}
         ({"packages": {"ncu-report": None}}, "ncu-report", "bad", "not installed", "pip install ncu-report"),
         ({"packages": {"ncu-report": "2025.1.0"}}, "ncu-report", "doubtful", "older than ncu 2025.3.1", "--upgrade"),
         ({"files": RESTRICTED}, "counters", "bad", "only privileged users", "--cap-add=SYS_ADMIN"),
+        ({"files": RESTRICTED}, "counters", "bad", "only privileged users", "ncu-swizzle capture -- ./app, then"),
         ({"files": RESTRICTED, "privileged": True}, "counters", "good", "and this user is privileged", ""),
         ({"files": {"/proc/driver/nvidia/params": None}}, "counters", "doubtful", "does not show who", "NVreg"),
         ({"programs": {"nvcc --version": None}}, "nvcc", "bad", "cannot be run", "install the CUDA toolkit"),

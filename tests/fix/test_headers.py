@@ -35,6 +35,8 @@ def test_a_header_is_rewritten_with_its_source(described: Path) -> None:
         "+++ b/src/floats.cu", "+++ b/include/turned.cuh",
     ]  # fmt: skip
     assert "ncu_swizzle_begin" not in patch
+    (note,) = fixed.kernels[0].notes
+    assert note.startswith(f"Not looked at: what includes turned.cuh from outside of {described}, and what reads it")
     document = page.render(fixed)
     assert "Before and after: include/turned.cuh" in document
 
@@ -163,3 +165,26 @@ def test_files_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: p
     paths[2].write_bytes(b"old")
     together.written_together(changes, "again")
     assert [path.read_bytes() for path in paths] == [b"new"] * 3
+
+
+ELSEWHERE = {
+    "a .cpp": ({"host/plot.cpp": '#include <turned.cuh>\n'}, "which ../host/plot.cpp includes, too: no launch"),
+    "a chain": ({"a.tcc": '#include "turned.cuh"\n', "b.cxx": '#include "a.tcc"\n'}, "which ../b.cxx includes, too"),
+    "a unity build": ({".build/all.cu": '#include "../src/floats.cu"\n'}, "which ../.build/all.cu includes, too"),
+    "an umbrella": ({"include/all.h": '#include "turned.cuh"\n'}, "which ../include/all.h includes, too"),
+    "a macro": ({"gen.c": "#include HEADER\n"}, "gen.c has '#include HEADER', and what that names is not followed"),
+}  # fmt: skip
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "a unity build" else pytest.mark.slow) for name in ELSEWHERE]
+)
+def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, described: Path) -> None:
+    files, said = ELSEWHERE[name]
+    for file, text in files.items():
+        (described / file).parent.mkdir(exist_ok=True)
+        (described / file).write_text(text)
+    fixed = fix_all(FixQuery("src/floats.cu"))
+    assert (shown.outcome(fixed.kernels), fixed.changed) == ("unknown", False)
+    assert said in fixed.kernels[0].tiles[0].reason

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ncu_swizzle import digest
-from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, UsageError
+from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, NotWritable, UsageError
 from ncu_swizzle.launches import container
 from ncu_swizzle.launches.model import Contents, Manifest
 from ncu_swizzle.launches.selection import LaunchFilter
@@ -176,8 +176,39 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(MANIFEST, "w") as entry:
         for _ in range(1 << 6):
             entry.write(bytes(1 << 22))
-    with pytest.raises(DamagedFile, match="has more than 67,108,864 bytes"):
+    with pytest.raises(DamagedFile, match="has more than 16,777,216 bytes"):
         manifest_of(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" + "[]," * 1_000_000 + "[]]", "has more than 1,048,576 values"),
+        ("[" + '{"a":0},' * 600_000 + "0]", "has more than 1,048,576 values"),
+        ("[" + "1," * (1 << 20) + "1]", "has more than 1,048,576 values"),
+        ("[" * 17 + "]" * 17, "is nested more than 16 deep"),
+        ('{"a":' * 500_000 + "0" + "}" * 500_000, "is nested more than 16 deep"),
+        ('["' + "[,{" * 1_000_000 + '\\"["]', "has no schema"),  # in a text they are letters
+    ],
+    ids=["lists", "objects", "numbers", "deep", "deeper", "text"],
+)
+def test_a_manifest_of_many_values_is_refused_before_it_is_parsed(
+    text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda content: parsed.append(len(content)) or loads(content))
+    with pytest.raises(DamagedFile, match=why):
+        manifest_of(pack(tmp_path / "x.launches", {MANIFEST: text.encode()}))
+    assert bool(parsed) == ("schema" in why)
+
+
+def test_launches_that_could_not_be_read_again_are_not_written(tmp_path: Path) -> None:
+    manifest = manifest_of(recorded("driver"))
+    many = dataclasses.replace(manifest, launches=manifest.launches * 7000)
+    with pytest.raises(NotWritable, match=r"21,000 launches take .* the limit"):
+        container.write(tmp_path / "x.launches", many, {}, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("seed", range(60))
