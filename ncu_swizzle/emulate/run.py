@@ -82,7 +82,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> C
         classes=totals.classes,
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
-        requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
+        requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
         tiles=followed_tiles(code, setting, launch.buffers),
     )

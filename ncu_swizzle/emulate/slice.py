@@ -27,6 +27,8 @@ from ncu_swizzle.emulate.parse import SassInstruction
 
 # Only their addresses matter: their results are unknown whatever they read.
 OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
+# What they write is unknown to whoever loads it, as blocks run in any order: only where they write matters.
+WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def needed(flow: Flow, everything: bool = False, arrays: bool = False, addresses
     `arrays`: contents of global memory are known, so stores to it matter; `addresses`: those
     of global memory do, and what tensor copies and wgmmas say of tiles.
     """
-    all_effects = tuple(_opaque_aware(flow, number, arrays) for number in range(len(flow.instructions)))
+    all_effects = tuple(_opaque_aware(flow, number, arrays, everything) for number in range(len(flow.instructions)))
     if addresses:
         all_effects = tuple(map(_with_addresses, all_effects, flow.instructions))
     if everything:
@@ -70,11 +72,13 @@ def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 
-def _opaque_aware(flow: Flow, number: int, arrays: bool) -> Effects:
+def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Effects:
     with blaming(flow.instructions[number]):
         effect = effects(flow.instructions[number])
     if not arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
+    if flow.instructions[number].opcode in WRITE_ONLY and not everything:
+        return replace(effect, reads=address_reads(flow.instructions[number]))
     if flow.instructions[number].opcode in OPAQUE:
         return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)
     return effect
