@@ -11,14 +11,15 @@ from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
 from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
-from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock, Progress
-from ncu_swizzle.emulate.opcodes import always_accesses
+from ncu_swizzle.emulate.limits import ASIDE_STEPS, TIMEOUT_S, Clock, Progress
+from ncu_swizzle.emulate.opcodes import always_accesses, never_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
 
@@ -45,6 +46,8 @@ def emulate(
     """
     program = prepare(code, arrays=bool(launch.memory))
     setting = setting_of(code, launch, program, Clock(timeout_s, on_progress=on_progress), shortcuts=not plain)
+    if not launch.buffers and all(each.never or never_accesses(each.opcode) for each in program.instructions):
+        return _without_accesses(code, launch, setting, exhaustive)
     contended: frozenset[int] = frozenset()
     while True:
         try:
@@ -69,6 +72,26 @@ def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, 
         clock=clock,
         shortcuts=shortcuts,
     )
+
+
+def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
+    """Return the counts of a kernel that cannot access shared memory: only how often its instructions run is unknown.
+
+    That is computed as far as it takes few steps, whose number does not depend on the machine.
+    """
+    setting.clock.most_steps = ASIDE_STEPS
+    try:
+        return _counts(code, launch, setting, exhaustive)
+    except MemoryFault:
+        raise
+    except (ProgramFailed, TimeLimit):
+        blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
+        rows = tuple(
+            InstructionCounts(each.offset, each.text, each.mnemonic, "", executed=None, reason=reason)
+            for each in setting.program.instructions
+        )
+        note = "it cannot access shared memory: how often its instructions run was not counted"
+        return Counts(rows, blocks, blocks_run=0, classes=0, checked=0, notes=(*launch.notes, note))
 
 
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
