@@ -2,8 +2,9 @@
 
 FOLDER has one folder a program, with `launches.jsonl.xz` (a JSON object a line: kernel, grid, block, shared, params as
 [offset, hex] pairs, cubin, counts by offset as [SASS, executed, wavefronts, ideal]) and `<cubin>.cubin.xz`. Prints a
-program's accesses that are equal, different and unknown, its launches that failed, the longest launch's seconds and the
-peak memory; then each reason with how many accesses it leaves unknown. Ends with 1 if anything differs or fails.
+program's accesses that are equal, different and unknown, its launches that failed, the CPU seconds of the longest
+launch and of all, and the peak memory; then each reason with how many accesses it leaves unknown. Ends with 1 if
+anything differs or fails. bench/launches.py does the same with files that `ncu-swizzle capture` wrote.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,18 @@ WORKERS = 2
 TIMEOUT_S = 90.0
 SHOWN = 3  # differences of a program
 VERDICTS = ("equal", "different", "unknown")
+LATE = "the program's seconds are spent: not run"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A launch: ncu's counts by offset, and its emulation, which is given the seconds that it may take."""
+
+    theirs: dict[int, list[Any]]
+    emulated: Callable[[float], Counts]
+
+
+Launches = Callable[[Path], Iterable[Counted]]  # of a program
 
 
 @dataclass
@@ -46,15 +60,17 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)  # of what is unknown or failed, in accesses
     differences: list[str] = field(default_factory=list)
     failed: int = 0  # launches
-    seconds: float = 0.0  # of the longest launch
+    longest: float = 0.0  # CPU seconds of one launch
+    seconds: float = 0.0  # of all
     mb: float = 0.0
 
     def add(self, other: Tally) -> None:
-        self.verdicts += other.verdicts
-        self.reasons += other.reasons
+        self.verdicts.update(other.verdicts)
+        self.reasons.update(other.reasons)
         self.differences += other.differences
         self.failed += other.failed
-        self.seconds = max(self.seconds, other.seconds)
+        self.longest = max(self.longest, other.longest)
+        self.seconds += other.seconds
         self.mb = max(self.mb, other.mb)
 
 
@@ -79,13 +95,20 @@ def compared(counts: Counts, theirs: dict[int, list[Any]]) -> Tally:
     return tally
 
 
-def launches(folder: Path) -> Iterator[dict[str, Any]]:
+def recordings(folder: Path) -> dict[str, Path]:
+    """Return the programs' folders by name."""
+    return {path.parent.name: path.parent for path in sorted(folder.glob("*/launches.jsonl.xz"))}
+
+
+def launches(folder: Path) -> Iterator[Counted]:
     """Yield the recorded launches that access shared memory."""
     with lzma.open(folder / "launches.jsonl.xz", "rt", encoding="utf-8") as lines:
-        yield from (launch for launch in map(json.loads, lines) if launch["counts"])
+        for launch in map(json.loads, lines):
+            if launch["counts"]:
+                yield Counted({int(k): v for k, v in launch["counts"].items()}, partial(emulated, folder, launch))
 
 
-def emulated(folder: Path, recorded: dict[str, Any]) -> Counts:
+def emulated(folder: Path, recorded: dict[str, Any], timeout_s: float) -> Counts:
     """Emulate one recorded launch."""
     toolchain = Toolchain()
     path = folder / f"{recorded['cubin']}.cubin.xz"
@@ -103,28 +126,31 @@ def emulated(folder: Path, recorded: dict[str, Any]) -> Counts:
         module_image.initial(cubin),
         tuple(recorded.get("cluster") or cubin.attributes(recorded["kernel"]).cluster or (1, 1, 1)),
     )
-    return emulate(code, launch, timeout_s=TIMEOUT_S)
+    return emulate(code, launch, timeout_s=timeout_s)
 
 
-def measure(folder: Path) -> Tally:
-    """Emulate all launches of a program in this process."""
+def measure(program: Path, launches: Launches, budget_s: float) -> Tally:
+    """Emulate the launches of a program in this process, each as long as the whole program may still take."""
     total = Tally()
-    for recorded in launches(folder):
-        start = time.perf_counter()
+    for counted in launches(program):
+        number, start, left = len(counted.theirs), time.process_time(), budget_s - total.seconds
+        if left <= 0:
+            total.add(Tally(Counter(unknown=number), Counter({LATE: number})))
+            continue
         try:
-            tally = compared(emulated(folder, recorded), {int(k): v for k, v in recorded["counts"].items()})
+            tally = compared(counted.emulated(min(left, TIMEOUT_S)), counted.theirs)
         except Exception as error:  # a crash is a result here, and named
             ours = isinstance(error, NcuSwizzleError)
             why = f"{'' if ours else 'CRASH '}{type(error).__name__}: {error}"
-            tally = Tally(Counter(unknown=len(recorded["counts"])), Counter({why: len(recorded["counts"])}), failed=1)
-        tally.seconds = time.perf_counter() - start
+            tally = Tally(Counter(unknown=number), Counter({why: number}), failed=1)
+        tally.longest = tally.seconds = time.process_time() - start
         total.add(tally)
     total.mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return total
 
 
-def in_its_own_process(folder: Path) -> Tally:
-    command = [sys.executable, __file__, "--as-json", str(folder)]
+def in_its_own_process(program: Path, budget_s: float) -> Tally:
+    command = [sys.executable, sys.argv[0], "--as-json", "--budget", str(budget_s), str(program)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         return Tally(reasons=Counter({f"CRASH {ended.stderr.strip().splitlines()[-1]}": 1}), failed=1)
@@ -134,16 +160,17 @@ def in_its_own_process(folder: Path) -> Tally:
 
 def line(name: str, tally: Tally) -> str:
     verdicts = " | ".join(str(tally.verdicts[verdict]) for verdict in VERDICTS)
-    return f"| {name} | {verdicts} | {tally.failed} | {tally.seconds:.1f} | {tally.mb:.0f} |"
+    return f"| {name} | {verdicts} | {tally.failed} | {tally.longest:.1f} | {tally.seconds:.1f} | {tally.mb:.0f} |"
 
 
-def table(folders: list[Path]) -> Tally:
+def table(programs: dict[str, Path], budget_s: float) -> Tally:
     """Print the programs' lines as they end, and return their sum."""
-    print(f"| program | {' | '.join(VERDICTS)} | failed | seconds | MB |\n|---|---|---|---|---|---|---|", flush=True)
+    print(f"| program | {' | '.join(VERDICTS)} | failed | longest | seconds | MB |\n|---|---|---|---|---|---|---|---|")
     total = Tally()
     with ThreadPoolExecutor(WORKERS) as pool:
-        for folder, tally in zip(folders, pool.map(in_its_own_process, folders), strict=True):
-            print(line(folder.name, tally), flush=True)
+        tallies = pool.map(partial(in_its_own_process, budget_s=budget_s), programs.values())
+        for name, tally in zip(programs, tallies, strict=True):
+            print(line(name, tally), flush=True)
             for difference in tally.differences[:SHOWN]:
                 print(f"  DIFFERENT {difference}", flush=True)
             total.add(tally)
@@ -151,17 +178,21 @@ def table(folders: list[Path]) -> Tally:
     return total
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(description: str | None, programs: Callable[[Path], dict[str, Path]], launches: Launches) -> None:
+    """Compare the programs of a folder, by name, whose launches are read by a function."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--as-json", action="store_true", help="print one program's tally as JSON")
+    parser.add_argument("names", nargs="*", help="these programs alone")
+    parser.add_argument("--without", action="append", default=[], metavar="NAME", help="all programs but this one")
+    parser.add_argument("--budget", type=float, default=3600.0, metavar="SECONDS", help="CPU time of a program")
+    parser.add_argument("--as-json", action="store_true", help="print the tally of one program, FOLDER, as JSON")
     arguments = parser.parse_args()
     if arguments.as_json:
-        print(json.dumps(vars(measure(arguments.folder))))
+        print(json.dumps(vars(measure(arguments.folder, launches, arguments.budget))))
         return
-    folders = sorted(path.parent for path in arguments.folder.glob("*/launches.jsonl.xz"))
-    total = table([folder for folder in folders if not arguments.names or folder.name in arguments.names])
+    found = programs(arguments.folder)
+    wanted: Sequence[str] = [name for name in arguments.names or found if name not in arguments.without]
+    total = table({name: found[name] for name in wanted}, arguments.budget)
     print(f"\n{'accesses':>8}  reason")
     for reason, number in total.reasons.most_common():
         print(f"{number:8}  {reason}")
@@ -169,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, recordings, launches)

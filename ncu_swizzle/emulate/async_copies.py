@@ -59,9 +59,12 @@ class AsyncCopy:
     def record(self, m: Machine, lanes: Lanes, address: Value) -> bool:
         """Record the request as ncu counts it, or why it is unknown; return whether the written lanes are known."""
         selected, doubtful, condition = lanes
-        counted = selected
+        written = not doubtful.any() and _known(address, selected)
+        counted: Bools | None = selected
         if self.past_l1 and _is_p0(self.instruction.guard):
             counted = self._counted_under_p0(m, selected, address)
+            if counted is None:
+                return written
         elif doubtful.any():
             return self._miss(m, "whether its predicate holds", condition)
         if not _known(address, counted):
@@ -70,14 +73,18 @@ class AsyncCopy:
         source = self._source(m, counted)
         if source is not None:
             m.log.record(m, self.index, address.bits, counted, source.bits, address.tag, source.tag)
-        return source is not None and not doubtful.any() and _known(address, selected)
+        return source is not None and written
 
     def _miss(self, m: Machine, what: str, cause: Value | None) -> bool:
         m.log.miss(self.index, what, cause.origin if cause else m.now)
         return False
 
-    def _counted_under_p0(self, m: Machine, selected: Bools, address: Value) -> Bools:
-        """Return the lanes that ncu counts: none under P0; under !P0 all, whose addresses must be valid."""
+    def _counted_under_p0(self, m: Machine, selected: Bools, address: Value) -> Bools | None:
+        """Return the lanes that ncu counts: none under P0; under !P0 all.
+
+        None if one that is predicated off has no valid address, which is recorded: its registers may hold anything, and
+        only ncu reads them.
+        """
         guard = self.instruction.guard
         if guard is None or not guard.negated:
             return np.zeros_like(selected)
@@ -87,6 +94,7 @@ class AsyncCopy:
         at = (np.broadcast_to(address.bits, off.shape) & WINDOW).astype(np.int64)
         if bool((off & ((at + self.width > m.shared_size) | (at % self.width != 0))).any()):
             self._miss(m, "what ncu counts for lanes that are predicated off, at addresses that are not valid", None)
+            return None
         return m.view.mask
 
     def _source(self, m: Machine, counted: Bools) -> Value | None:

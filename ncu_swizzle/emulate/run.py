@@ -167,6 +167,10 @@ def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     if zeros:
         more = f" and {len(zeros) - 1} more" if len(zeros) > 1 else ""
         yield f"ncu counts {zeros[0]}{more} as if all lanes wrote zeros, as it does not read P0: so is it counted here"
+    for number, error in sorted(program.failures.items()):
+        instruction = program.instructions[number]
+        where = f"{instruction.text!r} at {instruction.offset:#x}"
+        yield f"the emulator fails on {where}, which is its fault; what it writes is unknown: report {error}"
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"

@@ -1,0 +1,52 @@
+"""Captured programs replayed, next to ncu's counts of the same launches: ``python3 bench/launches.py FOLDER [NAME …]``.
+
+FOLDER has `NAME.launches`, written by `ncu-swizzle capture`, and `NAME.counts.json.xz`: a list, launch by launch in the
+same order, of [kernel, {offset: [SASS, executed, wavefronts, ideal]}] for the instructions that access shared memory.
+Launches that access none are replayed too: those may fail as well. The table is that of bench/programs.py.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from programs import Counted, main
+
+from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.emulate.counts import Counts
+from ncu_swizzle.engines.emulation import EmulationSettings
+from ncu_swizzle.engines.replay import Replay
+from ncu_swizzle.launches.container import LaunchesFile, open_launches
+from ncu_swizzle.launches.model import CapturedLaunch
+
+LAUNCHES, COUNTS = ".launches", ".counts.json.xz"
+
+
+def programs(folder: Path) -> dict[str, Path]:
+    """Return the files of launches that have counts, by name."""
+    files = {path.name.removesuffix(LAUNCHES): path for path in sorted(folder.glob(f"*{LAUNCHES}"))}
+    return {name: path for name, path in files.items() if (folder / f"{name}{COUNTS}").exists()}
+
+
+def launches(path: Path) -> Iterator[Counted]:
+    """Yield the launches of a file. Ends the process if the counts are of others."""
+    theirs = json.loads(lzma.decompress(path.with_name(path.name.removesuffix(LAUNCHES) + COUNTS).read_bytes()))
+    with open_launches(path) as file:
+        captured = file.manifest.launches
+        if len(captured) != len(theirs):
+            sys.exit(f"{path.name} has {len(captured)} launches, its counts are of {len(theirs)}")
+        for launch, (_, counts) in zip(captured, theirs, strict=True):
+            yield Counted({int(offset): row for offset, row in counts.items()}, partial(replayed, file, launch))
+
+
+def replayed(file: LaunchesFile, launch: CapturedLaunch, timeout_s: float) -> Counts:
+    """Replay one launch, without the cache."""
+    return Replay(file, EmulationSettings(Toolchain(timeout_s=timeout_s), cached=False)).emulate(launch).counts
+
+
+if __name__ == "__main__":
+    main(__doc__, programs, launches)
