@@ -174,10 +174,10 @@ def compare(file: Path, theirs: Sequence[dict[int, list[Any]]], measured: Measur
                 measured.verdicts["unknown"] += len(counts)
                 measured.reasons[f"{type(error).__name__}: {str(error)[:200]}"] += len(counts)
                 continue
-            _compare_rows({row.offset: row for row in ours}, counts, measured)
+            compare_rows({row.offset: row for row in ours}, counts, measured)
 
 
-def _compare_rows(ours: Mapping[int, Any], counts: Mapping[int, list[Any]], measured: Measured) -> None:
+def compare_rows(ours: Mapping[int, Any], counts: Mapping[int, list[Any]], measured: Measured) -> None:
     for offset, (sass, *numbers) in counts.items():
         row = ours.get(offset)
         found = [row.executed, row.wavefronts, row.ideal] if row else []

@@ -218,7 +218,7 @@ class RequestLog:
         used = selected
         if instruction.opcode in ("LDSM", "STSM"):
             used = selected & (np.arange(32) < operations.find(operation_name(instruction) or "ldmatrix.x4").addressed)
-        wrong: Bools = used & ((lanes.astype(np.int64) + width > self.limit) | (lanes % np.uint32(width) != 0))
+        wrong: Bools = used & ((lanes.astype(np.int64) > self.limit - width) | (lanes & np.uint32(width - 1) != 0))
         return wrong
 
     def _check(self, m: Machine, instruction: SassInstruction, lanes: Bits, selected: Bools) -> None:

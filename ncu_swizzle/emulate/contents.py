@@ -29,17 +29,19 @@ def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[B
     return block, np.where(inside, at, 0), inside
 
 
-def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools, Any]:
-    """Return block and unit, (G, 32, units), that the lanes access, which are inside shared memory, and a unit's type.
+def _units_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Ints, Bools, Any]:
+    """Return the units that the lanes access, (units, G, 32), counted from the first block's first one; which of them
+    are inside shared memory; and a unit's type.
 
     An access to a known address is aligned, or the log would have raised: a unit is a word, or all of a smaller access.
     """
     unit = min(size, 4)
-    first = (np.broadcast_to(address.bits, selected.shape).astype(np.int64) & 0xFFFFFF) // unit
-    at = first[..., None] + np.arange(size // unit)
-    inside = selected[..., None] & (at < m.shared.shape[1] // unit)
-    block = np.broadcast_to(m.view_blocks()[:, None, None], at.shape)
-    return block, np.where(inside, at, 0), inside, _UNITS[unit]
+    per_block = m.shared.shape[1] // unit
+    first = (np.broadcast_to(address.bits, selected.shape) & np.uint32(0xFFFFFF)).astype(np.int64) // unit
+    at = first + np.arange(size // unit)[:, None, None]
+    inside = selected & (at < per_block)
+    at += (m.view_blocks() * per_block)[:, None]
+    return np.where(inside, at, 0), inside, _UNITS[unit]
 
 
 def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[Value]:
@@ -49,16 +51,12 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
     origin = m.now if origin is None else origin
     if not m.shared_written or m.unordered is not None:
         return [Value(np.zeros((1, 32), np.uint32), False, origin, tag)] * max(1, size // 4)
-    block, at, inside, unit = _units_at(m, address, selected, size)
-    data = m.shared.view(unit)[block, at].astype(np.uint32)
-    whole = m.shared_known.view(unit)[block, at] == unit(_KNOWN & np.iinfo(unit).max)
-    known = whole & inside & np.broadcast_to(np.asarray(address.known), selected.shape)[..., None]
-    values = []
-    for word in range(at.shape[-1]):
-        sure = known[..., word]
-        everything = bool((sure | ~selected).all())
-        values.append(Value(data[..., word], True if everything else sure, origin, tag))
-    return values
+    at, inside, unit = _units_at(m, address, selected, size)
+    data = m.shared.view(unit).take(at).astype(np.uint32, copy=False)
+    whole = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
+    known = whole & inside & np.asarray(address.known)
+    every = (known | ~selected).all(axis=(1, 2)).tolist()
+    return [Value(data[word], every[word] or known[word], origin, tag) for word in range(len(at))]
 
 
 def _first(*origins: int | None) -> int | None:
@@ -67,18 +65,19 @@ def _first(*origins: int | None) -> int | None:
 
 def store_shared(m: Machine, address: Value, selected: Bools, values: Sequence[Value], size: int) -> None:
     """Write the lanes' values to their addresses; if two lanes write the same address, the higher lane wins."""
-    block, at, inside, unit = _units_at(m, address, selected, size)
+    at, inside, unit = _units_at(m, address, selected, size)
+    contents, sure = m.shared.view(unit).reshape(-1), m.shared_known.view(unit).reshape(-1)
     alone = _written_alone(m, address, selected, size)
     if alone is None:
         share_tags(m)
-    for word, value in enumerate(values[: at.shape[-1]]):
+    for word, value in enumerate(values[: len(at)]):
         m.shared_written |= bool(np.any(value.known))
         if m.shared_written:
-            here = inside[..., word]
-            where = block[..., word][here], at[..., word][here]
+            here = inside[word]
+            where = at[word][here]
             known = np.broadcast_to(np.asarray(value.known), selected.shape)[here]
-            m.shared.view(unit)[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
-            m.shared_known.view(unit)[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
+            contents[where] = np.broadcast_to(value.bits, selected.shape)[here].astype(unit)
+            sure[where] = np.where(known, unit(_KNOWN & np.iinfo(unit).max), unit(0))
         if value.known is not True:
             m.shared_origin = value.origin
         if alone is None:

@@ -66,15 +66,19 @@ class Broken(ProgramFailed):
     """A bug in the emulator, with the instruction that it fails on."""
 
     def __init__(self, offset: int, sass: str, error: Exception) -> None:
-        frames = traceback.extract_tb(error.__traceback__)
-        where = f" in {frames[-1].name}" if frames else ""
-        line = f"{sass} | {type(error).__name__}{where}: {error}"
         super().__init__(
             f"the emulator fails on {sass!r} at {offset:#x}, which is its fault",
-            f"report this line: {line}; meanwhile, {GPU}",
+            f"report this line: {sass} | {mistake(error)}; meanwhile, {GPU}",
         )
         self.offset = offset
         self.sass = sass
+
+
+def mistake(error: Exception) -> str:
+    """Return an error of the emulator's own in words, with the function that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].name}" if frames else ""
+    return f"{type(error).__name__}{where}: {error}"
 
 
 class Enough(ProgramFailed):

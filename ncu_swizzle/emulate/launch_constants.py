@@ -15,7 +15,8 @@ from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, STACK_TOP
 from ncu_swizzle.smem.banks import Bools
 
-LOCAL_WINDOW_AT = 0x20  # what cvta.local adds to an address of local memory, 64 bits, to sm_90
+STACK_AT = 0x28  # of sm_70 to sm_90, where the two words before it are what cvta.local adds
+LOCAL_WINDOW_AT = 0x20
 DYNAMIC_AT = 0x2C  # %dynamic_smem_size, to sm_90
 ALLOCATED = 256  # bytes: shared memory is allocated in multiples of it, or of a part; other sizes may be rounded up
 PARAMETERS_SM90 = 0x210  # where parameters begin on sm_90; the offsets below are sm_90's
@@ -42,7 +43,7 @@ def bank_0(code: Code, launch: Launch) -> tuple[bytes, Bools]:
     bank.put(places.block, struct.pack("<3I", *launch.block))
     bank.put(places.grid, struct.pack("<3I", *launch.grid))
     bank.put(places.stack, struct.pack("<I", STACK_TOP))
-    if code.parameter_offset <= PARAMETERS_SM90:
+    if places.stack == STACK_AT:
         bank.put(LOCAL_WINDOW_AT, struct.pack("<Q", LOCAL_WINDOW << 32))
     if code.parameter_offset <= PARAMETERS_SM90 and launch.shared_dynamic % ALLOCATED == 0:
         bank.put(DYNAMIC_AT, struct.pack("<I", launch.shared_dynamic))

@@ -20,6 +20,7 @@ SHIFTED_BYTES = 8 << 20  # of requests of iterations that are added at once
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
 CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # whose wavefronts are kept: of so many requests together, so many times
 KINDS = 1 << 20  # of blocks that are told apart
+ASIDE_STEPS = 10_000  # basic blocks that groups of warps run in a kernel that accesses no shared memory
 
 
 @dataclass
@@ -32,11 +33,14 @@ class Clock:
     covered: int = 0
     blocks: int = 1
     on_progress: Progress | None = None
+    steps: int = 0  # basic blocks that groups of warps ran
+    most_steps: int | None = None
     _told: float = 0.0
 
     @property
     def expired(self) -> bool:
-        return time.monotonic() - self.start > self.timeout_s
+        spent = self.most_steps is not None and self.steps > self.most_steps
+        return spent or time.monotonic() - self.start > self.timeout_s
 
     def tell(self, always: bool = False) -> None:
         """Report how far it is, unless that was done just now."""

@@ -38,3 +38,8 @@ def may_be_counted(opcode: str) -> bool:
 def always_accesses(opcode: str) -> bool:
     """Say whether an opcode is reported as an access to shared memory even if its address was never seen."""
     return opcode not in GENERIC and may_be_counted(opcode)
+
+
+def never_accesses(opcode: str) -> bool:
+    """Return whether an opcode cannot access shared memory, whatever its operands are."""
+    return opcode in ELSEWHERE

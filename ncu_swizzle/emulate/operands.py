@@ -28,8 +28,11 @@ def integer(operand: Operand) -> Reader:
 
 
 def raw(operand: Operand, plus: int = 0, single: bool = True) -> Reader:
-    """Return a reader of the operand's bits, `plus` registers further on; float immediates are `single` or double."""
-    if operand.kind in (REG, UREG, PRED, UPRED):
+    """Return a reader of the operand's bits, `plus` registers further on; float immediates are `single` or double.
+
+    What is no number, such as a predicate or an address, reads as unknown.
+    """
+    if operand.kind in (REG, UREG):
         register = number(operand)
         if register is None:
             zero = constant(0)
@@ -55,7 +58,9 @@ def _float_bits(operand: Operand, plus: int, single: bool) -> Value:
 
 
 def predicate(operand: Operand) -> Reader:
-    """Return a reader of a predicate, with its negation."""
+    """Return a reader of a predicate, with its negation; anything else reads as unknown."""
+    if operand.kind not in (PRED, UPRED):
+        return lambda m: unknown(m.now, bool)
     register = number(operand)
     if register is None:
         fixed = truth(not operand.negated)

@@ -63,12 +63,19 @@ def narrowed(value: Value, mask: int) -> Value:
 
 def sure_of_bitwise(function: Callable[[Bits, Bits, Bits], Bits], values: tuple[Value, Value, Value]) -> Bits | None:
     """Return which bits of a bitwise function are the same whatever the unknown bits of its arguments are."""
-    if not _partly(*values):
+    if all(value.known is False and value.sure is None for value in values):
         return None
-    doubtful = [~sure_bits(value) for value in values]
     result = function(*(value.bits for value in values))
     changing = np.zeros((1, 1), np.uint32)
-    for flips in itertools.product((False, True), repeat=3):
-        chosen = zip(values, doubtful, flips, strict=True)
-        changing = changing | (result ^ function(*(v.bits ^ mask if flip else v.bits for v, mask, flip in chosen)))
+    for flips in itertools.product(*((False,) if value.known is True else (False, True) for value in values)):
+        chosen = zip(values, flips, strict=True)
+        changing = changing | (result ^ function(*(v.bits ^ ~sure_bits(v) if flip else v.bits for v, flip in chosen)))
     return ~changing
+
+
+def sure_of_either(choice: Value, a: Value, b: Value) -> Bits | None:
+    """Return which bits are known of a where the choice is true, of b elsewhere; those alike if it is unknown."""
+    if not (_partly(a, b) or (choice.known is not True and a.known is not False and b.known is not False)):
+        return None
+    one, other = sure_bits(a), sure_bits(b)
+    return np.where(choice.known, np.where(choice.bits, one, other), one & other & ~(a.bits ^ b.bits))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 from ncu_swizzle.emulate import copies, generic, memory, operands, spin_loops, syncs, wgmma
 from ncu_swizzle.emulate.code import Code, Sass
-from ncu_swizzle.emulate.contents import lose_arrays, lose_everything
+from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import (
     BASES,
     CONTROL,
@@ -22,17 +22,19 @@ from ncu_swizzle.emulate.effects import (
     effects,
     number,
 )
-from ncu_swizzle.emulate.faults import blaming
+from ncu_swizzle.emulate.faults import blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA
+from ncu_swizzle.emulate.opcodes import ELSEWHERE, MODELLED, UNCOUNTED, WGMMA, may_be_counted
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.slice import needed
+from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
+from ncu_swizzle.errors import NcuSwizzleError
 
 MOST_PARSED = 4  # kernels, kept for a launch of another size
 LOW = 0xFFFFFFFF  # the half of an address that indirect jumps are followed by
@@ -87,6 +89,7 @@ class PreparedCode:
     untracked: frozenset[int]  # instructions whose effects may depend on the iteration unseen: see `repeats`
     unsupported: frozenset[int]  # indices of instructions whose results matter but that are not emulated
     externals: Mapping[int, str]  # functions outside of the code, by the lower half of their address
+    failures: dict[int, str] = field(default_factory=dict)  # by index: how the emulator failed on an instruction
 
     def returns_state(self, number: int) -> bool:
         """Say whether an instruction returns the state of an mbarrier."""
@@ -99,6 +102,7 @@ class PreparedCode:
             return "something unknown"
         instruction = self.instructions[origin]
         what = "is not emulated" if origin in self.unsupported else _ORIGINS.get(instruction.opcode, "unknown")
+        what = "the emulator fails on it" if origin in self.failures else what
         return f"{instruction.text} at {instruction.offset:#x} ({what})"
 
 
@@ -121,11 +125,14 @@ def prepare(
     part = needed(flow, everything, arrays, addresses=probe is not None)
     steps: list[Step | None] = []
     unsupported = set()
+    failures: dict[int, str] = {}
     for index, instruction in enumerate(instructions):
         with blaming(instruction):
             stand_in = instead(instruction, index) if instead and not instruction.never else None
             step, emulated = (
-                (stand_in, True) if stand_in else _step(instruction, index, part.needed[index], part.shared)
+                (stand_in, True)
+                if stand_in
+                else _enduring_step(instruction, index, part.needed[index], part.shared, failures)
             )
             if step and spin_loops.ends_one(instructions, flow.first(index), index):
                 step = spin_loops.SpinLoop(instruction, index, step).step
@@ -154,6 +161,7 @@ def prepare(
         frozenset(index for index, instruction in enumerate(instructions) if _is_untracked(instruction)),
         frozenset(unsupported),
         externals,
+        failures,
     )
 
 
@@ -192,6 +200,55 @@ def _both(first: Step, second: Step | None) -> Step:
             second(m)
 
     return step
+
+
+def _enduring_step(
+    instruction: SassInstruction, index: int, matters: bool, contents: bool, failures: dict[int, str]
+) -> tuple[Step | None, bool]:
+    """Return what `_step` does. If that fails, or its step, all that the instruction may write becomes unknown.
+
+    A mistake of the emulator in one instruction is not worth the counts of all others; `failures` names it. Where all
+    stores to global memory are recorded, to be compared, one could be missing: there it stays an error.
+    """
+    try:
+        step, emulated = _step(instruction, index, matters, contents)
+    except Exception as error:  # what is raised here is nobody's but ours
+        failures[index] = mistake(error)
+        return _losing(instruction, index), True
+    if step is None:
+        return None, emulated
+    lose = _losing(instruction, index)
+
+    def enduring(m: Machine) -> None:
+        try:
+            step(m)
+        except (NcuSwizzleError, MemoryError, Contended):
+            raise
+        except Exception as error:
+            if m.stores is not None:
+                raise
+            failures.setdefault(index, mistake(error))
+            lose(m)
+
+    return enduring, emulated
+
+
+def _losing(instruction: SassInstruction, index: int) -> Step:
+    """Return the step that makes everything unknown that the instruction may have done."""
+    forget, opcode = _forgetting(instruction, index), instruction.opcode
+    if opcode in ELSEWHERE and not effects(instruction).writes >> REGISTERS:
+        return forget
+
+    def lose(m: Machine) -> None:
+        forget(m)
+        if may_be_counted(opcode):
+            m.log.miss(index, f"what {opcode} accesses", index)
+        lose_everything(m, index)
+        lose_arrays(m)
+        forget_local(m, index)
+        m.mbarriers.doubt(m.clusters.around(m.view_blocks()))
+
+    return lose
 
 
 def _step(instruction: SassInstruction, index: int, matters: bool, contents: bool) -> tuple[Step | None, bool]:

@@ -100,8 +100,9 @@ class RegisterFile:
             return
         view = self.view
         uniform = _is_uniform(number)
-        if uniform and value.known is False:  # unknown in every lane, but the register has one value per warp
-            value = Value(value.bits[:, :1], False, value.origin, value.tag)
+        if uniform and value.bits.shape[1] > 1:  # the register has one value per warp; which lane's is not known
+            origin = self.now if value.origin is None else value.origin
+            value = Value(value.bits[:, :1], False, origin, value.tag)
         if view.whole and guard is None:
             self.registers[number] = value
             return

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ncu_swizzle.emulate.clusters import Chosen
 from ncu_swizzle.emulate.limits import CACHED_REQUESTS, CACHED_ROWS, DISTINCT_REQUESTS
@@ -16,7 +18,7 @@ from ncu_swizzle.smem import operations, wavefronts
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LDMATRIX, LINE, STMATRIX
 
-_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 3 * 32, np.uint64)  # that hash addresses, lanes and sources
+_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, 49, np.uint64)  # that hash addresses, lanes and sources
 
 
 @dataclass
@@ -58,27 +60,87 @@ class AccessRequests:
     source: Ints | None = None  # (N, 32) global addresses that cp.async reads
     complete: bool = True  # whether these are all; of too many, the most frequent are kept
 
+    @cached_property
+    def _rows(self) -> NDArray[np.uint64]:
+        """Requests as rows of numbers, (N, 17), or (N, 49) with sources: the lanes' addresses, and which are active.
+
+        As bytes, rows sort like their addresses, lane by lane.
+        """
+        rows = np.zeros((len(self.times), 17 if self.source is None else 49), np.uint64)
+        rows[:, :16] = np.ascontiguousarray(self.addresses.astype(np.uint32)).view(np.uint64)  # below 2^24
+        rows.view(np.uint8)[:, 128:132] = np.packbits(self.active, axis=1)
+        if self.source is not None:
+            rows[:, 17:] = self.source.view(np.uint64)
+        return rows
+
+    @cached_property
+    def _hashed(self) -> NDArray[np.uint64]:
+        hashed: NDArray[np.uint64] = self._rows @ _FACTORS[: self._rows.shape[1]]
+        return hashed
+
+    @cached_property
+    def _by_hash(self) -> tuple[Ints, NDArray[np.uint64]]:
+        """The order that sorts the hashes, and the sorted hashes."""
+        order = np.argsort(self._hashed)
+        return order, self._hashed[order]
+
     def distinct(self) -> tuple[AccessRequests, Ints]:
-        """Return each different request once, and for every request the index of that one."""
-        rows, which = _unique(self.addresses, self.active, self.source)
+        """Return each different request once, the first ones first, and for every request the index of that one."""
+        order, hashed = self._by_hash
+        starts = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(order) else order
+        first = np.minimum.reduceat(order, starts) if len(order) else order
+        which = np.empty(len(order), np.int64)
+        which[order] = np.repeat(np.arange(len(first)), np.diff(np.append(starts, len(order))))
+        if not bool((self._rows[first][which] == self._rows).all()):  # different requests with the same hash
+            _, first, which = np.unique(self._as_bytes, return_index=True, return_inverse=True)
+        by_place = np.argsort(first)
+        place = np.empty(len(first), np.int64)
+        place[by_place] = np.arange(len(first))
+        rows, which = first[by_place], place[which.ravel()]
         times = np.zeros(len(rows), np.int64)
         np.add.at(times, which, self.times)
-        return replace(self.chosen(rows), times=times), which
+        once = replace(self.chosen(rows), times=times)
+        vars(once).update(_rows=self._rows[rows], _hashed=self._hashed[rows])
+        return once, which
 
     def plus(self, other: AccessRequests) -> AccessRequests:
-        """Return the requests of both."""
+        """Return the requests of both, each of which has different ones only, each once."""
+        here, again = self._where(other)
+        times = self.times.copy()
+        times[here[again]] += other.times[again]
+        new = np.flatnonzero(~again)
+        complete = self.complete and other.complete
+        if len(times) == DISTINCT_REQUESTS and other.times[new].max(initial=0) <= times.min():
+            same = replace(self, times=times, complete=complete and not len(new))
+            vars(same).update(_rows=self._rows, _hashed=self._hashed, _by_hash=self._by_hash)
+            return same
         source = None
         if self.source is not None and other.source is not None:
-            source = np.concatenate([self.source, other.source])
-        both = AccessRequests(
-            self.op,
-            np.concatenate([self.addresses, other.addresses]),
-            np.concatenate([self.active, other.active]),
-            np.concatenate([self.times, other.times]),
-            source,
-            self.complete and other.complete,
-        )
-        return both.distinct()[0].most_frequent()
+            source = np.concatenate([self.source, other.source[new]])
+        addresses = np.concatenate([self.addresses, other.addresses[new]])
+        active = np.concatenate([self.active, other.active[new]])
+        times = np.concatenate([times, other.times[new]])
+        return AccessRequests(self.op, addresses, active, times, source, complete).most_frequent()
+
+    def _where(self, other: AccessRequests) -> tuple[Ints, Bools]:
+        """Return the place of each of the other's requests here, and whether it is here at all."""
+        order, hashed = self._by_hash
+        if not len(order):
+            return np.zeros(len(other.times), np.int64), np.zeros(len(other.times), bool)
+        here = order[np.minimum(np.searchsorted(hashed, other._hashed), len(order) - 1)]
+        again = self._hashed[here] == other._hashed
+        again[again] = (self._rows[here[again]] == other._rows[again]).all(axis=1)
+        return here, again
+
+    @property
+    def _as_bytes(self) -> NDArray[Any]:
+        rows = self._rows
+        as_bytes: NDArray[Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+        return as_bytes
+
+    def ordered(self) -> AccessRequests:
+        """Return the requests by their lanes' addresses, in an order that does not depend on how they were made."""
+        return self.chosen(np.argsort(self._as_bytes))
 
     def most_frequent(self) -> AccessRequests:
         """Return as many of these requests as are kept."""
@@ -133,29 +195,6 @@ def count_accesses(op: str, requests: Sequence[Seen], blocks: int) -> AccessCoun
         np.add.at(by_block[1], seen.blocks, np.tile(ideal[mine] * seen.count, seen.repeats))
         first += len(mine)
     return AccessCounts(by_block[0], by_block[1], bool(known.all()), distinct.most_frequent())
-
-
-def _unique(addresses: Ints, active: Bools, source: Ints | None) -> tuple[Ints, Ints]:
-    """Return the first row of each distinct request, and for every row the index of its request."""
-    parts = [addresses, active.astype(np.int64), *([source] if source is not None else [])]
-    table = np.ascontiguousarray(np.concatenate(parts, axis=1))
-    first, group = _alike(table)
-    as_bytes = table[first].view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
-    _, rows, which = np.unique(as_bytes, return_index=True, return_inverse=True)
-    return first[rows], which.ravel()[group]
-
-
-def _alike(table: Ints) -> tuple[Ints, Ints]:
-    """Return the first of each group of equal rows, and for every row its group: numbers sort faster than rows do.
-
-    If two different rows hash alike, every row is a group of its own.
-    """
-    hashed = table.view(np.uint64) @ _FACTORS[: table.shape[1]]
-    _, first, group = np.unique(hashed, return_index=True, return_inverse=True)
-    if bool((table[first][group] == table).all()):
-        return first, group
-    every = np.arange(len(table))
-    return every, every
 
 
 def _count(requests: AccessRequests) -> tuple[Ints, Ints, Bools]:

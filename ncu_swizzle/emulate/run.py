@@ -12,14 +12,15 @@ from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.draws import settled
+from ncu_swizzle.emulate.faults import MemoryFault
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
-from ncu_swizzle.emulate.limits import TIMEOUT_S, Clock, Progress
-from ncu_swizzle.emulate.opcodes import always_accesses
+from ncu_swizzle.emulate.limits import ASIDE_STEPS, TIMEOUT_S, Clock, Progress
+from ncu_swizzle.emulate.opcodes import always_accesses, never_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import ProgramFailed, TimeLimit, UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
 
@@ -46,6 +47,8 @@ def emulate(
     """
     program = prepare(code, arrays=bool(launch.memory))
     setting = setting_of(code, launch, program, Clock(timeout_s, on_progress=on_progress), shortcuts=not plain)
+    if not launch.buffers and all(each.never or never_accesses(each.opcode) for each in program.instructions):
+        return _without_accesses(code, launch, setting, exhaustive)
     contended: frozenset[int] = frozenset()
     while True:
         try:
@@ -72,6 +75,26 @@ def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, 
     )
 
 
+def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
+    """Return the counts of a kernel that cannot access shared memory: only how often its instructions run is unknown.
+
+    That is computed as far as it takes few steps, whose number does not depend on the machine.
+    """
+    setting.clock.most_steps = ASIDE_STEPS
+    try:
+        return _counts(code, launch, setting, exhaustive)
+    except MemoryFault:
+        raise
+    except (ProgramFailed, TimeLimit):
+        blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
+        rows = tuple(
+            InstructionCounts(each.offset, each.text, each.mnemonic, "", executed=None, reason=reason)
+            for each in setting.program.instructions
+        )
+        note = "it cannot access shared memory: how often its instructions run was not counted"
+        return Counts(rows, blocks, blocks_run=0, classes=0, checked=0, notes=(*launch.notes, note))
+
+
 def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> Counts:
     """Return the counts; raise Contended if lanes want the same word in a loop that is not known for that yet."""
     program = setting.program
@@ -83,7 +106,7 @@ def _counts(code: Code, launch: Launch, setting: Setting, exhaustive: bool) -> C
         classes=totals.classes,
         checked=totals.checked,
         notes=(*launch.notes, *_notes(program, totals)),
-        requests={program.instructions[number].offset: made for number, made in totals.requests.items()},
+        requests={program.instructions[number].offset: made.ordered() for number, made in totals.requests.items()},
         global_accesses=global_accesses(code, setting, launch.buffers, totals.blocks, exhaustive),
         tiles=followed_tiles(code, setting, launch.buffers),
     )
@@ -145,6 +168,10 @@ def _notes(program: PreparedCode, totals: Totals) -> Iterator[str]:
     if zeros:
         more = f" and {len(zeros) - 1} more" if len(zeros) > 1 else ""
         yield f"ncu counts {zeros[0]}{more} as if all lanes wrote zeros, as it does not read P0: so is it counted here"
+    for number, error in sorted(program.failures.items()):
+        instruction = program.instructions[number]
+        where = f"{instruction.text!r} at {instruction.offset:#x}"
+        yield f"the emulator fails on {where}, which is its fault; what it writes is unknown: report {error}"
     for number in sorted(program.unsupported):
         instruction = program.instructions[number]
         where = f"{instruction.text} at {instruction.offset:#x}"

@@ -128,6 +128,7 @@ class Schedule(Synchronising):
         """Say whether the group's threads run in circles until others go on. Raises Endless, Circling."""
         instruction = self.program.instructions[last]
         self.clock.issued += len(group.warps) * (last + 1 - group.pc)
+        self.clock.steps += 1
         self.clock.tell()
         if self.clock.expired:
             raise Endless(instruction.offset, instruction.text, self.clock.timeout_s, self.clock.issued)

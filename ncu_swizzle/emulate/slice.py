@@ -26,8 +26,9 @@ from ncu_swizzle.emulate.flow import EXIT, Flow
 from ncu_swizzle.emulate.parse import SassInstruction
 
 # Only their addresses matter: their results are unknown whatever they read.
-STORES = frozenset(("STG", "RED", "REDG"))  # to global memory: what they overwrite is unknown whatever they store
 OPAQUE = MATRIX | {"LDSM", "TEX", "TLD", "TXQ", "SULD"}
+# What they write is unknown to whoever loads it, as blocks run in any order: only where they write matters.
+WRITE_ONLY = frozenset(("STG", "RED", "REDG"))
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ def _with_addresses(effect: Effects, instruction: SassInstruction) -> Effects:
     return replace(effect, reads=effect.reads | roots, roots=effect.roots | roots)
 
 
-def _opaque_aware(flow: Flow, number: int, arrays: bool, stored: bool) -> Effects:
+def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Effects:
     with blaming(flow.instructions[number]):
         effect = effects(flow.instructions[number])
     if not arrays:
         effect = replace(effect, reads=effect.reads & ~(1 << GLOBAL))
-    if flow.instructions[number].opcode in STORES and not stored:
+    if flow.instructions[number].opcode in WRITE_ONLY and not everything:
         effect = replace(effect, reads=effect.roots | address_reads(flow.instructions[number]))
     if flow.instructions[number].opcode in OPAQUE:
         return Effects(effect.roots, effect.roots, effect.writes & ((1 << REGISTERS) - 1), effect.kills)

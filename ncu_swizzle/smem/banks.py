@@ -29,8 +29,8 @@ def degrees(lanes: Ints, mask: Bools, width: int) -> Ints:
     unit = max(width, WORD)
     banks = LINE // unit
     ordered = np.sort(np.where(mask, lanes // unit, -1), axis=1)
-    request, position = np.nonzero(new_values(ordered))
-    return _busiest(request, ordered[request, position] % banks, len(lanes), banks)
+    first = np.flatnonzero(new_values(ordered))
+    return _busiest(first // lanes.shape[1], ordered.ravel()[first] & (banks - 1), len(lanes), banks)
 
 
 def new_values(ordered: Ints) -> Bools:

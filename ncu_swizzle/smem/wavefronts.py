@@ -90,7 +90,7 @@ def _mask(active: ArrayLike | None, lanes: Ints, operation: Operation) -> Bools:
 
 def _check(operation: Operation, lanes: Ints, mask: Bools) -> None:
     width = operation.width_bytes
-    faults = mask & ((lanes < 0) | (lanes % width != 0))
+    faults = mask & ((lanes < 0) | (lanes & (width - 1) != 0))
     if faults.any():
         request, lane = np.argwhere(faults)[0]
         raise UsageError(

@@ -87,3 +87,14 @@ def test_the_triton_case_is_free_of_excess_with_k_contiguous(monkeypatch: pytest
     assert row == "| matmul-tf32-128x128x32 | 3.97 | not measured |  |  |"
     assert turned == "| matmul-tf32-turned-b | 1.00 | not measured |  |  |"
     assert half == "| matmul-f16-128x128x32 | 1.19 | not measured |  |  |"
+
+
+@pytest.mark.slow
+def test_random_kernels_count_alike_with_and_without_representatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    bench = importlib.import_module("random_kernels")
+    assert bench.Writer(5).kernel() == bench.Writer(5).kernel() != bench.Writer(6).kernel()
+    monkeypatch.setattr("sys.argv", ["random_kernels.py", "--seed", "7", "--count", "3"])
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert ended.value.code == 0

@@ -59,8 +59,9 @@ def test_mufu_is_that_of_an_h100(name: str) -> None:
 
 
 def test_two_to_negative_integers_is_exact() -> None:
-    powers = np.arange(-126, 128, dtype=np.float32)
-    assert (FUNCTIONS["EX2"](powers.view(np.uint32)).view(np.float32) == np.exp2(powers)).all()
+    powers = np.arange(-126, 128)
+    found = FUNCTIONS["EX2"](powers.astype(np.float32).view(np.uint32)).view(np.float32)
+    assert (found == np.ldexp(np.float32(1), powers)).all()  # NumPy's own exp2 is off on some processors
 
 
 def test_an_unknown_operand_leaves_the_check_unknown() -> None:

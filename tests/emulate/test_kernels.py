@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.program import prepare
 from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.errors import TimeLimit
 from tests.support.emulation import DATA, IN, kernel, outputs, pointers
 
 Ints = NDArray[np.int64]
@@ -199,6 +203,29 @@ def test_leaving_nothing_out_changes_no_count(name: str, monkeypatch: pytest.Mon
     assert [(r.executed, r.wavefronts, r.ideal) for r in whole.rows] == [
         (r.executed, r.wavefronts, r.ideal) for r in sliced.rows
     ]
+
+
+def test_what_a_store_writes_is_not_computed_only_where() -> None:
+    lines = (
+        "LDG.E R5, [R2.64]", "LDG.E R0, [R12.64]", "FFMA R6, R0, R0, R0", "IADD3 R12, R0, 0x4, RZ",
+        "STG.E [R12.64], R6", "ISETP.LT.AND P0, PT, R5, 0x3, PT", "@P0 BRA 0x0", "EXIT",
+    )  # fmt: skip
+    code = Code("stores", tuple(Sass(16 * at, line) for at, line in enumerate(lines)))
+    program = prepare(code, arrays=True)  # what is loaded decides, so it matters where stores go
+    computed = {each.opcode for each, step in zip(program.instructions, program.steps, strict=True) if step}
+    assert computed == {"LDG", "IADD3", "STG", "ISETP"}
+
+
+def test_a_kernel_without_access_to_shared_memory_takes_a_bounded_number_of_steps() -> None:
+    circles = ("IMAD R0, R0, R0, R0", "ISETP.NE.AND P0, PT, R0, 0x7, PT", "@P0 BRA 0x0", "EXIT")  # 0 is never 7
+    code = Code("circles", tuple(Sass(16 * at, line) for at, line in enumerate(("MOV R0, RZ", *circles))))
+    counts = emulate(code, Launch((64, 1, 1), (256, 1, 1)))
+    assert not counts.unknown
+    assert [row.executed for row in counts.rows] == [None] * 5
+    assert any("cannot access shared memory" in note for note in counts.notes)
+    accesses = replace(code, instructions=(*code.instructions[:-1], Sass(64, "STS [RZ], RZ"), Sass(80, "EXIT")))
+    with pytest.raises(TimeLimit):
+        emulate(replace(accesses, shared_bytes=128), Launch((1, 1, 1), (32, 1, 1)), timeout_s=1)
 
 
 def test_what_depends_on_data_is_unknown_and_says_why() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
+from ncu_swizzle.emulate import requests
 from ncu_swizzle.emulate.accesses import RequestLog
-from ncu_swizzle.emulate.requests import Seen, count_accesses
+from ncu_swizzle.emulate.requests import AccessRequests, Seen, count_accesses
 from ncu_swizzle.smem import operations, wavefronts
 
 LANE = np.arange(32)
@@ -31,6 +34,45 @@ def test_requests_that_a_loop_took_back_count_nothing() -> None:
     none = Seen(np.zeros((1, 32), np.uint32), np.ones((1, 32), bool), None, np.array([0]), count=0)
     log.seen[0] = {(0,): none}
     assert log.counts() == {}
+
+
+def some_requests(rng: np.random.Generator, count: int) -> AccessRequests:
+    """Return different requests out of few, each with the number of times it is made."""
+    addresses = 4 * rng.integers(0, 3, (count, 32)) * (LANE < 2)
+    active = np.ones((count, 32), bool)
+    active[:, 31] = rng.random(count) < 0.5
+    return AccessRequests("ld.shared.b32", addresses, active, np.ones(count, np.int64)).distinct()[0]
+
+
+def tally(made: AccessRequests) -> Counter[bytes]:
+    rows = zip(made.addresses, made.active, made.times.tolist(), strict=True)
+    found = [(addresses.tobytes() + active.tobytes(), times) for addresses, active, times in rows]
+    assert len(found) == len(dict(found))  # each once
+    return Counter(dict(found))
+
+
+@pytest.mark.parametrize("alike", [False, True])  # hashes
+def test_requests_of_two_runs_are_added_each_once(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if alike:
+        monkeypatch.setattr(requests, "_FACTORS", np.zeros_like(requests._FACTORS))
+    rng = np.random.default_rng(3)
+    one, other = some_requests(rng, 20), some_requests(rng, 20)
+    if not alike:
+        assert tally(one.plus(other)) == tally(one) + tally(other)
+    assert sum(tally(one).values()) == sum(tally(other).values()) == 20
+    again = one.plus(other).ordered()
+    assert again.times.sum() == 40
+
+
+def test_of_too_many_requests_those_that_are_kept_count_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "DISTINCT_REQUESTS", 4)
+    rng = np.random.default_rng(4)
+    made = some_requests(rng, 200)
+    kept = made.most_frequent()
+    more = kept.plus(made.chosen(np.argsort(made.times, kind="stable")[:2])).plus(kept)  # rare ones are left out
+    assert len(kept.times) == len(more.times) == 4
+    assert not more.complete
+    assert tally(more) == tally(kept) + tally(kept)
 
 
 @pytest.mark.parametrize("op", operations.NAMES)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ncu_swizzle.emulate import limits
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
 from ncu_swizzle.emulate.faults import Broken, Circling, Endless, MemoryFault, Stuck, Unsupported
+from ncu_swizzle.emulate.operations.registry import COMPILERS, Compute
+from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.errors import UsageError
 
 ONE_WARP = Launch((1, 1, 1), (32, 1, 1))
@@ -356,11 +360,36 @@ def test_a_loop_that_only_another_warp_ends_is_no_circle() -> None:
     assert counts.rows[15].executed == 1
 
 
-def test_a_failure_of_the_emulator_names_the_instruction_and_the_line_to_report() -> None:
-    with pytest.raises(Broken, match=r"fails on 'LDS R1' at 0x10") as caught:
-        emulate(code("NOP", "LDS R1", "EXIT"), ONE_WARP)
-    assert caught.value.hint.startswith("report this line: LDS R1 | IndexError in ")
+def test_a_failure_of_the_emulator_in_a_branch_names_the_instruction_and_the_line_to_report() -> None:
+    with pytest.raises(Broken, match=r"fails on 'BSSY' at 0x10") as caught:
+        emulate(code("NOP", "BSSY", "EXIT"), ONE_WARP)
+    assert caught.value.hint.startswith("report this line: BSSY | IndexError in ")
     assert caught.value.offset == 0x10
+
+
+def test_a_failure_of_the_emulator_in_one_instruction_leaves_the_counts_of_others() -> None:
+    counts = emulate(code("STS [RZ], R0", "NOP", "LDS R1", "SHF.L.U32 R0", "STS [R0], R0", "EXIT"), ONE_WARP)
+    before, load, after = (counts.rows[number] for number in (0, 2, 4))
+    assert (before.executed, before.wavefronts) == (1, 1)
+    assert load.executed == after.executed == 1
+    assert load.reason == "what LDS accesses depends on LDS R1 at 0x20 (the emulator fails on it)"
+    assert after.reason == "its address depends on SHF.L.U32 R0 at 0x30 (the emulator fails on it)"
+    assert [note.partition(",")[0] for note in counts.notes] == [
+        "the emulator fails on 'LDS R1' at 0x20",
+        "the emulator fails on 'SHF.L.U32 R0' at 0x30",
+    ]
+
+
+def test_a_failure_of_the_emulator_while_it_runs_leaves_no_result_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: SassInstruction) -> Compute:
+        return lambda m: (Value(np.zeros((m.warps // 0, 1))),)
+
+    monkeypatch.setitem(COMPILERS, "DFMA", failing)
+    counts = emulate(code("MOV R4, RZ", "MOV R5, RZ", "DFMA R4, R2, UR4, R6", "STS [R5], R0", "EXIT"), ONE_WARP)
+    assert counts.rows[3].reason == "its address depends on DFMA R4, R2, UR4, R6 at 0x20 (the emulator fails on it)"
+    assert counts.notes[0].endswith(
+        "what it writes is unknown: report ZeroDivisionError in <lambda>: integer division or modulo by zero"
+    )
 
 
 def test_threads_that_wait_for_threads_that_wait_elsewhere() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import lzma
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +94,17 @@ class Function:
         return np.where(invalid, NAN, signed)
 
 
+@functools.cache
+def _powers(most: int, least: int) -> Bits:
+    """Return 2^(i / 2^least) as float64 for all i of the bits 2^-most to 2^-least, by square roots of integers."""
+    one = 1 << 160
+    root, powers = 2 * one, [one]
+    roots = [root := math.isqrt(root * one) for _ in range(least)]  # 2^(1/2), 2^(1/4), …
+    for root in reversed(roots[most - 1 :]):
+        powers += [power * root // one for power in powers]
+    return np.array([power / one for power in powers])
+
+
 def _two_to(bits: Bits) -> Bits:
     """Return the words of 2^x: x in steps of 2^-23, towards 0; if negative and no integer, the steps' bits inverted."""
     exponent, negative = SINGLE.exponent(bits), bits >> np.uint32(31) != 0
@@ -102,7 +114,9 @@ def _two_to(bits: Bits) -> Bits:
     whole = steps & (1 << 23) - 1 == 0
     place = np.where(negative, np.where(whole, -steps, ~steps), steps)
     fraction = place & (1 << 23) - 1
-    base = SINGLE.nearest(np.exp2(1 + fraction / F64(1 << 23))) + _table("ex2")[fraction]
+    # Within 2 units in the last place of float64; no 2^x of a float is nearer than 29 to the middle of two floats.
+    exact = 2 * _powers(1, 12)[fraction >> 11] * _powers(13, 23)[fraction & (1 << 11) - 1]
+    base = SINGLE.nearest(exact) + _table("ex2")[fraction]
     result = base + ((place >> 23) - 1 << 23)
     result = np.where(place >> 23 < -126, 0, result)
     result = np.where(shift >= 7, np.where(negative, 0, 0x7F800000), result)

@@ -11,9 +11,11 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import Reader, integer, predicate, raw
 from ncu_swizzle.emulate.operations.integer import keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import INTEGER, PRED, UPRED, SassInstruction
+from ncu_swizzle.emulate.parse import FLOAT, INTEGER, PRED, UPRED, Operand, SassInstruction
+from ncu_swizzle.emulate.partial import sure_of_either, with_sure
 from ncu_swizzle.emulate.values import Bits, Known, Value, computed, dependent, first_origin, truth
 
+SIGN = np.uint32(1 << 31)
 COMPARISONS: dict[str, Callable[[Bits, Bits], Bits]] = {
     "LT": np.less,
     "EQ": np.equal,
@@ -145,20 +147,39 @@ def _by_table(values: list[Value], table: int) -> Value:
 @operation("SEL", "USEL", "FSEL")
 def sel(ins: SassInstruction) -> Compute | None:
     """The first value if the predicate is true, else the second."""
-    if ins.opcode == "FSEL" and (ins.has("FTZ") or any(o.negated or o.absolute for o in ins.operands[1:3])):
+    if ins.opcode == "FSEL" and ins.has("FTZ"):
         return None
-    a, b = (integer(operand) for operand in ins.operands[1:3])
+    read = signed_float if ins.opcode == "FSEL" else integer
+    a, b = (read(operand) for operand in ins.operands[1:3])
     choice = predicate(ins.operands[3])
     return lambda m: (chosen(choice(m), a(m), b(m)),)
 
 
+def signed_float(operand: Operand) -> Reader:
+    """Return a reader of a float's bits with its sign changed as the operand says; what NaN keeps is not known."""
+    read = raw(operand)
+    if operand.kind == FLOAT or not (operand.negated or operand.absolute):
+        return read
+
+    def bits(m: Machine) -> Value:
+        value = read(m)
+        number = value.bits & ~SIGN if operand.absolute else value.bits
+        number = number ^ SIGN if operand.negated else number
+        nan = np.isnan(value.bits.view(np.float32))
+        known = value.known if not nan.any() else np.asarray(value.known) & ~nan
+        return Value(number, known, m.now if value.origin is None else value.origin, value.tag)
+
+    return bits
+
+
 def chosen(choice: Value, a: Value, b: Value) -> Value:
-    """Return a where the choice is true, elsewhere b."""
+    """Return a where the choice is true, elsewhere b; an unknown choice between equal bits decides nothing."""
     bits = np.where(choice.bits, a.bits, b.bits)
-    known: Known = True
-    if not (choice.known is True and a.known is True and b.known is True):
-        known = np.where(choice.bits, np.asarray(a.known), np.asarray(b.known)) & choice.known
-    return Value(bits, known, first_origin(choice, a, b), _chosen_tag(choice, a, b))
+    tag = _chosen_tag(choice, a, b)
+    if choice.known is True and a.known is True and b.known is True:
+        return Value(bits, True, None, tag)
+    known = np.where(choice.bits, np.asarray(a.known), np.asarray(b.known)) & choice.known
+    return with_sure(Value(bits, known, first_origin(choice, a, b), tag), sure_of_either(choice, a, b))
 
 
 def _chosen_tag(choice: Value, a: Value, b: Value) -> Tag | None:

@@ -73,6 +73,22 @@ def packed(numbers: Bits, target: Format) -> Bits:
     return np.where(np.isnan(numbers), np.uint32(target.nan), bits)
 
 
+def two_sum(a: Bits, b: Bits) -> tuple[Bits, Bits]:
+    """Return the nearest float64 of a sum, and the error, which is a float64 too (Knuth)."""
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def to_odd(nearest: Bits, error: Bits) -> Bits:
+    """Return an exact number, given as its nearest float64 and the rest, with an odd last bit if it is no float64."""
+    bits = nearest.view(np.int64)
+    lost = np.isfinite(nearest) & (error != 0) & ((bits & 1) == 0)
+    away = (error > 0) == (nearest > 0)
+    odd: Bits = np.where(lost, np.where(away, bits + 1, bits - 1), bits).view(F64)
+    return odd
+
+
 def fused(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c of floats, a double that rounds right to float32 or less: its last bit keeps the error.
 
@@ -81,14 +97,7 @@ def fused(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     rounding to come: with RM, a sum of zeros of both signs is -0.
     """
     product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
-    total = product + addend
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    bits = total.view(np.int64)
-    even = (bits & 1) == 0
-    lost = np.isfinite(total) & (error != 0) & even
-    away = (error > 0) == (total > 0)
-    result = np.where(lost, np.where(away, bits + 1, bits - 1), bits).view(F64)
+    result = to_odd(*two_sum(product, addend))
     if mode == "RM":
         result = np.where((result == 0) & (np.signbit(product) | np.signbit(addend)), -0.0, result)
     return result

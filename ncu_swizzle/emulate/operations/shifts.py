@@ -70,10 +70,12 @@ def _right(
         if same_for_all(upper.bits) == 0 and upper.known is True:
             return derived(low_half(moved), low, count, tag=_right_tag(m, low, count, by, False))
         return computed(low_half(moved), low, upper, count)
-    steps = np.minimum(by.astype(np.int64), 63)
-    number = upper.bits.view(np.int32).astype(np.int64) if is_signed else upper.bits.astype(np.int64)
-    bits = (number >> steps).astype(np.uint64)
-    return derived(low_half(bits), upper, count, tag=_right_tag(m, upper, count, by, is_signed))
+    steps = np.minimum(by, np.uint32(31))
+    if is_signed:
+        bits = (upper.bits.view(np.int32) >> steps.astype(np.int32)).view(np.uint32)
+    else:
+        bits = np.where(by > 31, np.uint32(0), upper.bits >> steps)
+    return derived(bits, upper, count, tag=_right_tag(m, upper, count, by, is_signed))
 
 
 def _arithmetic(whole: Bits, by: Bits) -> Bits:
@@ -109,23 +111,42 @@ def prmt(ins: SassInstruction) -> Compute | None:
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
         low, choice, high = a(m), selector(m), b(m)
-        whole = wide(low.bits, high.bits)
-        result: Bits = np.zeros((1, 1), np.uint64)
-        for position in range(4):
-            digit = choice.bits >> np.uint32(4 * position) & np.uint32(0xF)
-            byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
-            filled = np.where(byte >> np.uint64(7) & np.uint64(1), np.uint64(0xFF), np.uint64(0))
-            byte = np.where(digit & np.uint32(8), filled, byte)
-            result = result | byte << np.uint64(8 * position)
         selected = same_for_all(choice.bits) if choice.known is True and choice.tag is None else None
         used = _used(selected, low, high)
-        tag = function_of((choice.tag, 32), *((value.tag, bits) for value, bits in used))
-        picked = derived(low_half(result), choice, *(value for value, _ in used), tag=tag)
+        tag = function_of((choice.tag, 32), *((value.tag, most) for value, most in used))
+        result = (
+            _picked(low.bits, choice.bits, high.bits) if selected is None else _bytes(low.bits, selected, high.bits)
+        )
+        picked = derived(result, choice, *(value for value, _ in used), tag=tag)
         if selected is None or picked.known is True:
             return (picked,)
         return (with_sure(picked, _sure_bytes(selected, low, high)),)
 
     return compute
+
+
+def _picked(low: Bits, choice: Bits, high: Bits) -> Bits:
+    """Return the picked bytes if each lane has a selector of its own."""
+    whole = wide(low, high)
+    result: Bits = np.zeros((1, 1), np.uint64)
+    for position in range(4):
+        digit = choice >> np.uint32(4 * position) & np.uint32(0xF)
+        byte = whole >> (8 * (digit & np.uint32(7))).astype(np.uint64) & np.uint64(0xFF)
+        filled = np.where(byte >> np.uint64(7) & np.uint64(1), np.uint64(0xFF), np.uint64(0))
+        byte = np.where(digit & np.uint32(8), filled, byte)
+        result = result | byte << np.uint64(8 * position)
+    return low_half(result)
+
+
+def _bytes(low: Bits, selector: int, high: Bits) -> Bits:
+    """Return the picked bytes if all lanes have the same selector: they are copied as bytes."""
+    picked = np.empty(np.broadcast_shapes(low.shape, high.shape), np.uint32)
+    halves = [np.ascontiguousarray(half)[..., None].view(np.uint8) for half in (low, high)]  # (…, 4) each
+    for position in range(4):
+        digit = selector >> 4 * position
+        byte = halves[digit >> 2 & 1][..., digit & 3]
+        picked[..., None].view(np.uint8)[..., position] = np.where(byte & 0x80, 0xFF, 0) if digit & 8 else byte
+    return picked
 
 
 def _sure_bytes(selector: int, low: Value, high: Value) -> Bits:
