@@ -28,6 +28,10 @@ GPU = "measure it on a GPU: ncu-swizzle profile with --engine ncu"
 HINT = "raise the limit with --timeout SECONDS, or choose a smaller --problem or --grid"
 
 
+class Restart(Exception):
+    """The emulation has to start over, or to go without what it tried: not a mistake of the emulator's."""
+
+
 class Unsupported(ProgramFailed):
     """An instruction that is not emulated."""
 

@@ -22,7 +22,7 @@ from ncu_swizzle.emulate.effects import (
     effects,
     number,
 )
-from ncu_swizzle.emulate.faults import blaming, mistake
+from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.opcodes import ELSEWHERE, MODELLED, UNCOUNTED, WGMMA, may_be_counted
@@ -31,7 +31,6 @@ from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
 from ncu_swizzle.emulate.registers import Guards
 from ncu_swizzle.emulate.slice import needed
-from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.timing import Timing, timing
 from ncu_swizzle.emulate.values import Value, unknown
 from ncu_swizzle.errors import NcuSwizzleError
@@ -222,7 +221,7 @@ def _enduring_step(
     def enduring(m: Machine) -> None:
         try:
             step(m)
-        except (NcuSwizzleError, MemoryError, Contended):
+        except (NcuSwizzleError, MemoryError, Restart):
             raise
         except Exception as error:
             if m.stores is not None:

@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.block_barriers import Synchronising
 from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everything
 from ncu_swizzle.emulate.effects import CONTROL, GLOBAL, LOCAL, REGISTERS, SHARED, control_word
-from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Stuck, Unsupported
+from ncu_swizzle.emulate.faults import Broken, Circling, Endless, Restart, Stuck, Unsupported
 from ncu_swizzle.emulate.flow import EXIT
 from ncu_swizzle.emulate.groups import Group
 from ncu_swizzle.emulate.limits import Clock
@@ -25,8 +25,6 @@ from ncu_swizzle.emulate.loops import Loops
 from ncu_swizzle.emulate.opcodes import may_be_counted
 from ncu_swizzle.emulate.parse import SassInstruction
 from ncu_swizzle.emulate.recurrence import Circles
-from ncu_swizzle.emulate.spin_loops import Contended
-from ncu_swizzle.emulate.tickets import Located, Undrawn
 from ncu_swizzle.emulate.timing import until_reconverged
 from ncu_swizzle.emulate.values import Value
 from ncu_swizzle.emulate.waits import Waits
@@ -82,7 +80,7 @@ class Schedule(Synchronising):
                 if m.repeats.active and last in program.untracked:
                     self._untracked(last)
                 self._leave(group, last)
-            except (NcuSwizzleError, MemoryError, Contended, Located, Undrawn):
+            except (NcuSwizzleError, MemoryError, Restart):
                 raise
             except Exception as error:
                 raise Broken(program.instructions[m.now].offset, program.instructions[m.now].text, error) from error

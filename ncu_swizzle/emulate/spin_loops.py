@@ -14,6 +14,7 @@ import numpy as np
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import WINDOW, access_width, memory_operands
 from ncu_swizzle.emulate.effects import effects, number
+from ncu_swizzle.emulate.faults import Restart
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import Operand, SassInstruction
@@ -22,7 +23,7 @@ from ncu_swizzle.smem.banks import WORD, Bools, Ints
 from ncu_swizzle.smem.operations import WARP
 
 
-class Contended(Exception):
+class Contended(Restart):
     """Several lanes swap the same word: what these instructions return is unknown."""
 
     def __init__(self, instructions: frozenset[int]) -> None:
