@@ -21,6 +21,7 @@ from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import AccessCounts, AccessRequests
 from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.banks import Bools, Ints
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
@@ -44,6 +45,7 @@ class Setting:
     clock: Clock
     contended: frozenset[int] = frozenset()
     shortcuts: bool = True  # whether one iteration of a loop may stand for others
+    world: World | None = None
 
     def blocks_at_once(self, first: Batch) -> int:
         """Return how many blocks can run side by side, if they are like the first one."""
@@ -84,6 +86,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         memory=setting.memory,
         shared_size=setting.shared_size,
         contended=setting.contended,
+        world=setting.world,
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(everyone))
     machine.log = log
