@@ -20,9 +20,9 @@ from ncu_swizzle.emulate.counts import CONSTANTS, Launch
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import CONSTANT, MEMORY, REG, Operand, SassInstruction
+from ncu_swizzle.emulate.parse import CONSTANT, INTEGER, MEMORY, REG, UREG, Operand, SassInstruction
 from ncu_swizzle.emulate.partial import narrowed
-from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
 from ncu_swizzle.emulate.values import Value, known_in
@@ -70,7 +70,7 @@ class Results:
     written: Written
     loads: Loads
     atomics: tuple[tuple[int | str, ...], ...]  # who, operation, address and operands; -1 for an unknown operand
-    unseen: tuple[str, ...]  # instructions that access global memory in a way that is not followed
+    unseen: tuple[str, ...]  # instructions that access memory or leave the module in a way that is not followed
     accesses: frozenset[int]  # all instructions that may access global or shared memory, or a table of constants
     executed: frozenset[int]  # those that some lane executed
 
@@ -251,6 +251,9 @@ def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World
         instruction = setting.program.instructions[number]
         if instruction.opcode in BULK or (instruction.opcode not in MARKED and accesses(instruction)):
             recorder.unseen.setdefault(number, instruction.text)
+    for number in np.flatnonzero(batch.issued.any(axis=1)).tolist():
+        if _leaves(program, number):
+            recorder.unseen.setdefault(number, program.instructions[number].text)
     who, pc, address = _joined(recorder.loads, 3)
     return Results(
         written=_last(recorder.stores),
@@ -260,6 +263,14 @@ def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World
         accesses=frozenset(number for number, each in enumerate(program.instructions) if accesses(each)),
         executed=frozenset(recorder.executed),
     )
+
+
+def _leaves(program: PreparedCode, number: int) -> bool:
+    """Return whether an instruction may call a function outside of the module, such as vprintf."""
+    instruction = program.instructions[number]
+    targets = [operand for operand in instruction.operands if operand.kind in (REG, UREG) or operand.kind == INTEGER]
+    outside = any(each.kind != INTEGER or each.number & LOW in program.externals for each in targets)
+    return bool(program.externals) and instruction.opcode == "CALL" and not instruction.never and outside
 
 
 def _joined(pieces: Sequence[Ints], columns: int) -> Ints:

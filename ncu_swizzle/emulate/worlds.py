@@ -27,10 +27,8 @@ from ncu_swizzle.emulate.registers import View
 from ncu_swizzle.emulate.values import Bits
 from ncu_swizzle.smem.banks import Bools, Ints
 
-ADDRESS_BITS, ADDRESS_MASK = (
-    np.uint64(48),
-    np.uint64((1 << 48) - 1),
-)  # of an address in global memory; the block's number is above it
+ADDRESS_BITS = np.uint64(48)  # of an address in global memory; the block's number is above it
+ADDRESS_MASK = np.uint64((1 << 48) - 1)
 NONE = 0xFFFFFFFF  # -1: the end of a list, an empty slot
 LARGEST = 1 << 24  # of the integers that a ticket is taken to be compared with
 MOST_DECISIVE = 12  # such integers, each of which costs an execution of both versions
@@ -191,9 +189,7 @@ class World:
         asked = None
         if m.now in self.polled:
             state, before = self.event(m, "load", lanes, at)
-            asked = np.where(
-                np.asarray(self.number % 2 == 0), moderate(state), self.integer(state, before)
-            )[rows, columns]  # fmt: skip
+            asked = (moderate(state) if self.number % 2 == 0 else self.integer(state, before))[rows, columns]
         for k in range(size):
             own, values = self._written.get(_key(block, first + np.uint64(k)))
             word, shift = k // 4, np.uint32(8 * (k % 4))

@@ -203,7 +203,7 @@ class _Outcome:
     def of(self, first: Results, second: Results) -> Values:
         """Return what comparing two versions in one world shows."""
         unseen = first.unseen or second.unseen
-        lacking = f"what {unseen[0]} accesses is not followed" if unseen else ""
+        lacking = f"what {unseen[0]} does is not followed" if unseen else ""
         if len(first.unseen) != len(second.unseen):
             return Values(lacking=lacking)
         old, new = first.written, second.written
