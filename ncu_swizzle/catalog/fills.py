@@ -16,6 +16,7 @@ import math
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ NAMED = {"zeros": 0, "ones": 1}
 KINDS = ("random", "random%K", "zeros", "ones", "arange", "iota%K", "a number", "a .npy file", "out")
 Inputs = dict[str, np.ndarray]
 DRAWN = 1 << 16
+FLAGS = 4  # small integers that are drawn in place of zeros or ones
 MOST_PARAMETER = 32764  # bytes of all parameters together, from CUDA 12.1 on
 MOST_BYTES = 1 << 40  # of a buffer: no GPU has as much memory
 COPIES = 3  # of an array, while it is made: random numbers and what is counted have another dtype first
@@ -145,6 +147,19 @@ def _cast(dtype: np.dtype[Any], value: float) -> np.generic:
 def reproducible(argument: Argument) -> bool:
     """Return whether a buffer holds the same before every launch: neither random numbers nor an output's NaN."""
     return bool(argument.fill) and not argument.fill.startswith(RANDOM)
+
+
+def varied(argument: Argument) -> Argument:
+    """Return a buffer with random numbers in place of one number everywhere; integers are small, as flags are."""
+    kind = argument.fill.partition("%")[0]
+    if not argument.shape or kind in ("", RANDOM, *COUNTING) or kind.endswith(FILE):
+        return argument
+    return replace(argument, fill=RANDOM if floating(argument) else f"{RANDOM}%{FLAGS}")
+
+
+def floating(argument: Argument) -> bool:
+    """Return whether a buffer holds floating-point numbers."""
+    return argument.dtype in ML_DTYPES or np.dtype(argument.dtype).kind not in "iub"
 
 
 def inputs(family: Family, problem: Mapping[str, int], rng: np.random.Generator) -> Inputs:

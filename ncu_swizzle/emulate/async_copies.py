@@ -60,11 +60,12 @@ class AsyncCopy:
         """Record the request as ncu counts it, or why it is unknown; return whether the written lanes are known."""
         selected, doubtful, condition = lanes
         written = not doubtful.any() and _known(address, selected)
-        counted: Bools | None = selected
+        counted = selected
         if self.past_l1 and _is_p0(self.instruction.guard):
-            counted = self._counted_under_p0(m, selected, address)
-            if counted is None:
+            under_p0 = self._counted_under_p0(m, selected, address)
+            if under_p0 is None:
                 return written
+            counted = under_p0
         elif doubtful.any():
             return self._miss(m, "whether its predicate holds", condition)
         if not _known(address, counted):

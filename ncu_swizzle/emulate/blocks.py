@@ -21,6 +21,7 @@ from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import AccessCounts, AccessRequests
 from ncu_swizzle.emulate.schedule import Schedule
+from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.banks import Bools, Ints
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
@@ -45,6 +46,7 @@ class Setting:
     contended: frozenset[int] = frozenset()
     shortcuts: bool = True  # whether one iteration of a loop may stand for others
     draw: Draw | None = None
+    world: World | None = None
 
     @property
     def extents(self) -> Index:
@@ -91,6 +93,7 @@ def run_batch(setting: Setting, blocks: Ints) -> Batch:
         shared_size=setting.shared_size,
         contended=setting.contended,
         draw=setting.draw,
+        world=setting.world,
     )
     log = RequestLog(setting.program.instructions, setting.shared_size, len(everyone))
     machine.log = log

@@ -21,7 +21,7 @@ _KNOWN = 0x01010101  # a word all of whose bytes are known
 # ---------------------------------------------------------------------------------------------- shared memory
 
 
-def _bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
+def bytes_at(m: Machine, address: Value, selected: Bools, size: int) -> tuple[Bits, Bits, Bools]:
     """Return block and byte, (G, 32, size), that the lanes access, and which bytes are inside shared memory."""
     at = (np.broadcast_to(address.bits, selected.shape).astype(np.int64) & 0xFFFFFF)[..., None] + np.arange(size)
     inside = selected[..., None] & (at < m.shared.shape[1])
@@ -118,7 +118,7 @@ def share_tags(m: Machine) -> None:
 
 def forget_shared(m: Machine, address: Value, selected: Bools, size: int) -> None:
     if m.shared_written:
-        block, at, inside = _bytes_at(m, address, selected, size)
+        block, at, inside = bytes_at(m, address, selected, size)
         m.shared_known[block[inside], at[inside]] = False
         if address.tag is not None:
             share_tags(m)
@@ -241,6 +241,8 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 sure[word] &= ~lost[where] if lost is not None else True
     if (others := loaded(m, at, size)) is not None:
         sure &= ~others
+    if m.world is not None:
+        m.world.complete(m, at, reachable, size, bits, sure)
     tag = dependent(address)
     origin = _first(blamed, m.now) if known_in(address, selected) else address.origin
     return [
@@ -252,6 +254,8 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
 def store_global(m: Machine, address: Value, selected: Bools, size: int) -> None:
     """Record which bytes of the known arrays are overwritten: all of them if the address is unknown."""
     check_store(m, address, selected, size)
+    if m.world is not None:  # which knows what each block has written
+        return
     at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
     unsure = bool((selected & ~np.broadcast_to(np.asarray(address.known), selected.shape)).any())
     for base, content in m.memory.items():

@@ -24,6 +24,7 @@ from ncu_swizzle.emulate.mbarriers import Barriers
 from ncu_swizzle.emulate.registers import Guards, RegisterFile, View
 from ncu_swizzle.emulate.repeats import Repeats
 from ncu_swizzle.emulate.values import Bits, Value
+from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.banks import Bools, Ints
 from ncu_swizzle.smem.operations import LINE
 
@@ -66,6 +67,7 @@ class Machine(RegisterFile):
     shared_size: int  # bytes per block
     contended: frozenset[int] = frozenset()  # compare-and-swap loops in which lanes want the same word
     draw: Draw | None = None
+    world: World | None = None  # draws what cannot be known
     live: Bools = field(init=False)  # (W, 32): lanes that exist and have not exited
 
     def __post_init__(self) -> None:
@@ -130,6 +132,9 @@ class Machine(RegisterFile):
         """Track the contents of shared memory, unknown at first."""
         shape = (len(self.blocks), self.shared_size)
         self.shared, self.shared_known = np.zeros(shape, np.uint8), np.zeros(shape, bool)
+        if self.world is not None:
+            self.shared[:], self.shared_known[:] = self.world.shared[: self.shared_size], True
+            self.shared_written = True
 
     @cached_property
     def claims(self) -> tuple[Ints, Ints]:

@@ -25,6 +25,7 @@ from ncu_swizzle.emulate.effects import BASES, REGISTERS, effects, number, width
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import PRED, REG, SassInstruction
+from ncu_swizzle.emulate.partial import narrowed
 from ncu_swizzle.emulate.tickets import any_place, ask
 from ncu_swizzle.emulate.values import Value, known_in, unknown
 from ncu_swizzle.smem.banks import Bools
@@ -72,7 +73,8 @@ class MemoryInstruction:
 
     def stored(self, m: Machine) -> list[Value]:
         """Return the values to store, one per word; 0 for the zero register."""
-        return [read(m) for read in self.data] or [Value(np.zeros((1, 1), np.uint32))] * max(1, self.width // 4)
+        values = [read(m) for read in self.data] or [Value(np.zeros((1, 1), np.uint32))] * max(1, self.width // 4)
+        return values if self.width >= 4 else [narrowed(values[0], (1 << 8 * self.width) - 1)]
 
     def finish(self, m: Machine, values: Sequence[Value], condition: Value | None) -> None:
         """Write loaded values to the registers."""
@@ -203,11 +205,11 @@ class _LoadGlobal(MemoryInstruction):
     def step(self, m: Machine) -> None:
         selected, _, condition = self.lanes(m)
         address = self.address(m)
-        if address.bits.shape[1] == 1 and not m.memory:
+        if address.bits.shape[1] == 1 and not m.memory and m.world is None:
             self.nothing(m, condition, uniform=True)
             return
         origin = m.now
-        if m.memory and address.known is not False:
+        if (m.memory or m.world is not None) and address.known is not False:
             values = load_global(m, address, selected, self.width)
             if any(value.known is True or np.any(value.known) for value in values):
                 self.finish(m, extended(self.instruction, values), condition)

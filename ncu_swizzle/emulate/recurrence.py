@@ -27,7 +27,7 @@ _OF_SCHEDULE = frozenset(
     )
 )
 _OF_MACHINE = frozenset(
-    ("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters", "contended", "repeats")
+    ("now", "view", "log", "boxes", "stores", "registers", "tokens", "clusters", "contended", "repeats", "world")
 )
 
 
@@ -123,6 +123,7 @@ def _digest(schedule: Running, group: Group) -> bytes:
             *_state(schedule.machine, _OF_MACHINE),
             _barriers(schedule),
             *schedule.waits.state,
+            schedule.machine.world.events if schedule.machine.world is not None else 0,
         ):
             _feed(digest, thing)
     except _Opaque:

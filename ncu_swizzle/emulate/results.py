@@ -1,142 +1,289 @@
-"""What blocks leave in global memory: the bytes that they store, and the atomic operations that they ask for."""
+"""What blocks leave in global memory in one world: the bytes that they store, and the atomic operations that they ask
+for; and what they load from there.
+
+Everything is told of each thread between two barriers or fences: what another thread may see of it, and when.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ncu_swizzle.emulate import operands
 from ncu_swizzle.emulate.accesses import access_width, memory_operands
+from ncu_swizzle.emulate.async_copies import zero_fill
 from ncu_swizzle.emulate.blocks import Setting, run_batch
 from ncu_swizzle.emulate.code import Code
-from ncu_swizzle.emulate.counts import Launch
+from ncu_swizzle.emulate.counts import CONSTANTS, Launch
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import REG, SassInstruction
-from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.parse import CONSTANT, INTEGER, MEMORY, REG, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.partial import narrowed
+from ncu_swizzle.emulate.program import LOW, PreparedCode, prepare
 from ncu_swizzle.emulate.run import setting_of
 from ncu_swizzle.emulate.stand_ins import stand_in
-from ncu_swizzle.emulate.values import known_in
+from ncu_swizzle.emulate.values import Value, known_in
+from ncu_swizzle.emulate.worlds import World
 from ncu_swizzle.smem.banks import Bools, Ints
 
 STORES = frozenset(("STG", "ST"))
-ATOMICS = frozenset(("RED", "REDG", "ATOMG", "ATOM"))
+LOADS = frozenset(("LDG", "LD", "LDGSTS", *CONSTANTS))
+ATOMICS = frozenset(("RED", "REDG", "ATOMG", "ATOM", "ATOMS"))
 BULK = frozenset(("UTMASTG", "UTMAREDG", "UBLKRED", "UBLKCP", "SUST", "SURED", "SUATOM"))
+MARKED = frozenset(("LDS", "STS", "LDSM", "STSM", "LDL", "STL"))  # `traces` compares what they access
+ORDERING = frozenset(("BAR", "MEMBAR"))
+THREAD_BITS, EPOCH_BITS = 10, 24  # of the number that says who does something, and when; the block is above them
+BANK_BITS = 32  # of the offset in a constant bank, which stands for an address
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """Bytes that blocks stored, each address of each block once, with the last value; sorted by block and address."""
+    """Bytes that threads stored, each address once between two barriers, with the last value; sorted."""
 
-    block: Ints
+    who: Ints  # block, thread, and the barriers and fences that it has passed
     address: Ints
     value: Ints  # valid where known
     known: Bools
     pc: Ints  # the instruction that stored it last
 
     @property
-    def unknown(self) -> int:
-        return int((~self.known).sum())
+    def block(self) -> Ints:
+        return self.who >> THREAD_BITS + EPOCH_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Loads of single lanes in the order of execution: who, the instruction and the address; no constant ones."""
+
+    who: Ints
+    pc: Ints
+    address: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What some blocks wrote. `atomics` are sorted: in which order they take place is not defined."""
+    """What some blocks did. `atomics` are sorted: in which order they take place is not defined."""
 
     written: Written
-    atomics: tuple[tuple[int | str, ...], ...]  # block, operation, address and operands; -1 for an unknown operand
-    unseen: tuple[str, ...]  # instructions that write global memory in a way that is not followed
+    loads: Loads
+    atomics: tuple[tuple[int | str, ...], ...]  # who, operation, address and operands; -1 for an unknown operand
+    unseen: tuple[str, ...]  # instructions that access memory or leave the module in a way that is not followed
+    accesses: frozenset[int]  # all instructions that may access global or shared memory, or a table of constants
+    executed: frozenset[int]  # those that some lane executed
 
 
 @dataclass
 class _Recorder:
-    stores: list[Ints] = field(default_factory=list)  # columns: block, address, value, known, pc
+    world: World
+    stores: list[Ints] = field(default_factory=list)  # columns: who, address, value, known, pc
+    loads: list[Ints] = field(default_factory=list)  # columns: who, pc, address
     atomics: list[tuple[int | str, ...]] = field(default_factory=list)
     unseen: dict[int, str] = field(default_factory=dict)
+    executed: set[int] = field(default_factory=set)
+    _epoch: Ints | None = None
 
     def step(self, instruction: SassInstruction) -> Step | None:
-        if instruction.never or instruction.opcode not in STORES | ATOMICS | BULK:
-            return None
-        if instruction.opcode in BULK or not memory_operands(instruction):
+        opcode = instruction.opcode
+        if opcode in BULK and not instruction.never:
             return lambda m: self.unseen.update({m.now: instruction.text})
-        return _Write(self, instruction).step
+        if opcode in ORDERING and not instruction.never:
+            return self._ordering(instruction)
+        if not accesses(instruction):
+            return None
+        if opcode in MARKED:
+            return self._marking(instruction)
+        return (_Write if opcode in STORES | ATOMICS else _Load)(self, instruction).step
+
+    def epochs(self, m: Machine) -> Ints:
+        """Return how many barriers and fences each lane has passed, (W, 32)."""
+        if self._epoch is None:
+            self._epoch = np.zeros((m.warps, 32), np.int64)
+        return self._epoch
+
+    def _ordering(self, instruction: SassInstruction) -> Step:
+        guard = operands.guard(instruction.guard)
+
+        def step(m: Machine) -> None:
+            rows, lanes = np.nonzero(m.selection(guard(m) if guard else None)[0])
+            self.epochs(m)[m.view.warps[rows], lanes] += 1
+
+        return step
+
+    def _marking(self, instruction: SassInstruction) -> Step:
+        guard = operands.guard(instruction.guard)
+
+        def step(m: Machine) -> None:
+            if m.now not in self.executed and m.selection(guard(m) if guard else None)[0].any():
+                self.executed.add(m.now)
+
+        return step
+
+    def who(self, m: Machine, rows: Ints, lanes: Ints) -> Ints:
+        """Return who these lanes are, and when: see `Written`."""
+        warps = m.view.warps[rows]
+        thread = m.block_of[warps] << THREAD_BITS | m.thread[warps, lanes]
+        who: Ints = thread << EPOCH_BITS | self.epochs(m)[warps, lanes]
+        return who
 
 
-class _Write:
-    """A store or an atomic operation that may access global memory."""
+def accesses(instruction: SassInstruction) -> bool:
+    """Return whether an instruction accesses memory, or a table of constants at a computed address."""
+    opcode = instruction.opcode
+    indexed = opcode not in CONSTANTS or any(o.kind == CONSTANT and o.terms for o in instruction.operands)
+    return not instruction.never and indexed and opcode in STORES | LOADS | ATOMICS | MARKED
 
-    def __init__(self, recorder: _Recorder, instruction: SassInstruction) -> None:
+
+class _Access:
+    """An instruction that may access global memory."""
+
+    def __init__(self, recorder: _Recorder, instruction: SassInstruction, memory: Operand) -> None:
         self.recorder, self.instruction = recorder, instruction
         self.guard = operands.guard(instruction.guard)
-        position = memory_operands(instruction)[0]
-        self.address = operands.wide_address(instruction.operands[position])
+        wide = memory.kind == MEMORY and instruction.opcode != "ATOMS"
+        self.address = operands.wide_address(memory) if wide else operands.address(memory)
         self.width = access_width(instruction)
+        self.bank = memory.number + 1 << BANK_BITS if memory.kind == CONSTANT else 0
+
+    def places(self, m: Machine, reads: Value | None = None) -> tuple[Ints, Ints, Ints] | None:
+        """Return rows, lanes and addresses of what accesses global memory; None if that is unknown."""
+        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
+        address = self.address(m)
+        if doubtful.any() or not known_in(address, selected) or (reads and not known_in(reads, selected)):
+            self.recorder.unseen[m.now] = self.instruction.text
+            return None
+        if selected.any():
+            self.recorder.executed.add(m.now)
+        at = np.broadcast_to(address.bits, selected.shape).astype(np.uint64)
+        high = at >> np.uint64(32)
+        chosen = selected & (high != SHARED_WINDOW) & (high != LOCAL_WINDOW)
+        rows, lanes = np.nonzero(chosen if reads is None else chosen & reads.bits)
+        return rows, lanes, at[rows, lanes].view(np.int64) + self.bank
+
+
+class _Load(_Access):
+    """A load, or a copy to shared memory."""
+
+    def __init__(self, recorder: _Recorder, instruction: SassInstruction) -> None:
+        if instruction.opcode in CONSTANTS:
+            memory = next(operand for operand in instruction.operands if operand.kind == CONSTANT)
+        else:
+            memory = instruction.operands[memory_operands(instruction)[-1]]
+        super().__init__(recorder, instruction, memory)
+        filled = zero_fill(instruction) if instruction.opcode == "LDGSTS" else None
+        self.reads = operands.predicate(filled) if filled else None
+
+    def step(self, m: Machine) -> None:
+        found = self.places(m, self.reads(m) if self.reads else None)
+        if found is None or not len(found[0]):
+            return
+        rows, lanes, where = found
+        self.recorder.loads.append(np.stack([self.recorder.who(m, rows, lanes), np.full_like(where, m.now), where]))
+
+
+class _Write(_Access):
+    """A store or an atomic operation; of those in shared memory, the operands."""
+
+    def __init__(self, recorder: _Recorder, instruction: SassInstruction) -> None:
+        position = memory_operands(instruction)[0]
+        super().__init__(recorder, instruction, instruction.operands[position])
         words = max(1, self.width // 4)
         sources = [operand for operand in instruction.operands[position + 1 :] if operand.kind == REG]
         self.data = [operands.raw(source, k) for source in sources for k in range(words)]
 
     def step(self, m: Machine) -> None:
-        selected, doubtful = m.selection(self.guard(m) if self.guard else None)
-        address = self.address(m)
-        if doubtful.any() or not known_in(address, selected):
-            self.recorder.unseen[m.now] = self.instruction.text
+        found = self.places(m)
+        if found is None or not len(found[0]):
             return
-        at = np.broadcast_to(address.bits, selected.shape)
-        high = at >> np.uint64(32)
-        rows, lanes = np.nonzero(selected & (high != SHARED_WINDOW) & (high != LOCAL_WINDOW))
-        if not len(rows):
-            return
-        where = at[rows, lanes].view(np.int64)
-        block = m.block_of[m.view.warps[rows]]
-        words = [self._lanes(m, number, selected.shape)[:, rows, lanes] for number in range(len(self.data))]
+        rows, lanes, where = found
+        shape = m.view.mask.shape
+        words = [self._lanes(m, number, shape)[:, rows, lanes] for number in range(len(self.data))]
+        who, block = self.recorder.who(m, rows, lanes), m.block_of[m.view.warps[rows]]
         if self.instruction.opcode in STORES:
-            self._store(m, block, where, words)
+            self._store(m, who, block, where, words)
+            return
+        if self.instruction.opcode == "ATOMS":  # where is compared by `traces`
+            where = np.zeros_like(where)
         else:
-            self._atomics(block, where, words)
+            for byte in range(self.width):
+                self.recorder.world.change(block, where + byte)
+        self._atomics(who, where, words)
 
     def _lanes(self, m: Machine, number: int, shape: tuple[int, ...]) -> Ints:
-        value = self.data[number](m)
+        value = narrowed(self.data[number](m), (1 << 8 * min(self.width, 4)) - 1)
         known = np.broadcast_to(np.asarray(value.known), shape)
         return np.stack([np.broadcast_to(value.bits, shape).astype(np.int64), known.astype(np.int64)])
 
-    def _store(self, m: Machine, block: Ints, where: Ints, words: Sequence[Ints]) -> None:
+    def _store(self, m: Machine, who: Ints, block: Ints, where: Ints, words: Sequence[Ints]) -> None:
         words = words or [np.stack([np.zeros_like(where), np.ones_like(where)])] * max(1, self.width // 4)
         for byte in range(self.width):
             bits, known = words[byte // 4]
-            columns = (block, where + byte, bits >> 8 * (byte % 4) & 0xFF, known, np.full_like(where, m.now))
-            self.recorder.stores.append(np.stack(columns))
+            value = bits >> 8 * (byte % 4) & 0xFF
+            self.recorder.stores.append(np.stack((who, where + byte, value, known, np.full_like(where, m.now))))
+            self.recorder.world.write(block, where + byte, value)
 
-    def _atomics(self, block: Ints, where: Ints, words: Sequence[Ints]) -> None:
+    def _atomics(self, who: Ints, where: Ints, words: Sequence[Ints]) -> None:
         """Record each lane's operation: its name without the cache operators is the instruction's first words."""
         name = self.instruction.mnemonic.partition(".")[2]
         operands_ = [np.where(known != 0, bits, -1) for bits, known in words]
-        for row in zip(block.tolist(), where.tolist(), *(bits.tolist() for bits in operands_), strict=True):
+        for row in zip(who.tolist(), where.tolist(), *(bits.tolist() for bits in operands_), strict=True):
             self.recorder.atomics.append((row[0], name, *row[1:]))
 
 
-def results(code: Code, launch: Launch, blocks: Ints, clock: Clock) -> Results:
-    """Execute all instructions of some blocks, (B, 3), and return what they leave. Raises one of `faults`."""
-    recorder = _Recorder()
+def results(code: Code, launch: Launch, blocks: Ints, clock: Clock, world: World) -> Results:
+    """Execute all instructions of some blocks, (B, 3), in a world, and return what they do. Raises one of `faults`."""
+    recorder = _Recorder(world)
     program = prepare(code, everything=True, arrays=True, probe=recorder.step, instead=stand_in)
     setting: Setting = setting_of(code, launch, program, clock, shortcuts=False)
+    banks = {
+        bank: world.constant(bank, content, setting.known_constants[bank])
+        for bank, content in setting.constants.items()
+        if bank in setting.known_constants
+    }
+    world.polled = frozenset(
+        number for number, each in enumerate(program.instructions) if each.opcode in LOADS and each.has("STRONG")
+    )
+    setting = replace(setting, world=world, constants={**setting.constants, **banks}, known_constants={})
     batch = run_batch(setting, blocks)
     for number in batch.unknown:  # whether it is executed, or how often, depends on what is not known
         instruction = setting.program.instructions[number]
-        if recorder.step(instruction) is not None:
+        if instruction.opcode in BULK or (instruction.opcode not in MARKED and accesses(instruction)):
             recorder.unseen.setdefault(number, instruction.text)
-    return Results(_last(recorder.stores), tuple(sorted(recorder.atomics, key=repr)), tuple(recorder.unseen.values()))
+    for number in np.flatnonzero(batch.issued.any(axis=1)).tolist():
+        if _leaves(program, number):
+            recorder.unseen.setdefault(number, program.instructions[number].text)
+    who, pc, address = _joined(recorder.loads, 3)
+    return Results(
+        written=_last(recorder.stores),
+        loads=Loads(who, pc, address),
+        atomics=tuple(sorted(recorder.atomics, key=repr)),
+        unseen=tuple(recorder.unseen.values()),
+        accesses=frozenset(number for number, each in enumerate(program.instructions) if accesses(each)),
+        executed=frozenset(recorder.executed),
+    )
+
+
+def _leaves(program: PreparedCode, number: int) -> bool:
+    """Return whether an instruction may call a function outside of the module, such as vprintf."""
+    instruction = program.instructions[number]
+    targets = [operand for operand in instruction.operands if operand.kind in (REG, UREG) or operand.kind == INTEGER]
+    outside = any(each.kind != INTEGER or each.number & LOW in program.externals for each in targets)
+    return bool(program.externals) and instruction.opcode == "CALL" and not instruction.never and outside
+
+
+def _joined(pieces: Sequence[Ints], columns: int) -> Ints:
+    return np.concatenate(pieces, axis=1) if pieces else np.zeros((columns, 0), np.int64)
 
 
 def _last(stores: Sequence[Ints]) -> Written:
-    """Return the last store to each byte, by block."""
-    columns = np.concatenate(stores, axis=1) if stores else np.zeros((5, 0), np.int64)
+    """Return the last store of each thread to each byte between two barriers."""
+    columns = _joined(stores, 5)
     order = np.lexsort((columns[1], columns[0]))  # stable: of equal places, the last stored comes last
     columns = columns[:, order]
     place = columns[:2]
     last = np.ones(place.shape[1], bool)
     last[:-1] = (place[:, 1:] != place[:, :-1]).any(axis=0)
-    block, address, value, known, pc = columns[:, last]
-    return Written(block, address, value, known.astype(bool), pc)
+    who, address, value, known, pc = columns[:, last]
+    return Written(who, address, value, known.astype(bool), pc)

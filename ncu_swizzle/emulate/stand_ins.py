@@ -2,7 +2,8 @@
 
 Matrices are loaded, copies arrive. What tensor cores and the approximations that are not modelled return is a hash of
 everything that they read, in place of the number that the hardware would compute: equal operands give equal results,
-and different ones different results, up to a chance of 2^-30. The numbers mean nothing by themselves.
+and different ones different results, up to a chance of 2^-30. The numbers mean nothing by themselves. What atomic
+operations return and special registers hold is drawn: see `emulate.worlds`.
 """
 
 from __future__ import annotations
@@ -10,45 +11,49 @@ from __future__ import annotations
 import functools
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ncu_swizzle.emulate import operands
-from ncu_swizzle.emulate.accesses import memory_operands, operation_name
+from ncu_swizzle.emulate import generic, memory, operands
+from ncu_swizzle.emulate.accesses import WINDOW, memory_operands, operation_name
 from ncu_swizzle.emulate.async_copies import zero_fill
-from ncu_swizzle.emulate.contents import forget_shared, load_global, load_shared, lose_shared, store_shared
-from ncu_swizzle.emulate.effects import MATRIX, number, width
-from ncu_swizzle.emulate.machine import Machine
+from ncu_swizzle.emulate.contents import bytes_at, forget_shared, load_global, load_shared, lose_shared, store_shared
+from ncu_swizzle.emulate.effects import BASES, MATRIX, number, source_width, width
+from ncu_swizzle.emulate.effects import results as written_operands
+from ncu_swizzle.emulate.machine import SHARED_WINDOW, Machine
 from ncu_swizzle.emulate.memory import MemoryInstruction
 from ncu_swizzle.emulate.opcodes import WGMMA
 from ncu_swizzle.emulate.operations import registry
 from ncu_swizzle.emulate.operations.registry import Step
-from ncu_swizzle.emulate.parse import CONSTANT, PRED, REG, UREG, Operand, SassInstruction
-from ncu_swizzle.emulate.values import Bits, Value, known_in
+from ncu_swizzle.emulate.parse import CONSTANT, PRED, REG, UPRED, UREG, Operand, SassInstruction
+from ncu_swizzle.emulate.values import Bits, Value, known_in, unknown
+from ncu_swizzle.emulate.worlds import World, mixed, moderate
 from ncu_swizzle.smem import operations
-from ncu_swizzle.smem.banks import Bools
+from ncu_swizzle.smem.banks import Bools, Ints
 
 LANES = np.arange(32)
 # By shape, such as 16816: rows, columns and depth of the matrices that a warp multiplies.
 _SHAPE = re.compile(r"(16|8)(8)(4|8|16|32|64|128|256)")
 _ELEMENT_BITS = {"F16": 16, "BF16": 16, "TF32": 32, "S8": 8, "U8": 8, "S4": 4, "U4": 4}
-_LANEWISE = frozenset(("MUFU", "UMUFU"))
+# They compute their results from their own operands, lane by lane.
+_APPROXIMATED = "F2F F2FP F2I F2IP FCHK FMNMX3 FRND FSET HSET2 I2F I2FP I2I I2IP MUFU UMUFU VABSDIFF VABSDIFF4"
+_LANEWISE = frozenset(_APPROXIMATED.split())
+_SPECIAL = frozenset(("S2R", "S2UR", "CS2R", "CS2UR"))
+_FLOATING = ("F32", "F64", "F16x2", "F16x4", "BF16x2", "BF16_V2", "F16_V2", "F16", "BF16")  # of an atomic operation
+_SMALL = ("SMID", "WARPID", "NSMID", "NWARPID", "GRIDID")  # special registers that are numbers of something
 
 
 def stand_in(instruction: SassInstruction, index: int) -> Step | None:
     """Return the step that computes more than the ordinary one; None for instructions that need none."""
     opcode = instruction.opcode
-    if opcode == "LDSM" and operation_name(instruction):
-        return _LoadMatrix(instruction).step
-    if opcode == "STSM" and operation_name(instruction):
-        return _StoreMatrix(instruction).step
-    if opcode == "LDGSTS":
-        return _Copy(instruction).step
+    if opcode in _BY_OPCODE:
+        wanted = opcode not in ("LDSM", "STSM") or operation_name(instruction)
+        return _BY_OPCODE[opcode](instruction, index) if wanted and memory_operands(instruction) else None
     if opcode in MATRIX - WGMMA:
         return _product(instruction, index)
-    if opcode in _LANEWISE and registry.compiled(instruction) is None:
-        return _approximation(instruction, index)
+    if opcode in _LANEWISE | _SPECIAL and registry.compiled(instruction) is None:
+        return _special(instruction) if opcode in _SPECIAL else _approximation(instruction, index)
     return None
 
 
@@ -137,6 +142,81 @@ class _Copy(MemoryInstruction):
         store_shared(m, address, selected, values, self.width)
 
 
+# ---------------------------------------------------------------------------------------------- events
+
+
+class _Atomic(MemoryInstruction):
+    """An atomic operation, whose result is drawn: half of the compare-and-swaps succeed."""
+
+    def __init__(self, instruction: SassInstruction, index: int) -> None:
+        super().__init__(instruction)
+        ordinary = memory.compiled(instruction, index, True, True) or generic.compiled(instruction, index, True)
+        assert ordinary is not None
+        self.ordinary, self.local = ordinary, instruction.opcode == "ATOMS"
+        self.address = operands.address(self.memory) if self.local else operands.wide_address(self.memory)
+        self.swaps, self.floating = instruction.has("CAS", "CAST"), instruction.has(*_FLOATING)
+        registers = [register for register in self.results if register < BASES[PRED]]
+        self.truths = [register for register in self.results if register >= BASES[PRED]]
+        self.words = list(zip(registers, self.data[: len(registers)] if self.swaps else registers, strict=False))
+
+    def step(self, m: Machine) -> None:
+        selected, doubtful, condition = self.lanes(m)
+        address = self.address(m)
+        expected = [read(m) if callable(read) else None for _, read in self.words]
+        if m.world is None or doubtful.any() or not known_in(address, selected):
+            self.ordinary(m)
+            return
+        in_shared = selected if self.local else selected & (address.bits >> np.uint64(32) == SHARED_WINDOW)
+        at = bytes_at(
+            m, Value((address.bits & address.bits.dtype.type(WINDOW)).astype(np.uint32)), in_shared, self.width
+        )
+        known = m.shared_known[at[:2]] if in_shared.any() else None
+        self.ordinary(m)
+        if known is not None:  # what is stored depends on the order of lanes, so it is drawn
+            block, byte, inside = (each[at[2] & known] for each in at)
+            lost = ~m.shared_known[block, byte] & inside
+            m.shared[block[lost], byte[lost]] = m.world.shared[byte[lost]]
+            m.shared_known[block[lost], byte[lost]] = True
+        where = () if self.local else (np.where(in_shared, np.uint64(0), address.bits),)
+        state, before = m.world.event(m, self.instruction.opcode, selected, *where)
+        for k, (register, _) in enumerate(self.words):
+            bits = self._bits(m.world, mixed(state, np.uint64(k) + np.zeros_like(state)) if k else state, before, k)
+            wanted = expected[k]
+            if wanted is not None:
+                bits = np.where(state & np.uint64(2), wanted.bits, bits)
+            m.put(register, Value(bits, True if wanted is None else wanted.known, m.now), condition)
+        for register in self.truths:
+            m.put(register, Value(state & np.uint64(2) != 0), condition)
+
+    def _bits(self, world: World, state: Bits, before: Ints, word: int) -> Bits:
+        if self.floating:
+            return moderate(state)
+        return world.integer(state, before) if word == 0 else np.zeros(state.shape, np.uint32)
+
+
+def _special(instruction: SassInstruction) -> Step:
+    """Return the step that draws what a special register holds: the same in all lanes of a warp."""
+    target, words = number(instruction.operands[0]), width(instruction)
+    name = instruction.operands[1].text.removeprefix("SR_")
+    uniform, guard = instruction.opcode in ("S2UR", "CS2UR"), operands.guard(instruction.guard)
+
+    def step(m: Machine) -> None:
+        condition = guard(m) if guard else None
+        selected, doubtful = m.selection(condition)
+        if m.world is None or target is None or doubtful.any():
+            if target is not None:
+                m.put(target, unknown(m.now), condition)
+            return
+        state, _ = m.world.event(m, name, selected, of_warp=True)
+        if uniform:
+            state = state[np.arange(len(state)), m.view.mask.argmax(axis=1)][:, None]
+        low = state % np.uint64(128) if name in _SMALL else state & np.uint64(0xFFFFFFFF)
+        for k, bits in enumerate((low, state >> np.uint64(48))[:words]):
+            m.put(target + k, Value(bits.astype(np.uint32)), condition)
+
+    return step
+
+
 # ---------------------------------------------------------------------------------------------- hashes
 
 
@@ -153,7 +233,11 @@ def _product(instruction: SassInstruction, index: int) -> Step | None:
 
 
 def _approximation(instruction: SassInstruction, index: int) -> Step | None:
-    sources = [_reader(operand, 1) for operand in instruction.operands[1:]]
+    first = written_operands(instruction)
+    sources = [
+        _reader(operand, source_width(instruction, position))
+        for position, operand in enumerate(instruction.operands[first:])
+    ]
     return _hashing(instruction, index, across=(), along=sources)
 
 
@@ -176,7 +260,7 @@ Reads = Callable[[Machine], list[Value]]
 
 def _reader(operand: Operand, count: int) -> Reads:
     """Return a reader of neighbouring registers."""
-    if operand.kind == PRED:
+    if operand.kind in (PRED, UPRED):
         read = operands.predicate(operand)
         return lambda m: [_as_number(read(m))]
     signed = operands.integer(operand) if operand.negated or operand.absolute or operand.inverted else None
@@ -193,7 +277,7 @@ def _as_number(value: Value) -> Value:
 def _hashing(instruction: SassInstruction, index: int, across: Sequence[Reads], along: Sequence[Reads]) -> Step:
     """Return the step that writes a hash of some operands of the whole warp, and of others lane by lane."""
     seed = np.uint64(zlib.crc32(instruction.mnemonic.encode()))
-    target, results = number(instruction.operands[0]), width(instruction)
+    targets = list(_targets(instruction))
     guard = operands.guard(instruction.guard)
 
     def step(m: Machine) -> None:
@@ -203,34 +287,36 @@ def _hashing(instruction: SassInstruction, index: int, across: Sequence[Reads], 
         for read in across:
             for value in read(m):
                 bits = np.broadcast_to(value.bits, shape).astype(np.uint64)
-                everyone = functools.reduce(_mixed, (bits[:, lane] for lane in range(32)))
-                state = _mixed(state, everyone[:, None])
+                everyone = functools.reduce(mixed, (bits[:, lane] for lane in range(32)))
+                state = mixed(state, everyone[:, None])
                 known &= np.broadcast_to(np.asarray(value.known), shape).all(axis=1, keepdims=True)
         if across:
-            state = _mixed(state, LANES[None].astype(np.uint64))
+            state = mixed(state, LANES[None].astype(np.uint64))
         for read in along:
             for value in read(m):
-                state = _mixed(state, np.broadcast_to(value.bits, shape).astype(np.uint64))
+                state = mixed(state, np.broadcast_to(value.bits, shape).astype(np.uint64))
                 known &= np.asarray(value.known)
         condition = guard(m) if guard else None
-        for k in range(results):
-            bits = _moderate(_mixed(state, np.full(shape, k, np.uint64)))
+        for k, target in enumerate(targets):
+            bits = moderate(mixed(state, np.full(shape, k, np.uint64)))
             if target is not None:
-                m.put(target + k, Value(bits, True if known.all() else known.copy(), index), condition)
+                bits = bits & np.uint32(1) != 0 if target >= BASES[PRED] else bits
+                m.put(target, Value(bits, True if known.all() else known.copy(), index), condition)
 
     return step
 
 
-def _mixed(state: Bits, more: Bits) -> Bits:
-    """Return a hash of a 64-bit state and further numbers (the finaliser of SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z = (state * np.uint64(0x9E3779B97F4A7C15)) ^ (more + np.uint64(0xD1B54A32D192ED03))
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+def _targets(instruction: SassInstruction) -> Iterator[int | None]:
+    """Yield the registers and predicates that an instruction writes; None for one that keeps nothing."""
+    for operand in instruction.operands[: written_operands(instruction)]:
+        first = number(operand)
+        for k in range(width(instruction) if operand.kind in (REG, UREG) else 1):
+            yield None if first is None else first + k
 
 
-def _moderate(state: Bits) -> Bits:
-    """Return 32 bits that are numbers between 2^-31 and 2 in magnitude, read as a float or as two halves."""
-    bits = (state >> np.uint64(32)).astype(np.uint32)
-    return bits & np.uint32(0x8FFF8FFF) | np.uint32(0x30003000)
+_BY_OPCODE: dict[str, Callable[[SassInstruction, int], Step]] = {
+    "LDSM": lambda instruction, _: _LoadMatrix(instruction).step,
+    "STSM": lambda instruction, _: _StoreMatrix(instruction).step,
+    "LDGSTS": lambda instruction, _: _Copy(instruction).step,
+    **dict.fromkeys(("ATOM", "ATOMG", "ATOMS"), lambda instruction, index: _Atomic(instruction, index).step),
+}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ncu_swizzle.catalog import fills
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.cubin.shared_arrays import SharedArray, shared_arrays
@@ -25,10 +26,16 @@ class Executable:
     emulated: Emulated
     code: Code
 
-    def launch(self, sample: int | None) -> Launch:
-        """Return the launch with random inputs of this seed; without one, nothing that buffers hold is known."""
-        binary = self.emulated.binary
-        launch = emulated_launch.launch_of(self.target, binary.cubin, binary.symbol, sample)
+    def launch(self, sample: int | None, *, varied: bool = False) -> Launch:
+        """Return the launch with random inputs of this seed; without one, nothing that buffers hold is known.
+
+        `varied`: buffers that are described as one number everywhere hold different ones, too.
+        """
+        binary, target = self.emulated.binary, self.target
+        if varied:
+            arguments = tuple(fills.varied(argument) for argument in target.family.arguments)
+            target = replace(target, family=replace(target.family, arguments=arguments))
+        launch = emulated_launch.launch_of(target, binary.cubin, binary.symbol, sample)
         if sample is not None:
             return launch
         module = {at: content for at, content in launch.memory.items() if at >= GLOBALS or at < HEAP}

@@ -37,9 +37,31 @@ class Lines:
 
         Lines of libraries count only if there is no other, as they are the same in both.
         """
-        own = ((self.old[file][0], self.old[file][1].get(line)) for file, line in stack if file in self.old)
-        found = next(((file, line) for file, line in own if line is not None), None)
-        return found or next((at for at in stack if at[0] not in self.old), NOWHERE)
+        own = (self._old(file, line) for file, line in stack if file in self.old)
+        libraries = (at for at in stack if at[0] not in self.old)
+        return next(filter(None, own), None) or next(libraries, NOWHERE)
+
+    def mapped(self, stack: Sequence[Location]) -> tuple[Location, ...]:
+        """Return a stack with the lines that the old sources have, as lines there, and those of libraries."""
+        found = ((file, line) if file not in self.old else self._old(file, line) for file, line in stack)
+        return tuple(at for at in found if at is not None)
+
+    def _old(self, file: str, line: int) -> Location | None:
+        old, lines = self.old[file]
+        return (old, lines[line]) if line in lines else None
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[frozenset[Location], frozenset[Location]]:
+    """Return the lines of the old sources and of the new ones that the other sources do not have."""
+    sides: tuple[set[Location], set[Location]] = set(), set()
+    for file, text in after.items():
+        other = _earlier(file, before)
+        matcher = difflib.SequenceMatcher(None, before.get(other, "").splitlines(), text.splitlines(), autojunk=False)
+        for tag, first, end, start, stop in matcher.get_opcodes():
+            if tag != "equal":
+                sides[0].update((other, line + 1) for line in range(first, end))
+                sides[1].update((file, line + 1) for line in range(start, stop))
+    return frozenset(sides[0]), frozenset(sides[1])
 
 
 def _earlier(file: str, before: Mapping[str, str]) -> str:

@@ -9,12 +9,16 @@ from ncu_swizzle.catalog import includes
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.location import Location
 from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.opcodes import COUNTED, GENERIC
+from ncu_swizzle.emulate.parse import parse_instruction
+from ncu_swizzle.emulate.results import accesses
 from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import Executable, executable
 from ncu_swizzle.errors import NcuSwizzleError
-from ncu_swizzle.proof import arithmetic, excess, resources, traces, values
+from ncu_swizzle.proof import excess, resources, traces, values
 from ncu_swizzle.proof.claims import About, Claim, Proof, State
+from ncu_swizzle.proof.lines import Lines, changed
 from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.proof.traces import Traces
 from ncu_swizzle.proof.values import Values
@@ -76,27 +80,43 @@ def _meaning(
         return _claim(traced.state, traced.reason, traced.line), ()
     each = traced.accesses // len(traced.blocks) if traced.blocks else 0
     blocks = values.some(traced.blocks, old.launch(None).grid, each)
-    written = values.compare(old, new, blocks, timeout_s)
+    written = values.compare(old, new, blocks, timeout_s, places=traced.places)
     compared = tuple(_compared(old, traced, written))
     if written.difference:
         return _claim(State.FAILED, written.difference, written.line), compared
-    if doubt := _doubt(old, new, traced, written):
-        return doubt, compared
+    if not written.complete:
+        lacking = written.lacking or f"{written.unknown:,} of the results are unknown"
+        nothing = "the blocks that were compared write nothing"
+        return _claim(State.UNKNOWN, lacking if written.lacking or written.unknown else nothing), compared
+    if (line := _idle(old, new, traced, written)) is not None:
+        return _claim(State.UNKNOWN, "this launch does not execute an access that the patch may change", line), compared
     order = "in the same order" if traced.in_order else "in the same order for each of them"
     return _claim(State.HELD, f"each thread accesses the same elements {order}"), compared
 
 
-def _doubt(old: Executable, new: Executable, traced: Traces, written: Values) -> Claim | None:
-    """Return the claim if results that are not known leave it open; None if the traces suffice."""
-    if written.lost:
-        return _claim(State.UNKNOWN, f"{written.lost:,} bytes of the results were known, and are no longer")
-    if written.complete:
-        return None
-    lacking = written.lacking or f"{written.unknown:,} bytes of the results are unknown"
-    if not traced.in_order:
-        return _claim(State.UNKNOWN, f"the compiler has reordered the accesses of some lines, and {lacking}")
-    line = arithmetic.unlike(old, new)
-    return _claim(State.UNKNOWN, f"this line computes something else, and {lacking}", line) if line else None
+def _idle(old: Executable, new: Executable, traced: Traces, written: Values) -> Location | None:
+    """Return a line with an access that neither version executes in any world, if the patch may change it.
+
+    An access to shared memory may be one to an array with other rows, whatever its line says; others are changed where
+    their line, or one that calls it, is. What has the same stack of lines, such as an unrolled loop and its rest, is
+    one access, and so it is in both versions: a compiler joins accesses of two lines under one of them.
+    """
+    texts = old.emulated.profile.sources, new.emulated.profile.sources
+    lines = Lines.same(texts[0]), Lines.between(*texts)
+    asked: dict[tuple[str, tuple[Location, ...]], Location] = {}
+    done: set[tuple[str, tuple[Location, ...]]] = set()
+    for number, (version, edited) in enumerate(zip((old, new), changed(*texts), strict=True)):
+        executed = traced.executed[number] | written.executed[number]
+        for index, sass in enumerate(version.code.instructions):
+            instruction, stack = parse_instruction(sass), version.stacks.get(sass.offset, ())
+            if not accesses(instruction):
+                continue
+            what = instruction.opcode, lines[number].mapped(stack)
+            if index in executed:
+                done.add(what)
+            elif instruction.opcode in COUNTED | GENERIC or not edited.isdisjoint(stack):
+                asked.setdefault(what, lines[number].first(stack))
+    return min((line for what, line in asked.items() if what not in done), default=None)
 
 
 def _claim(state: State, reason: str, line: Location | None = None) -> Claim:
@@ -114,4 +134,5 @@ def _compared(old: Executable, traced: Traces, written: Values) -> list[str]:
     bytes_ = f"{written.same:,} bytes that {written.blocks:,} blocks write for random inputs: the same"
     atomics = f"; {written.atomics:,} atomic operations: the same" if written.atomics else ""
     unknown = f"; {written.unknown:,} more are unknown" if written.unknown else ""
-    return [*said, bytes_ + atomics + unknown]
+    worlds = f", in {written.worlds:,} draws of what cannot be known" if written.worlds > 1 else ""
+    return [*said, bytes_ + atomics + unknown + worlds]

@@ -40,6 +40,8 @@ class Traces:
     in_order: bool = True  # also per line, not only per element
     blocks: list[tuple[int, int, int]] = field(default_factory=list)  # that ran
     accesses: int = 0  # of single lanes that were compared
+    places: Places | None = None  # where the bytes of shared memory have gone
+    executed: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))  # accesses of both versions
 
     def fail(self, state: State, reason: str, line: Location | None = None) -> None:
         """Record the first thing that does not hold."""
@@ -90,6 +92,7 @@ class _Comparison:
         self.unit = functools.reduce(math.gcd, [*map(int, widths[widths > 0]), *ends, *offsets], 16)
         self.plain = self.kinds.of(READ), self.kinds.of(WRITE)
         self.block: Dim3 = before.launch(None).block
+        traces.places = self.places
 
     def add(self, pair: Pair) -> None:
         """Compare the accesses of some blocks."""
@@ -98,6 +101,8 @@ class _Comparison:
                 number = min(trace.unknown)
                 self.traces.fail(State.UNKNOWN, trace.unknown[number], self._line(table.line[number]))
                 return
+        for executed, trace in zip(self.traces.executed, (pair.first, pair.second), strict=True):
+            executed.update(np.unique(trace.accesses.pc).tolist())
         sides = zip(self.tables, (pair.first, pair.second), strict=True)
         first, second = (Rows.of(trace.accesses, table, self.unit) for table, trace in sides)
         if not self._synchronised(pair):

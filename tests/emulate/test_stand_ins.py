@@ -11,6 +11,7 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.results import Results, results
+from ncu_swizzle.emulate.worlds import World, shared_contents
 from ncu_swizzle.engines import emulated_launch
 from tests.support.emulation import IN, OUT, pointers
 from tests.support.fix_corpus import CORPUS
@@ -19,13 +20,14 @@ from tests.support.marks import NEEDS_ALL
 pytestmark = NEEDS_ALL
 
 
-def left_by(source: str, launch: Launch, arch: str = "sm_90") -> Results:
+def left_by(source: str, launch: Launch, arch: str = "sm_90", number: int = 0, first: int | None = None) -> Results:
     code = Toolchain().compile(source, ["-O3", "-std=c++17"], arch, [])
     cubin = Cubin(code, "kernel.cubin")
     (name,) = cubin.kernels
     prepared = emulated_launch.code(cubin, name, Toolchain().disassemble(code, "kernel.cubin"))
     blocks = np.argwhere(np.ones(launch.grid, bool)).astype(np.int64)
-    return results(prepared, launch, blocks, Clock())
+    world = World(number=number, decisive=np.arange(4, dtype=np.uint32), shared=shared_contents(1 << 18), first=first)
+    return results(prepared, launch, blocks, Clock(), world)
 
 
 def array(found: Results, dtype: str) -> NDArray[np.generic]:
@@ -128,9 +130,34 @@ def test_atomic_operations_are_listed(known: bool) -> None:
     numbers = np.arange(32)
     launch = Launch((1, 1, 1), (32, 1, 1), 0, pointers(5), {IN: numbers.astype(np.int32).tobytes()} if known else {})
     found = left_by(COUNTING, launch)
-    if not known:
-        assert found.unseen  # their addresses depend on data
+    assert not found.unseen
+    if not known:  # their addresses depend on data, which is drawn
+        assert found.atomics == left_by(COUNTING, launch).atomics
+        assert found.atomics != left_by(COUNTING, launch, number=1).atomics
         return
     assert sorted(each[2] for each in found.atomics) == sorted(OUT + 4 * (numbers & 15))
     assert sorted(each[3] for each in found.atomics) == sorted(5 + numbers)
     assert len(found.written.address) == 4
+
+
+BEHIND = """
+__global__ void behind(int* out, const int* in, int n) {
+  const int t = threadIdx.x, others = out[64 + t];
+  out[t] = t;
+  __syncthreads();
+  const int ticket = atomicAdd(&out[128], 1);
+  out[32 + t] = out[t ^ 1] + (ticket == n) + others - out[64 + t];
+}
+"""
+
+
+@pytest.mark.parametrize("first", [5, 6])
+def test_blocks_see_what_they_wrote_and_tickets_in_between(first: int) -> None:
+    launch = Launch((2, 1, 1), (32, 1, 1), 0, pointers(5), {})
+    found = left_by(BEHIND, launch, first=first)
+    assert found.written.known.all()
+    assert found.accesses == found.executed
+    tickets = first + np.arange(32)  # the compiler lets one lane ask for all of its warp
+    expected = [*range(32), *((np.arange(32) ^ 1) + (tickets == 5))] * 2
+    order = np.lexsort((found.written.address, found.written.block))
+    assert found.written.value[order].astype(np.uint8).view("int32").tolist() == expected

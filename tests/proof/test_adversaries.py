@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,49 @@ from ncu_swizzle.engines.context import Context
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.engines.executable import executable
 from ncu_swizzle.proof.claims import About, Proof, State
+from ncu_swizzle.proof.moved import Moved
 from ncu_swizzle.proof.proving import prove_version
-from tests.support.adversaries import ADVERSARIES
+from tests.support.adversaries import ADVERSARIES, UNFOLLOWED, XOR, Adversary
 from tests.support.fix_corpus import with_text
+from tests.support.fixes import array, swizzled
 from tests.support.marks import NEEDS_ALL
 
 pytestmark = NEEDS_ALL
 QUICK = ("ticket",)  # of each version, a compilation and two emulations
 
 
-def proofs(name: str, texts: list[str], folder: Path, context: Context) -> list[Proof]:
-    """Return the proof of each version of a kernel, none of whose arrays has moved."""
+def proofs(
+    adversary: Adversary, texts: list[str], folder: Path, context: Context, moved: Sequence[Moved] = ()
+) -> list[Proof]:
+    """Return the proof of each version of a kernel; none of its arrays has moved unless it is said where to."""
     settings = EmulationSettings.of(context.request)
-    target = ADVERSARIES[name].target(folder)
+    target = adversary.target(folder)
     old = executable(target, settings)
     afters = [with_text(target, text, folder / str(number)) for number, text in enumerate(texts)]
-    return [prove_version(old, after, (), settings) for after in afters]
+    return [prove_version(old, after, moved, settings) for after in afters]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_what_cannot_be_followed_is_compared(name: str, tmp_path: Path, emulated: Context) -> None:
+    adversary = UNFOLLOWED[name]
+    texts = [adversary.text.replace(*XOR), *(adversary.wrong(what).replace(*XOR) for what in adversary.edits)]
+    tile = array("tile", 1024, 4, swizzled(32))
+    right, *wrong = proofs(adversary, texts, tmp_path, emulated, [tile])
+    assert right.held, right.obstacle
+    assert [what for what, proof in zip(adversary.edits, wrong, strict=True) if proof.held] == []
+    assert all(proof.claim(About.MEANING) for proof in wrong)
+
+
+def test_an_access_that_the_launch_does_not_execute_is_named(tmp_path: Path, emulated: Context) -> None:
+    kernel = UNFOLLOWED["clock"]
+    idle = Adversary(kernel.text.replace("time[", "if (at < 0) y[0] = AT(0, at & 63);\n    time["), kernel.launch, {})
+    (proof,) = proofs(idle, [idle.text.replace(*XOR)], tmp_path, emulated, [array("tile", 1024, 4, swizzled(32))])
+    claim = proof.claim(About.MEANING)
+    assert claim is not None
+    assert claim.state is State.UNKNOWN
+    assert "does not execute" in claim.reason
+    assert claim.line == ("k.cu", 10)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +61,7 @@ def proofs(name: str, texts: list[str], folder: Path, context: Context) -> list[
 )
 def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, emulated: Context) -> None:
     adversary = ADVERSARIES[name]
-    wrong = proofs(name, [adversary.wrong(what) for what in adversary.edits], tmp_path, emulated)
+    wrong = proofs(adversary, [adversary.wrong(what) for what in adversary.edits], tmp_path, emulated)
     assert [what for what, proof in zip(adversary.edits, wrong, strict=True) if proof.held] == []
     assert all(proof.claim(About.REBUILT) or proof.claim(About.MEANING) for proof in wrong)
 
@@ -41,13 +69,13 @@ def test_wrong_versions_are_not_proved(name: str, tmp_path: Path, emulated: Cont
 @pytest.mark.parametrize("name", ["copies", "ticket"])
 def test_another_spelling_of_the_same_is_proved(name: str, tmp_path: Path, emulated: Context) -> None:
     text = ADVERSARIES[name].text.replace("int t = threadIdx.x;", "const int unused = 0, t = unused + threadIdx.x;")
-    (same,) = proofs(name, [text], tmp_path, emulated)
+    (same,) = proofs(ADVERSARIES[name], [text], tmp_path, emulated)
     assert same.state is State.HELD
 
 
 def test_what_does_not_synchronise_any_more_is_named(tmp_path: Path, emulated: Context) -> None:
     adversary = ADVERSARIES["copies"]
-    (proof,) = proofs("copies", [adversary.wrong("it waits for one copy fewer")], tmp_path, emulated)
+    (proof,) = proofs(adversary, [adversary.wrong("it waits for one copy fewer")], tmp_path, emulated)
     meaning = proof.claim(About.MEANING)
     assert meaning is not None
     assert meaning.state is State.FAILED

@@ -162,6 +162,15 @@ __global__ void k(const float *x, float *part, float *y, int n) {
             "results are in reverse": ("part[blockIdx.x] =", "part[gridDim.x - 1 - blockIdx.x] ="),
             "blocks sum what is another's": ("x[blockIdx.x *", "x[(gridDim.x - 1 - blockIdx.x) *"),
             "the ticket counts by two": ("1u)", "2u)"),
+            "the last block's results are elsewhere": ("y[t] =", "y[t ^ 1] ="),
+            "the last block reads another block's": ("part[t] *", "part[t ^ 1] *"),
+            "another block is taken for the last": ("gridDim.x - 1;", "gridDim.x - 2;"),
+            "every block acts as the last": ("if (last &&", "if ("),
+            "one block asks for two tickets": ("last = ", "if (blockIdx.x == 2) atomicAdd(&done, 1u); last = "),
+            "a store overtakes the fence": (
+                "part[blockIdx.x] = s[0];\n        __threadfence();",
+                "__threadfence();\n        part[blockIdx.x] = s[0];",
+            ),
         },
     ),
     "blocks": Adversary(
@@ -179,6 +188,87 @@ __global__ void k(const float *x, float *y) {
             "one block of 64 adds one": ("+ b % 7", "+ b % 7 + (b == 37)"),
             "one block of 64 writes over another": ("y[(b * 32", "y[((b == 21 ? 20 : b) * 32"),
             "blocks from 7 on differ": ("b % 7", "b % 14"),
+        },
+    ),
+}
+
+# Kernels with a tile of 32 rows and columns that is read by columns, and what cannot be followed behind it. Each is
+# right with an XOR, and wrong with an edit on top of that.
+COLUMNS = """
+#define AT(y, x) tile[y][x]
+__global__ void k({parameters}) {{
+    __shared__ float tile[32][32];
+    const int t = threadIdx.x, at = (blockIdx.x * 32 + t) * 32;
+    for (int r = 0; r < 32; ++r) AT(r, t) = x[(blockIdx.x * 32 + r) * 32 + t];
+    __syncthreads();
+    {body}
+}}
+"""
+XOR = ("#define AT(y, x) tile[y][x]", "#define AT(y, x) tile[y][(x) ^ (y)]")
+
+
+def _columns(arguments: dict[str, str], body: str, edits: dict[str, tuple[str, str]]) -> Adversary:
+    """Return an adversary; arguments by their declarations, with their types and fills."""
+    parameters = ", ".join(("const float *x", *arguments))
+    described = ["x=float32[4096]:random"]
+    described += [f"{declared.split()[-1].lstrip('*')}={value}" for declared, value in arguments.items()]
+    text = COLUMNS.format(parameters=parameters, body=body)
+    return Adversary(text, f"grid = 4\nblock = 32\nargs = {described}", edits)
+
+
+UNFOLLOWED = {
+    "queue": _columns(
+        {"float *y": "float32[4096]:out", "unsigned *count": "uint32[1]:zeros"},
+        "for (int r = 0; r < 32; ++r) { float v = AT(t, r); if (v > 1.f) y[atomicAdd(count, 1u)] = v; }",
+        {
+            "a place in the queue is another": ("y[atomicAdd(count, 1u)]", "y[atomicAdd(count, 1u) ^ 1]"),
+            "what is appended is another": ("= v; }", "= v * 2; }"),
+            "two places are taken": ("1u)", "2u)"),
+            "it appends less": ("v > 1.f", "v > 2.f"),
+        },
+    ),
+    "list": _columns(
+        {"int *next": "int32[128]:out", "float *y": "float32[4096]:out", "unsigned *count": "uint32[1]:zeros"},
+        "for (int r = 0; r < 32; ++r) y[at + r] = AT(t, r);\n"
+        "    const int head = atomicExch(next + blockIdx.x, t);\n"
+        "    if (head >= 0) y[head] = next[head] + t; else if (atomicCAS(count, 0u, 1u)) y[0] = head;",
+        {
+            "another is linked": ("= next[head]", "= next[head ^ 1]"),
+            "a link is elsewhere": ("y[head] =", "y[head + 1] ="),
+            "the head is exchanged for another": ("blockIdx.x, t)", "blockIdx.x, t ^ 1)"),
+            "the end is another": ("head >= 0", "head > 0"),
+            "the swap is another": ("0u, 1u)", "0u, 2u)"),
+            "the swap is taken the other way round": ("else if (atomic", "else if (!atomic"),
+        },
+    ),
+    "clock": _columns(
+        {"float *y": "float32[4096]:out", "long long *time": "int64[128]:out"},
+        "const long long start = clock64();\n"
+        "    for (int r = 0; r < 32; ++r) y[at + r] = AT(t, r);\n"
+        "    time[at / 32] = clock64() - start;",
+        {
+            "time runs backwards": ("clock64() - start", "start - clock64()"),
+            "the time is another thread's": ("time[at / 32]", "time[at / 32 ^ 1]"),
+            "the end alone is kept": ("clock64() - start", "clock64()"),
+        },
+    ),
+    "zeros": _columns(
+        {
+            "const float *bias": "float32[4096]:zeros",
+            "const float *gain": "float32[4096]:ones",
+            "const int *flag": "int32[4]:zeros",
+            "float *y": "float32[4096]:random",
+            "float none": "float32:0",
+        },
+        "for (int r = 0; r < 32; ++r) y[at + r] += AT(t, r) * gain[at + r] + bias[at + r] + none * x[at + r];\n"
+        "    if (flag[blockIdx.x]) y[at] += x[at] + 1;",
+        {
+            "another bias is added": ("bias[at + r]", "bias[at + (r ^ 1)]"),
+            "another gain is taken": ("gain[at + r]", "gain[at + (r ^ t)]"),
+            "what is multiplied by 0 is another": ("none * x[at + r]", "none * x[at + 1023 & 4095]"),
+            "what no flag allows is another": ("x[at] + 1", "x[at] + 2"),
+            "what no flag allows reads another element": ("+= x[at] + 1", "+= x[at ^ 1] + 1"),
+            "another result is added to": ("y[at + r] +=", "y[at + (r ^ 1)] = y[at + r] +"),
         },
     ),
 }
