@@ -45,7 +45,9 @@ class Effects:
     def reach(self, reach: Reach, texts: Sequence[str]) -> None:
         """Raise Unfit if the operands of an edited use may not be written twice; `texts` are what is inserted."""
         for operator in self._operators():
-            raise self._refused(operator, f"{self.draft.quoted(operator)} may have effects, and an index may call it twice")
+            raise self._refused(
+                operator, f"{self.draft.quoted(operator)} may have effects, and an index may call it twice"
+            )
         for node in self._operands(reach):
             self._once(node, DEEPEST)
         macro = self.scopes.macro(reach.node)
@@ -69,7 +71,9 @@ class Effects:
                 raise self._refused(node, f"{self.draft.quoted(part)} would be evaluated twice, or in another order")
             if part.type == "call_expression" and not self._computes(part, depth):
                 name = self.draft.quoted(self._callee(part))
-                raise self._refused(node, f"{name} may have effects, and {self.draft.quoted(part)} would be called twice")
+                raise self._refused(
+                    node, f"{name} may have effects, and {self.draft.quoted(part)} would be called twice"
+                )
             if part.type == "identifier" and self._volatile(part):
                 raise self._refused(node, f"{self.file.of(part)} is volatile, and would be read twice")
             if part.type == "field_expression" and self._volatile_member(part):
@@ -88,7 +92,9 @@ class Effects:
         if not definitions and function.type != "field_expression" and PURE.fullmatch(name):
             return True
         if not definitions and function.type == "identifier":  # an object
-            definitions = [m for n, every in self.scopes.callables.items() if "".join(n.split()) == "operator()" for m in every]
+            definitions = [
+                m for n, every in self.scopes.callables.items() if "".join(n.split()) == "operator()" for m in every
+            ]
         return bool(definitions) and depth > 0 and all(self.pure(made, depth - 1) for made in definitions)
 
     def pure(self, made: Definition, depth: int = DEEPEST) -> bool:
@@ -178,7 +184,9 @@ class Effects:
                 raise self._refused(reach.node, f"{text} is another one where {place.name} was made")
             if (changed := self._changed(place, declared)) is not None:
                 raise self._refused(changed, f"{text} may change after {place.name} was made with it")
-        if used and any(n.type in ("subscript_expression", "pointer_expression") for node in nodes for n in cuda.walk(node)):
+        if used and any(
+            n.type in ("subscript_expression", "pointer_expression") for node in nodes for n in cuda.walk(node)
+        ):
             raise self._refused(reach.node, f"the row of {place.name} is read from memory that may have changed")
         if not any(root.place is made.start for root in self.draft.tile.roots):
             for before in self.draft.tile.to(made.start):
@@ -213,7 +221,9 @@ class Effects:
         for each in made:
             parameter = each.parameters[number] if number < len(each.parameters) else None
             holder = cuda.above(parameter, "parameter_declaration") if parameter is not None else None
-            if each.macro or (holder is not None and "&" in self.file.of(holder) and "const" not in self.file.of(holder)):
+            if each.macro or (
+                holder is not None and "&" in self.file.of(holder) and "const" not in self.file.of(holder)
+            ):
                 return True
         return False
 

@@ -8,7 +8,7 @@ what the mapping keeps together, or that may run from one row into the next.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import calls, classes, cuda
 from ncu_swizzle.source.arrays import shared_declarations, sizes_of
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace
-from ncu_swizzle.source.scopes import declared_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,6 +27,13 @@ MEASURING = ("sizeof_expression", "decltype", "alignof_expression", "offsetof_ex
 COMPARING = ("==", "!=", "<", ">", "<=", ">=", "<=>")
 COPYING = re.compile(r"(__pipeline_)?memcpy(_async)?|memset|memmove")
 STATEMENTS = ("expression_statement", "declaration", "compound_statement", "return_statement")
+WITHIN = ("parenthesized_expression", "cast_expression", "pointer_expression")
+# What a name may stand in without a use that is followed: what it is compared with, or assigned, is looked at itself.
+UNMOVED = (
+    "return_statement", "expression_statement", "lambda_capture_specifier", "update_expression",
+    "assignment_expression", "conditional_expression", "condition_clause", "comma_expression", "unary_expression",
+    "binary_expression", "gnu_asm_output_operand",
+)  # fmt: skip
 WIDEST = 16  # bytes that one instruction accesses
 
 
@@ -81,7 +87,9 @@ class Extents:
             for other in every:
                 alone = other.declared.id not in self.tile.web.places and self._outside(other.statement)
                 if alone and not self._separate(declared.statement, other.statement):
-                    raise self._refused(other.declared, f"{other.name} and {declared.name} are the same dynamic shared memory")
+                    raise self._refused(
+                        other.declared, f"{other.name} and {declared.name} are the same dynamic shared memory"
+                    )
 
     def _size(self, node: Node) -> str:
         value = self.draft.constants.value(node)
@@ -102,9 +110,9 @@ class Extents:
     def _use(self, use: Node, place: ReachedPlace) -> None:
         """Raise Unfit for a use of a name that measures, compares or is not followed."""
         struct = cuda.above(use, *classes.CLASSES)
-        if cuda.above(place.declared, "compound_statement") is None and struct is not None and not place.member:
-            if any(child.type == "base_class_clause" for child in struct.children):
-                raise self._refused(use, f"{place.name} may be a member of a base class here")
+        derived = struct is not None and any(child.type == "base_class_clause" for child in struct.children)
+        if derived and cuda.above(place.declared, "compound_statement") is None and not place.member:
+            raise self._refused(use, f"{place.name} may be a member of a base class here")
         node, parent = use, use.parent
         while parent is not None and parent.type not in STATEMENTS:
             if parent.type in MEASURING:
@@ -113,7 +121,12 @@ class Extents:
                 return
             if parent.type == "binary_expression" and self._compares(parent, node, place):
                 raise self._refused(use, f"{self.draft.quoted(parent)} compares addresses, which the mapping changes")
-            if parent.type in ("subscript_argument_list", "argument_list", "lambda_capture_specifier", "init_declarator"):
+            if parent.type in (
+                "subscript_argument_list",
+                "argument_list",
+                "lambda_capture_specifier",
+                "init_declarator",
+            ):
                 break
             node, parent = parent, parent.parent
         if parent is not None and parent.type == "argument_list":
@@ -121,14 +134,20 @@ class Extents:
             if measured is not None and self.resized:
                 raise self._refused(use, f"{self.draft.quoted(measured)} may change with the tile's layout")
         if not self._followed(use, place):
-            raise self._refused(use, f"{self.draft.quoted(use.parent or use)} uses {place.name} where it is not followed")
+            raise self._refused(
+                use, f"{self.draft.quoted(use.parent or use)} uses {place.name} where it is not followed"
+            )
 
     def _in_macros(self, place: ReachedPlace) -> None:
-        """Raise Unfit if a macro uses a name of the tile, and other things have that name, so that it is not followed."""
+        """Raise Unfit if a macro uses a name of the tile that is also one of other things: it is not followed there."""
         declared = place.kept or place.declared
         for node in self.scopes.mentions.get(self.file.of(declared), []):
             macro = self.scopes.macro(node) if node.type == "identifier" else None
-            if macro is None or self.scopes.resolve(node) is not None or cuda.same(cuda.field(macro.node, "name"), node):
+            if (
+                macro is None
+                or self.scopes.resolve(node) is not None
+                or cuda.same(cuda.field(macro.node, "name"), node)
+            ):
                 continue
             for site in self.scopes.mentions.get(macro.name, []):
                 there = self.scopes.resolve(site, self.file.of(declared))
@@ -144,7 +163,9 @@ class Extents:
             subscripts += 1
             node = cuda.bare(cuda.field(node, "argument") or node.named_children[0])
         holder = (place.kept or place.declared).parent
-        pointer = not place.array and place.rank == 1 and not (holder is not None and holder.type == "reference_declarator")
+        pointer = (
+            not place.array and place.rank == 1 and not (holder is not None and holder.type == "reference_declarator")
+        )
         return node.type == "identifier" and (subscripts >= place.rank or pointer)
 
     def _compares(self, node: Node, side: Node, place: ReachedPlace) -> bool:
@@ -176,18 +197,11 @@ class Extents:
             return True
         if place.kept is not None or not place.rank or any(m.through is place for m in self.tile.web.members):
             return True  # an object: its other members
-        node, parent = use, use.parent
-        while parent is not None and parent.type in ("parenthesized_expression", "cast_expression", "pointer_expression"):
-            node, parent = parent, parent.parent
-        if parent is None:
-            return False
-        if parent.type in ("return_statement", "expression_statement", "lambda_capture_specifier", "update_expression"):
-            return True
-        if parent.type in ("assignment_expression", "conditional_expression", "condition_clause", "logical_expression"):
-            return True
-        if parent.type in (*MEASURING, "comma_expression", "unary_expression", "binary_expression", "gnu_asm_output_operand"):
-            return True
-        return cuda.above(use, "return_statement", *MEASURING) is not None
+        parent = use.parent
+        while parent is not None and parent.type in WITHIN:
+            parent = parent.parent
+        harmless = parent is not None and parent.type in (*UNMOVED, *MEASURING)
+        return harmless or cuda.above(use, "return_statement", *MEASURING) is not None
 
     # ------------------------------------------------------------------------------------ types
 
@@ -200,20 +214,32 @@ class Extents:
         names: set[str] = set()
         if template is not None and holder.type == "parameter_declaration":
             listed = cuda.field(template, "parameters")
-            of_template = {self.file.of(n) for n in cuda.walk(listed) if n.type in ("identifier", "type_identifier")} if listed else set()
+            of_template = (
+                {self.file.of(n) for n in cuda.walk(listed) if n.type in ("identifier", "type_identifier")}
+                if listed
+                else set()
+            )
             sizes = sizes_of(place.declared, self.file) if place.rank > 1 else ()
-            names |= {self.file.of(n) for size in sizes for n in cuda.walk(size) if n.type == "identifier"} & of_template
+            names |= {
+                self.file.of(n) for size in sizes for n in cuda.walk(size) if n.type == "identifier"
+            } & of_template
             for node in (node for name in names for node in self.scopes.mentions.get(name, [])):
                 apart = not cuda.inside(node, holder) and listed is not None and not cuda.inside(node, listed)
                 if cuda.inside(node, template) and apart and not self._in_index(node):
-                    raise self._refused(node, f"{self.file.of(node)} is deduced from the tile, and used for more than its indices")
+                    raise self._refused(
+                        node, f"{self.file.of(node)} is deduced from the tile, and used for more than its indices"
+                    )
         struct = cuda.above(place.declared, *classes.CLASSES) if place.member else None
         if struct is not None:
             self._measured(self._holding(struct))
         if place.rank and not place.array and not place.member:
             return
         type_ = cuda.field(holder, "type")
-        if type_ is not None and type_.type == "type_identifier" and any(m.through is place for m in self.tile.web.members):
+        if (
+            type_ is not None
+            and type_.type == "type_identifier"
+            and any(m.through is place for m in self.tile.web.members)
+        ):
             self._measured({self.file.of(type_)})
 
     def _in_index(self, node: Node) -> bool:
@@ -252,9 +278,7 @@ class Extents:
         if self.draft.ends(reach.start) or self.draft.moving(reach) or reach.steps:
             kept = self._kept()
             if any(one % bytes_ for one in kept):
-                raise self._refused(
-                    reach.node, f"{self.draft.quoted(reach.node)}: its {bytes_} bytes would be split"
-                )
+                raise self._refused(reach.node, f"{self.draft.quoted(reach.node)}: its {bytes_} bytes would be split")
 
     def _kept(self) -> tuple[int, ...]:
         """Return the numbers of bytes of which an access has to be a divisor."""
@@ -271,7 +295,11 @@ class Extents:
         name = calls.called(self.file, node) if node.type == "call_expression" else ""
         if COPYING.fullmatch(name):
             given = [child for child in self._part(node).named_children if child.type != "comment"]
-            value = self.draft.constants.value(given[-1] if name != "__pipeline_memcpy_async" else given[2]) if given else None
+            value = (
+                self.draft.constants.value(given[-1] if name != "__pipeline_memcpy_async" else given[2])
+                if given
+                else None
+            )
             if not value:
                 raise self._refused(node, f"{self.draft.quoted(node)}: how many bytes it copies is not known")
             return value
@@ -310,7 +338,9 @@ class Extents:
                     variable = variable or (bool(term.variable) and (stride == 0 or stride % row != 0))
                     constant += 0 if term.variable else stride
         if (variable and not counted) or (not counted and constant >= row):
-            raise self._refused(reach.node, f"{self.draft.quoted(reach.node)}: the row's length is not to be seen in it")
+            raise self._refused(
+                reach.node, f"{self.draft.quoted(reach.node)}: the row's length is not to be seen in it"
+            )
 
     def _row(self, place: ReachedPlace) -> bool:
         """Return whether a pointer always points into one row."""

@@ -9,22 +9,16 @@ call that may mean the function, every expansion of the macro. What is not under
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ncu_swizzle.patch.draft import Draft, Unfit
-from ncu_swizzle.patch.effects import harmless
-from ncu_swizzle.patch.extents import Extents
-from ncu_swizzle.patch.row_xor import RowXor
-from ncu_swizzle.patch.swapped import Swapped
-from ncu_swizzle.smem.swizzle import Padding
-from ncu_swizzle.source import calls, classes, cuda, structs
-from ncu_swizzle.source.edits import Edit
+from ncu_swizzle.patch.draft import Draft
+from ncu_swizzle.source import calls, classes, cuda
 from ncu_swizzle.source.expressions import SAME, TO_ADDRESS
 from ncu_swizzle.source.reach import Reach, ReachedPlace
-from ncu_swizzle.source.scopes import Definition, declared_name
-from ncu_swizzle.source.view_classes import fields_made, pointed
+from ncu_swizzle.source.scopes import Definition
+from ncu_swizzle.source.view_classes import fields_made
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -50,101 +44,6 @@ class Ownership:
         self._kept: dict[int, list[ReachedPlace]] = {}  # by the variable that is, or keeps, a place
         for place in self.web.places.values():
             self._kept.setdefault((place.kept or place.declared).id, []).append(place)
-
-    # ------------------------------------------------------------------------------------ edits
-
-    def holding(self, edit: Edit) -> list[Reach]:
-        """Return the uses that an edit is in, none if it is in a declaration of the tile's; raise Unfit for others."""
-        tile = self.draft.tile
-        if found := [r for r in tile.reaches if r.node.start_byte <= edit.start and edit.end <= r.node.end_byte]:
-            size = min(reach.node.end_byte - reach.node.start_byte for reach in found)
-            return [reach for reach in found if reach.node.end_byte - reach.node.start_byte == size]
-        for reach in tile.reaches:  # what a function returns, where it is called: p + row * 32
-            for step in (step.node for step in reach.steps if step.node is not None):
-                statement = cuda.above(step, "return_statement")
-                if step.start_byte <= edit.start and edit.end <= step.end_byte and statement is not None:
-                    for use in (n for n in cuda.walk(statement) if n.type == "identifier" and self._meant(n) is not None):
-                        declared = self._meant(use)
-                        for place in self._kept.get(declared.id, []) if declared is not None else []:
-                            self.place(place)
-                    return [reach]
-        for reach in tile.reaches:  # what a view, or an API, is given beside the tile
-            listed = reach.node.parent
-            if listed is not None and listed.start_byte <= edit.start and edit.end <= listed.end_byte:
-                if reach.end is not None and reach.end.kept is not None:
-                    self._shape(reach.end)
-                    self.place(reach.end)
-                    return [reach]
-        for place in tile.places:
-            holder = cuda.above(place.declared, "declaration", "field_declaration", "expression_statement", *PARAMETERS)
-            if holder is not None and holder.start_byte <= edit.start and edit.end <= holder.end_byte:
-                self.place(place)
-                return []
-        for _, argument, macro in self.scopes.declaring:
-            if macro.node.start_byte <= edit.start and edit.end <= macro.node.end_byte:
-                self._declaring(macro, argument)
-                return []
-        for alias in self.file.nodes("alias_declaration", "type_definition"):
-            if alias.start_byte <= edit.start and edit.end <= alias.end_byte:
-                self._alias(alias)
-                return []
-        line = self.file.text.count(b"\n", 0, edit.start) + 1
-        raise Unfit("the patch edits what was not followed from the tile", line)
-
-    def _declaring(self, macro: Definition, argument: Node) -> None:
-        """Show that a macro only declares arrays of the tile."""
-        self._one_macro(macro)
-        roots = {root.place.declared.id for root in self.draft.tile.roots}
-        arguments = {call.id: given for call, given, made in self.scopes.declaring if made is macro}
-        for node in self._sites(macro):
-            statement = cuda.above(node, "expression_statement")
-            given = arguments.get(statement.id) if statement is not None else None
-            if given is None or given.id not in roots:
-                raise self._refused(node, f"{self._around(node)} declares another array than {self.file.of(argument)}")
-
-    def _alias(self, alias: Node) -> None:
-        """Show that only the tile, and pointers to its rows, are declared with an alias."""
-        written = cuda.field(alias, "name") or cuda.field(alias, "declarator")
-        named = next((n for n in cuda.walk(written) if n.type == "type_identifier"), None) if written is not None else None
-        if named is None:
-            raise self._refused(alias, f"{self.draft.quoted(alias)} is not understood")
-        for node in self.scopes.mentions.get(self.file.of(named), []):
-            if cuda.inside(node, alias):
-                continue
-            holder = node.parent
-            declarators = holder.children_by_field_name("declarator") if holder is not None else []
-            names = [declared_name(declarator) for declarator in declarators]
-            if not names or any(name is None or name.id not in self._kept for name in names):
-                raise self._refused(node, f"{self.file.of(node)} is the type of more than this tile")
-
-    def _shape(self, place: ReachedPlace) -> None:
-        """Show that a view's numbers, such as its rows' length, are used for nothing but its own indices."""
-        made = [r for r in self.web.to(place) if r.node.parent is not None]
-        for reach in made:
-            found = fields_made(self.scopes, reach.node.parent) if reach.node.parent is not None else None
-            for name in structs.numbers(self.file, found.struct) if found is not None else ():
-                for node in self.scopes.mentions.get(name, []):
-                    self._of_shape(node, place, found.struct) if found is not None else None
-
-    def _of_shape(self, node: Node, place: ReachedPlace, struct: Node, depth: int = 3) -> None:
-        holder = node.parent
-        if holder is not None and holder.type == "field_expression" and not self.file.of(holder).startswith("this"):
-            if not any(cuda.inside(node, reach.node) and reach.end is None for reach in self.draft.tile.reaches):
-                raise self._refused(node, f"{self.draft.quoted(holder)} is used for more than indices of {place.name}")
-            return
-        function = cuda.above(node, "function_definition")
-        if function is None or not cuda.same(classes.of_function(self.file, function), struct):
-            return
-        for method in self._definitions(function):
-            found = pointed(self.file, method, place.pointer)
-            index = found.index if found is not None else None
-            if self._constructor(method) or (index is not None and cuda.inside(node, index)):
-                continue
-            if found is None or found.used or depth == 0:
-                raise self._refused(node, f"{self.file.of(node)} of {place.name} is used for more than its indices")
-            for call in self.scopes.mentions.get(method.name, []):  # of a method that computes the index
-                if not cuda.inside(call, method.node) and not self._declares(call, method):
-                    self._of_shape(call, place, struct, depth - 1)
 
     # ------------------------------------------------------------------------------------ places
 
@@ -191,7 +90,9 @@ class Ownership:
     def _variable(self, place: ReachedPlace, declared: Node) -> None:
         """Show that a variable is only given addresses of the tile."""
         name = self.file.of(declared)
-        holder = cuda.above(declared, "declaration", "for_range_loop", "expression_statement", "lambda_capture_initializer")
+        holder = cuda.above(
+            declared, "declaration", "for_range_loop", "expression_statement", "lambda_capture_initializer"
+        )
         if holder is None or holder.type in ("for_range_loop", "lambda_capture_initializer"):
             raise self._refused(declared, f"what {name} stands for is not shown")
         if holder.type == "declaration" and (holder.parent is None or holder.parent.type in BODIES[1:]):
@@ -276,7 +177,13 @@ class Ownership:
                 self._sum(node, place)
             case "field_expression":
                 self._field(node, place)
-            case "call_expression" | "compound_literal_expression" | "initializer_list" | "argument_list" | "parameter_list":
+            case (
+                "call_expression"
+                | "compound_literal_expression"
+                | "initializer_list"
+                | "argument_list"
+                | "parameter_list"
+            ):
                 self._made(node, place)
             case "number_literal" if self.file.of(node) == "0":
                 return
@@ -426,25 +333,39 @@ class Ownership:
         """Yield the calls of a function's, lambda's or macro's name; raise Unfit where it is named as anything else."""
         method = classes.of_function(self.file, made.node) if made.node.type == "function_definition" else None
         for node in self.scopes.mentions.get("".join(made.name.split()), []):
-            if self._declares(node, made) or cuda.above(node, *CONDITIONS) and self._in_condition(node):
+            if self._declares(node, made) or (cuda.above(node, *CONDITIONS) and self._in_condition(node)):
                 continue
             callee = node
             while (holder := callee.parent) is not None and (
-                (holder.type in WRAPPING and cuda.same(holder.named_children[-1] if holder.type == "dependent_name" else cuda.field(holder, "name"), callee))
+                (
+                    holder.type in WRAPPING
+                    and cuda.same(
+                        holder.named_children[-1] if holder.type == "dependent_name" else cuda.field(holder, "name"),
+                        callee,
+                    )
+                )
                 or (holder.type == "field_expression" and cuda.same(cuda.field(holder, "field"), callee))
             ):
                 callee = holder
             of_object = callee.type == "field_expression" or node.type == "field_identifier"
             if of_object and method is None:
                 continue  # a member of the same name
-            if holder is not None and holder.type == "call_expression" and cuda.same(cuda.field(holder, "function"), callee):
-                if not self._other_class(callee, made, method):
+            if (
+                holder is not None
+                and holder.type == "call_expression"
+                and cuda.same(cuda.field(holder, "function"), callee)
+            ):
+                if not self._other_class(callee, method):
                     yield holder
-            elif self._meant(node) is not None and not self._function(self._meant(node)) and not made.node.type == "lambda_expression":
+            elif (
+                self._meant(node) is not None
+                and not self._function(self._meant(node))
+                and made.node.type != "lambda_expression"
+            ):
                 continue  # a variable of the same name
             elif not (made.node.type == "lambda_expression" and not cuda.same(self._meant(node), self._lambda(made))):
                 raise self._refused(node, f"{made.name} is named where it is not followed: {self._around(node)}")
-        self._pasted(made.name, made.node)
+        self._pasted(made.name)
 
     def _lambda(self, made: Definition) -> Node | None:
         holder = made.node.parent
@@ -482,7 +403,7 @@ class Ownership:
             holder = cuda.above(holder, *CONDITIONS)
         return False
 
-    def _other_class(self, callee: Node, made: Definition, method: Node | None) -> bool:
+    def _other_class(self, callee: Node, method: Node | None) -> bool:
         """Return whether a call is one of a method of the same name, of another class that the file defines."""
         object_ = cuda.field(callee, "argument") if callee.type == "field_expression" else None
         declared = self.scopes.resolve(object_) if object_ is not None and object_.type == "identifier" else None
@@ -499,7 +420,7 @@ class Ownership:
             raise self._refused(place.declared, f"{place.name} is not understood")
         name = self.file.of(place.declared)
         for node in (node for text in classes.names(self.file, struct) for node in self.scopes.mentions.get(text, [])):
-            if not self._object(node, struct):
+            if not self._object(node):
                 raise self._refused(node, f"{self._around(node)} may keep another address than the tile's in {name}")
         for node in self.scopes.mentions.get(name, []):
             target = node.parent if node.parent is not None and node.parent.type == "field_expression" else node
@@ -517,7 +438,7 @@ class Ownership:
     def _definitions(self, function: Node) -> list[Definition]:
         return [m for every in self.scopes.callables.values() for m in every if cuda.same(m.node, function)]
 
-    def _object(self, node: Node, struct: Node) -> bool:
+    def _object(self, node: Node) -> bool:  # noqa: PLR0911
         """Return whether a mention of a class makes no object, or one that the tile was followed into."""
         whole = node
         while (holder := whole.parent) is not None and holder.type in WRAPPING:
@@ -526,7 +447,11 @@ class Ownership:
             whole = holder
         if holder is None:
             return False
-        if holder.type in classes.CLASSES or holder.type in ("alias_declaration", "type_definition", "function_declarator"):
+        if holder.type in classes.CLASSES or holder.type in (
+            "alias_declaration",
+            "type_definition",
+            "function_declarator",
+        ):
             return not any(child.type == "base_class_clause" and cuda.inside(node, child) for child in holder.children)
         if holder.type == "type_descriptor":
             return holder.parent is not None and holder.parent.type in ("alias_declaration",)
@@ -546,9 +471,10 @@ class Ownership:
         """Yield the names in a macro's use of the tile that it leaves to where it is expanded."""
         parameters = {p.id for p in macro.parameters if p is not None}
         for node in cuda.walk(reach.node):
-            if node.type == "identifier" and (declared := self.scopes.resolve(node)) is not None:
-                if declared.id in self._kept and declared.id not in parameters and not cuda.inside(declared, macro.node):
-                    yield node
+            declared = self.scopes.resolve(node) if node.type == "identifier" else None
+            free = declared is not None and declared.id not in parameters and not cuda.inside(declared, macro.node)
+            if free and declared is not None and declared.id in self._kept:
+                yield node
 
     def _expansions(self, macro: Definition, name: Node) -> None:
         """Show that a free name means the tile wherever the macro is expanded, also within other macros."""
@@ -590,7 +516,7 @@ class Ownership:
                 if macro.node.type == "preproc_function_def" and not called:
                     raise self._refused(node, f"{macro.name} is named where it is not expanded: {self._around(node)}")
                 yield node
-        self._pasted(macro.name, macro.node)
+        self._pasted(macro.name)
 
     def _one_macro(self, macro: Definition) -> None:
         """Raise Unfit if a macro's name has several meanings, or its text is more than tokens."""
@@ -605,7 +531,7 @@ class Ownership:
         value = cuda.field(macro.node, "value")
         return self.file.of(value) if value is not None else ""
 
-    def _pasted(self, name: str, at: Node) -> None:
+    def _pasted(self, name: str) -> None:
         """Raise Unfit if a macro may make a name out of pieces."""
         for macro in (made for every in self.scopes.callables.values() for made in every if made.macro):
             names = {self.file.of(p) for p in macro.parameters if p is not None}
@@ -632,29 +558,3 @@ class Ownership:
 
     def _refused(self, node: Node, reason: str) -> Exception:
         return self.draft.unfit(node, reason)
-
-
-def unobstructed(draft: Draft, transform: RowXor | Padding | Swapped) -> None:
-    """Raise Unfit if a use of the tile was not followed."""
-    for obstacle in draft.tile.obstacles:
-        if not obstacle.length or not isinstance(transform, RowXor):
-            raise Unfit(obstacle.reason, obstacle.line)
-
-
-def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[Edit], accessors: bool) -> None:
-    """Raise Unfit unless the source shows that edits change the layout of a tile, and nothing else.
-
-    With `accessors`, all indices of a flat array go through a function.
-    """
-    ownership = Ownership(draft)
-    edited: dict[int, Reach] = {}
-    for edit in edits:
-        if edit.start == edit.end and edit.text.lstrip().startswith("//"):
-            continue  # a function of our own, or a comment
-        for reach in ownership.holding(edit):
-            edited[id(reach)] = reach
-    for reach in edited.values():
-        ownership.reach(reach)
-    if not isinstance(transform, Padding):
-        harmless(draft, edits, list(edited.values()))
-    Extents(draft, transform, accessors).unseen()

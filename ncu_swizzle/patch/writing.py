@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ncu_swizzle.patch.candidates import Ranked
 from ncu_swizzle.patch.draft import Draft, Unfit
-from ncu_swizzle.patch.ownership import guard, unobstructed
+from ncu_swizzle.patch.guard import guard, unobstructed
 from ncu_swizzle.patch.padding_edits import PaddingEdits
 from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.patch.seen import TileSeen

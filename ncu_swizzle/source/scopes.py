@@ -104,9 +104,9 @@ class Scopes:
     def uses(self, declared: Node) -> Iterator[Node]:
         """Yield the names that refer to a declared one."""
         for node in self.mentions.get(self.file.of(declared), []):
-            if node.type in ("identifier", "type_identifier") and not cuda.same(node, declared):
-                if cuda.same(self.resolve(node), declared):
-                    yield node
+            names = node.type in ("identifier", "type_identifier") and not cuda.same(node, declared)
+            if names and cuda.same(self.resolve(node), declared):
+                yield node
 
     def identifiers(self) -> Iterator[Node]:
         for tree in self.trees:

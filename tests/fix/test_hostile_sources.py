@@ -1,7 +1,7 @@
 """Sources that use more than the tile where one launch does not show it: the patch is refused, at the line that does.
 
-The first line of each file of tests/data/fix_hostile says which mapping is written, and what comes of it; a line with WRONG is
-the one that the reason has to name.
+The first line of each file of tests/data/fix_hostile says which mapping is written, and what comes of it; a line with
+WRONG is the one that the reason has to name.
 """
 
 from __future__ import annotations

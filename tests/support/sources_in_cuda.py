@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ncu_swizzle.patch.draft import Draft
-from ncu_swizzle.patch.ownership import guard, unobstructed
+from ncu_swizzle.patch.guard import guard, unobstructed
 from ncu_swizzle.patch.padding_edits import PaddingEdits
 from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.patch.swapped import Swapped, swapped
