@@ -173,6 +173,8 @@ class Effects:
         """Raise Unfit if a row's number, as a pointer was made with it, may be another one where it is used."""
         place, nodes = reach.start, [step.node for step in made.steps if step.node is not None]
         used = [n for node in nodes for n in cuda.walk(node) if n.type == "identifier" and self.file.of(n) in names]
+        for node in nodes if used else ():
+            self._once(node, DEEPEST)
         for name in used:
             text, declared = self.file.of(name), self.scopes.resolve(name)
             if text in ("threadIdx", "blockIdx", "blockDim", "gridDim"):

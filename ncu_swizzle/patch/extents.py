@@ -79,8 +79,8 @@ class Extents:
             sizes = [self._size(size) for size in sizes_of(place.declared, self.file)[-2:]]
             shapes.setdefault(tuple(sizes), place)
         if len(shapes) > 1:
-            one, other = list(shapes.values())[:2]
-            raise self._refused(other.declared, f"{one.name} and {other.name} have other sizes, and share pointers")
+            one, another = list(shapes.values())[:2]
+            raise self._refused(another.declared, f"{one.name} and {another.name} have other sizes, and share pointers")
         every = list(shared_declarations(self.scopes))
         arrays = {root.array.declared.id for root in self.tile.roots}
         for declared in (made for made in every if made.declared.id in arrays and self._outside(made.statement)):

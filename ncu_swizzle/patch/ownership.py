@@ -268,10 +268,10 @@ class Ownership:
                     self._returned(made, place)
                 return
         listed = cuda.field(node, "arguments") or cuda.field(node, "value") or node
-        made = fields_made(self.scopes, listed)
-        if made is None or place.pointer not in made.fields:
+        object_ = fields_made(self.scopes, listed)
+        if object_ is None or place.pointer not in object_.fields:
             raise self._other(node, place)
-        self._value(made.fields[place.pointer], place)
+        self._value(object_.fields[place.pointer], place)
 
     def _constructor(self, made: Definition) -> bool:
         struct = classes.of_function(self.file, made.node) if made.node.type == "function_definition" else None
