@@ -92,9 +92,14 @@ class Naming:
         before = of_launch(old.emulated, {}).total
         if not before:
             return None
-        declared = list(shared_declarations(Scopes(file)))
+        scopes = Scopes(file)
+        declared = list(shared_declarations(scopes))
         kernel = self.target.kernel.entry.partition("<")[0].rpartition("::")[2]
-        edits = named_edits(file, kernel, old, declared)
+        edits, escapes = named_edits(scopes, kernel, old, declared)
+        if escapes is not None:
+            mapping, reason = escapes
+            line = located(self.target, self.text, reason.line)
+            self.stop = Stop(stops.WRITTEN + 1, f"{mapping} is not named instead: {reason}", line, mapping)
         built = [made for edit in edits if (made := self._built(edit, resources.resources(old))) is not None]
         for made in sorted((made for made in built if made.excess < before), key=lambda made: made.cost)[:ATTEMPTS]:
             fixed = self._proved(old, made, declared)

@@ -16,10 +16,11 @@ from ncu_swizzle.smem.code import unit
 from ncu_swizzle.smem.operations import LDMATRIX, STMATRIX
 from ncu_swizzle.smem.swizzle import Padding, Swizzle, Transform
 from ncu_swizzle.source.arrays import SharedDeclaration
-from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.edits import edited
+from ncu_swizzle.source.layout_values import Escapes
 from ncu_swizzle.source.policies import renamings
-from ncu_swizzle.source.tensor_layouts import declared_layouts
+from ncu_swizzle.source.scopes import Scopes
+from ncu_swizzle.source.tensor_layouts import DeclaredLayout, declared_layouts
 
 MOST_BITS = 5
 HIGHEST = 14  # bit of an offset that a swizzle takes
@@ -43,21 +44,33 @@ class NamedEdit:
 
 
 def named_edits(
-    file: CudaFile, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
-) -> list[NamedEdit]:
-    """Return the patches of a kernel's own source that name a mapping."""
-    made = [
-        NamedEdit(each.name, edited(file.text, each.edits), each.line, sum(len(edit.text) for edit in each.edits))
-        for each in renamings(file, kernel)
-    ]
-    layouts = list(declared_layouts(file, kernel))[:LAYOUTS]
+    scopes: Scopes, kernel: str, version: Executable, declared: Sequence[SharedDeclaration]
+) -> tuple[list[NamedEdit], tuple[str, Escapes] | None]:
+    """Return the patches of a kernel's own source that name a mapping; of those that may not, the first, and why."""
+    file, made = scopes.file, list[NamedEdit]()
+    escapes: tuple[str, Escapes] | None = None
+    for each in renamings(file, kernel):
+        try:
+            each.placed_only(scopes)
+        except Escapes as reason:
+            escapes = escapes or (each.name, reason)
+            continue
+        size = sum(len(edit.text) for edit in each.edits)
+        made.append(NamedEdit(each.name, edited(file.text, each.edits), each.line, size))
+    layouts = list[DeclaredLayout]()
+    for layout in list(declared_layouts(file, kernel))[:LAYOUTS]:
+        try:
+            layout.shared_only(scopes)
+            layouts.append(layout)
+        except Escapes as reason:
+            escapes = escapes or (f"{layout.prefix}Swizzle", reason)
     swizzles = _swizzles(version, declared) if layouts else []
     for layout in layouts:
         for swizzle in swizzles:
             edits = layout.composed(swizzle)
             size = sum(len(edit.text) for edit in edits)
             made.append(NamedEdit(f"{layout.prefix}{swizzle}", edited(file.text, edits), layout.line, size))
-    return made
+    return made, escapes
 
 
 def _swizzles(version: Executable, declared: Sequence[SharedDeclaration]) -> list[Swizzle]:

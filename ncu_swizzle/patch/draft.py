@@ -10,6 +10,7 @@ from ncu_swizzle.source import cuda
 from ncu_swizzle.source.arrays import sizes_of
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.reach import BYTES, Reach, ReachedPlace, ReachStep
+from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.stands_for import Inlined
 from ncu_swizzle.source.sums import CALLS, SIZES, Constants, Term
 from ncu_swizzle.source.webs import SourceTile
@@ -31,6 +32,7 @@ class Draft:
     """A tile in its source. `unit_bytes` are the sizes of the types that its pointers count, as far as known."""
 
     file: CudaFile
+    scopes: Scopes
     tile: SourceTile
     constants: Constants
     element_bytes: int  # of what the mapping counts

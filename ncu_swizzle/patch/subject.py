@@ -36,6 +36,7 @@ class FixSubject:
     target: Target
     emulated: Emulated
     file: CudaFile
+    scopes: Scopes
     declarations: Mapping[int, SharedDeclaration]
     placed: Mapping[int, SharedArray]  # arrays of the binary, by the declared identifier
     tiles: tuple[TileSeen, ...]  # the worst first
@@ -58,7 +59,7 @@ class FixSubject:
         """Return a tile for the writers of a patch."""
         element = self.element_bytes(seen)
         declared = self.known.element_bytes.get(_owner(seen).declared.id, element)
-        return Draft(self.file, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
+        return Draft(self.file, self.scopes, seen.tile, self.known.constants, element, declared, self.known.unit_bytes)
 
     def launched(self, seen: TileSeen) -> Draft | None:
         """Return a tile whose rows' length the launch decides; None if the source does."""
@@ -164,7 +165,7 @@ def subject_of(target: Target, text: bytes, settings: EmulationSettings) -> FixS
     tiles = [tile for web in webs for tile in carved(web, known.offsets, known.members)]
     missing = tuple(array for array in arrays if array not in declared.values())
     return FixSubject(
-        target, emulated, file, {d.declared.id: d for d in every}, declared,
+        target, emulated, file, scopes, {d.declared.id: d for d in every}, declared,
         tuple(tiles_seen(tiles, declared, emulated)), known, missing,
     )  # fmt: skip
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ncu_swizzle.patch.candidates import Ranked
 from ncu_swizzle.patch.draft import Draft, Unfit
+from ncu_swizzle.patch.guard import guard, unobstructed
 from ncu_swizzle.patch.padding_edits import PaddingEdits
 from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.patch.seen import TileSeen
 from ncu_swizzle.patch.subject import FixSubject
 from ncu_swizzle.patch.swapped import Swapped, swapped
 from ncu_swizzle.patch.xor_edits import XorEdits
-from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source.edits import Edit, Overlap, edited
 
 COLUMNS, FACTORS, FLAT = "columns", "factors of columns", "flat"  # what a mapping is written into
@@ -36,6 +36,7 @@ def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[Writt
     for draft, way in (*ways, (plain, COLUMNS), (plain, FACTORS), (plain, FLAT)):
         try:
             edits = _edits(subject, draft, made, way)
+            guard(draft, made.transform, edits, way == FLAT)
             text = edited(subject.file.text, edits)
         except Unfit as reason:
             yield reason
@@ -49,9 +50,7 @@ def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[Writt
 
 
 def _edits(subject: FixSubject, draft: Draft, made: Ranked, way: str) -> list[Edit]:
-    for obstacle in draft.tile.obstacles:
-        if not obstacle.length or isinstance(made.transform, Padding):
-            raise Unfit(obstacle.reason, obstacle.line)
+    unobstructed(draft, made.transform)
     if isinstance(made.transform, Swapped):
         return swapped(draft)
     if isinstance(made.transform, RowXor):

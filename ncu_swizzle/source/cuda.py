@@ -30,7 +30,7 @@ class CudaFile:
         return self.text[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
 
     def line(self, node: Node) -> int:
-        return node.start_point[0] + 1
+        return self.text.count(b"\n", 0, node.start_byte) + 1  # macros' bodies are trees of their own, in one line
 
     def nodes(self, *kinds: str) -> Iterator[Node]:
         """Yield the nodes of these types, in the order of the file."""

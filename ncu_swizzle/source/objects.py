@@ -254,12 +254,11 @@ class ObjectWalk(HandingWalk):
         else:
             self._obstruct(struct, node, reason)
 
-    def _obstruct(self, struct: Node, node: Node, reason: str) -> None:
-        """Put something in the way of all arrays of a class; where nothing is in it but data, only of longer rows."""
-        data = not classes.methods(self.file, struct)
+    def _obstruct(self, struct: Node, node: Node, reason: str, length: bool = False) -> None:
+        """Put something in the way of all arrays of a class, or with `length` only of longer rows."""
         for declared in structs.arrays(struct):
             place = self.web.places[declared.id]
-            self.web.obstacles.append(Obstacle(place, self.file.line(node), reason, length=data))
+            self.web.obstacles.append(Obstacle(place, self.file.line(node), reason, length))
 
     def _mentioned(self) -> None:
         """Put other objects of the same classes in the way: an edit of the class is one of them, too."""
@@ -268,5 +267,6 @@ class ObjectWalk(HandingWalk):
                 reason = f"{made.name} returns an address within {state.start.name}, and nothing shows what for"
                 self._stop(made.node, state, reason)
         for struct in {struct.id: struct for struct in self.classes.values()}.values():
+            data = not classes.methods(self.file, struct)  # other objects are only changed with their class
             for node, reason in elsewhere(self.scopes, struct, self.web):
-                self._obstruct(struct, node, reason)
+                self._obstruct(struct, node, reason, length=data)

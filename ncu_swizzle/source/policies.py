@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.edits import Edit
+from ncu_swizzle.source.layout_values import Escapes, LayoutValues
+from ncu_swizzle.source.scopes import Scopes, declared_name
 from ncu_swizzle.source.spliced import BEGIN, END
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Policy:
     file: int  # the number of the header that it is in
     parameters: tuple[str, ...]
     functions: frozenset[tuple[str, tuple[str, ...]]]
+    members: frozenset[tuple[str, str]] = frozenset()  # names and texts, without the names of template parameters
 
     def replaces(self, other: Policy) -> bool:
         """Whether it can be named in place of another one."""
@@ -57,6 +60,24 @@ class Renaming:
     name: str  # as the source writes it
     edits: tuple[Edit, ...]
     line: int
+    uses: tuple[PolicyUse, ...] = ()
+    sibling: Policy | None = None
+
+    def placed_only(self, scopes: Scopes) -> None:
+        """Raise Escapes if what the two policies differ in does more than to place elements of shared arrays."""
+        if self.sibling is None:
+            return
+        policy = self.uses[0].policy
+        differing, reached = {name for name, _ in policy.members ^ self.sibling.members}, -1
+        while len(differing) != reached:  # and what is computed from those
+            reached = len(differing)
+            differing |= {n for n, text in policy.members if differing & set(text.split())}
+        if "" in differing:
+            raise Escapes(f"{policy.name} has a base class, whose members are not seen", self.line)
+        functions = frozenset(name for name, _ in policy.functions) & differing
+        values = LayoutValues(scopes, frozenset(differing), functions)
+        for use in self.uses:
+            values.named(use.node)
 
 
 class Regions:
@@ -101,7 +122,7 @@ def renamings(file: CudaFile, kernel: str) -> list[Renaming]:
 
 def _renamed(file: CudaFile, uses: Sequence[PolicyUse], sibling: Policy) -> Renaming:
     edits = tuple(Edit(use.node.start_byte, use.node.end_byte, sibling.name) for use in uses)
-    return Renaming(f"{uses[0].qualifier}{sibling.name}", edits, file.line(uses[0].node))
+    return Renaming(f"{uses[0].qualifier}{sibling.name}", edits, file.line(uses[0].node), tuple(uses), sibling)
 
 
 def _policies(file: CudaFile, regions: Regions) -> Iterator[Policy]:
@@ -112,7 +133,31 @@ def _policies(file: CudaFile, regions: Regions) -> Iterator[Policy]:
             continue
         functions = frozenset(_static_functions(file, body))
         if functions:
-            yield Policy(file.of(name), _scope(file, node), regions.file(node), _parameters(file, node), functions)
+            members = frozenset(_members(file, node, body))
+            yield Policy(
+                file.of(name), _scope(file, node), regions.file(node), _parameters(file, node), functions, members
+            )
+
+
+def _members(file: CudaFile, node: Node, body: Node) -> Iterator[tuple[str, str]]:
+    """Yield the names in a class's members, each with the member's text, in which template parameters have numbers."""
+    holder = node.parent
+    listed = cuda.field(holder, "parameters") if holder is not None and holder.type == "template_declaration" else None
+    numbered = {
+        file.of(name): f"#{number}"
+        for number, parameter in enumerate(listed.named_children if listed is not None else ())
+        for name in [n for n in cuda.walk(parameter) if n.type in ("identifier", "type_identifier")][-1:]
+    }
+    for child in node.children:
+        if child.type == "base_class_clause":  # brings members that are not seen here
+            yield "", file.of(child) + file.of(node)
+    for member in (child for child in body.named_children if child.type not in ("comment", "access_specifier")):
+        leaves = [n for n in cuda.walk(member) if not n.child_count and n.type != "comment"]
+        text = " ".join(numbered.get(file.of(n), file.of(n)) for n in leaves)
+        inner = next((c for c in member.named_children if c.type in FUNCTIONS), member)  # of a template
+        names = [name for d in inner.children_by_field_name("declarator") if (name := declared_name(d)) is not None]
+        for name in names or [n for n in leaves if n.type.endswith("identifier")]:
+            yield file.of(name), text
 
 
 def _scope(file: CudaFile, node: Node) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ class ReachedPlace:
     unit: str = ""
     array: bool = False  # declared as shared memory
     member: bool = False  # an array within a struct
+    kept: Node | None = None  # of a view: the name of the object that keeps the pointer
+    pointer: str = ""  # which of its members that is
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ WRAPPERS = (
     "pointer_declarator", "reference_declarator", "array_declarator", "init_declarator", "parenthesized_declarator",
     "function_declarator", "attributed_declarator",
 )  # fmt: skip
+NAMES = ("identifier", "field_identifier", "type_identifier", "namespace_identifier", "operator_name")
 HEAD = b"int f(){"
 
 
@@ -92,13 +93,28 @@ class Scopes:
         """The roots of all trees: the file's, and one per macro body."""
         return (self.file.root, *(made.body for all_ in self.callables.values() for made in all_ if made.macro))
 
+    @cached_property
+    def mentions(self) -> dict[str, list[Node]]:
+        """All names in the file and in its macros, by their text."""
+        found: dict[str, list[Node]] = {}
+        for node in (node for tree in self.trees for node in cuda.walk(tree) if node.type in NAMES):
+            found.setdefault("".join(self.file.of(node).split()), []).append(node)
+        return found
+
+    def uses(self, declared: Node) -> Iterator[Node]:
+        """Yield the names that refer to a declared one."""
+        for node in self.mentions.get(self.file.of(declared), []):
+            names = node.type in ("identifier", "type_identifier") and not cuda.same(node, declared)
+            if names and cuda.same(self.resolve(node), declared):
+                yield node
+
     def identifiers(self) -> Iterator[Node]:
         for tree in self.trees:
             yield from (node for node in cuda.walk(tree) if node.type == "identifier" or _argument(node))
 
-    def resolve(self, use: Node) -> Node | None:
-        """Return the declared name that an identifier refers to; None if the file does not declare it."""
-        name = self.file.of(use)
+    def resolve(self, use: Node, name: str = "") -> Node | None:
+        """Return the declared name that an identifier, or another `name` there, refers to; None if none is declared."""
+        name = name or self.file.of(use)
         holder: Node | None = use.parent
         while holder is not None:
             found = self._visible(holder, name, use) or self._inherited(holder, name, use)
@@ -112,7 +128,8 @@ class Scopes:
     def _visible(self, scope: Node, name: str, use: Node) -> Node | None:
         declared = self._declared.get(scope.id, {}).get(name, [])
         anywhere = scope.type == "field_declaration_list"  # methods see all members
-        return next((node for node in reversed(declared) if anywhere or node.start_byte <= use.start_byte), None)
+        seen = (node for node in reversed(declared) if anywhere or node.start_byte <= use.start_byte)
+        return next((node for node in seen if not _captures(node, use)), None)
 
     def _inherited(self, function: Node, name: str, use: Node) -> Node | None:
         """Return what a name refers to in a class whose method is defined out of it."""
@@ -127,6 +144,21 @@ class Scopes:
         every = [node for names in self._declared.values() for node in names.get(name, [])]
         every = [node for node in every if node.type != "field_identifier"]
         return every[0] if len(every) == 1 else None
+
+    def macro(self, node: Node) -> Definition | None:
+        """Return the macro whose body a node is in; None if it is in none."""
+        while node.parent is not None:
+            node = node.parent
+        made = (made for every in self.callables.values() for made in every if made.macro)
+        return next((each for each in made if cuda.same(each.body, node)), None)
+
+    def declared_with(self, declared: Node) -> list[Node]:
+        """Return the names that are declared in one scope with a name, and are the same."""
+        name = self.file.of(declared)
+        return next(
+            (every[name] for every in self._declared.values() if any(d.id == declared.id for d in every.get(name, ()))),
+            [],
+        )
 
     def holder(self, node: Node) -> Definition | None:
         """Return the function, lambda or macro that a node is in."""
@@ -153,6 +185,8 @@ class Scopes:
         body, named = cuda.field(node, "body"), declarator and cuda.field(declarator, "declarator")
         if declarator is None or body is None or named is None:
             return None
+        while named.type in ("qualified_identifier", "template_function") and (inner := cuda.field(named, "name")):
+            named = inner  # a specialisation has the name of its template
         name = self.file.of(named).rpartition("::")[2]
         return Definition(name, node, body, tuple(_parameters(cuda.field(declarator, "parameters"))))
 
@@ -175,6 +209,13 @@ class Scopes:
                 self._declare(declared, below)
         parameters = tuple(n for n in listed.children if n.type == "identifier") if listed is not None else ()
         return Definition(self.file.of(name), node, root, parameters, macro=True)
+
+
+def _captures(declared: Node, use: Node) -> bool:
+    """Return whether a name is that of a capture whose value the use is part of: ``[p = p]``."""
+    holder = declared.parent
+    captures = holder is not None and holder.type == "lambda_capture_initializer"
+    return captures and holder is not None and cuda.inside(use, holder) and not cuda.same(declared, use)
 
 
 def _argument(node: Node) -> bool:
@@ -208,6 +249,8 @@ def _declares(node: Node) -> Iterator[Node]:
         ):
             for declarator in node.children_by_field_name("declarator"):
                 yield from _named(declarator)
+        case "lambda_capture_initializer":  # [p = tile]: a new name in the lambda
+            yield from (child for child in node.named_children[:1] if child.type == "identifier")
         case "preproc_function_def":
             listed = cuda.field(node, "parameters")
             yield from (child for child in (listed.children if listed else ()) if child.type == "identifier")

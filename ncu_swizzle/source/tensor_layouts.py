@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from ncu_swizzle.source import cuda
 from ncu_swizzle.source.cuda import CudaFile
 from ncu_swizzle.source.edits import Edit
+from ncu_swizzle.source.layout_values import LayoutValues
 from ncu_swizzle.source.policies import Regions, in_other_kernel
+from ncu_swizzle.source.scopes import Scopes, declared_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,6 +29,11 @@ class DeclaredLayout:
     line: int
     prefix: str
     type_: bool
+    name: Node
+
+    def shared_only(self, scopes: Scopes) -> None:
+        """Raise Escapes if it lays out anything but tensors in shared memory."""
+        LayoutValues(scopes).tensors(self.name)
 
     def composed(self, swizzle: object) -> tuple[Edit, ...]:
         """Return the edits that compose it with a swizzle."""
@@ -48,8 +55,11 @@ def declared_layouts(file: CudaFile, kernel: str) -> Iterator[DeclaredLayout]:
         text = file.of(named) if named is not None else ""
         head = text.partition("<")[0]
         if head.rpartition("::")[2] in LAYOUTS and (type_ or written.type in EXPRESSIONS):
+            name = cuda.field(node, "name") if type_ else declared_name(node)
+            if name is None:
+                continue
             prefix = head[: head.rfind("::") + 2] if "::" in head else ""
-            yield DeclaredLayout(written.start_byte, written.end_byte, file.line(written), prefix, type_)
+            yield DeclaredLayout(written.start_byte, written.end_byte, file.line(written), prefix, type_, name)
 
 
 def _named(written: Node) -> Node | None:

@@ -124,7 +124,14 @@ class ViewWalk(ObjectWalk):
         self.uses[slot.id] = self.uses.get(declared.id, [])
         name = self.file.of(declared)
         place = self.web.places.get(slot.id) or self._add(
-            ReachedPlace(name if slot is declared else f"{name}.{view.pointer}", slot, 1, state.unit)
+            ReachedPlace(
+                name if slot is declared else f"{name}.{view.pointer}",
+                slot,
+                1,
+                state.unit,
+                kept=declared,
+                pointer=view.pointer,
+            )
         )
         self.web.reaches.append(Reach(state.start, state.steps, node, place, unit=state.unit))
         member = structs.member(self.file, self.file.of(cuda.field(view.struct, "name") or declared), view.pointer)

@@ -41,6 +41,7 @@ class SourceTile:
     places: tuple[ReachedPlace, ...]
     reaches: tuple[Reach, ...]
     obstacles: tuple[Obstacle, ...]
+    web: Web  # that it is a part of
 
     def from_(self, place: ReachedPlace) -> tuple[Reach, ...]:
         return tuple(reach for reach in self.reaches if reach.start is place)
@@ -135,4 +136,5 @@ def _tile(web: Web, group: set[int], roots: Sequence[Root], edges: Sequence[Reac
         tuple(place for id_, place in web.places.items() if id_ in group),
         tuple(reach for reach in edges if reach.start.declared.id in group),
         tuple(obstacle for obstacle in web.obstacles if obstacle.start.declared.id in group),
+        web,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ncu_swizzle.patch.draft import Draft
+from ncu_swizzle.patch.guard import guard, unobstructed
 from ncu_swizzle.patch.padding_edits import PaddingEdits
 from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.patch.swapped import Swapped, swapped
@@ -20,7 +21,7 @@ from ncu_swizzle.source.reach import Web
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.sums import Constants
 from ncu_swizzle.source.view_classes import part_called
-from ncu_swizzle.source.webs import carved
+from ncu_swizzle.source.webs import Members, carved
 
 ROWS = RowXor(32, 32, 5, 0, 0)  # t[32][32]
 FLAT = RowXor(32, 0, 5, 0, 0)  # t[1024]
@@ -62,18 +63,24 @@ def rewritten(
     declarations = {made.declared.id: made for made in every}
     web = follow(scopes, next(made for made in every if made.name == name), every)
     starts = {id_: (offsets or {})[place.name] for id_, place in web.places.items() if place.name in (offsets or {})}
-    tile = next(made for made in carved(web, starts, {}) if any(root.place.name == name for root in made.roots))
+    members = {(m.place.declared.id, m.through.declared.id): Members(0, 4096, 4096, 1) for m in web.members}
+    tiles = carved(web, starts, members)
+    tile = next(made for made in tiles if any(name in (root.place.name, root.array.name) for root in made.roots))
     values = Constants(
         file, lambda node: (constants or {}).get(file.of(node)), inline=lambda n: inlined(scopes, n),
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
-    draft = Draft(file, tile, values, 4, 4, {})
+    draft = Draft(file, scopes, tile, values, 4, 4, {})
     if launched is not None:
         of_launch = {**(constants or {}), **launched}
         within = replace(values, name=lambda node: of_launch.get(file.of(node)), of_launch=True)
         draft = replace(draft, constants=within, source=values)
+    unobstructed(draft, transform)
     if isinstance(transform, Swapped):
-        return edited(file.text, swapped(draft)).decode()
-    if isinstance(transform, RowXor):
-        return edited(file.text, XorEdits(draft, transform, flat, factors).edits()).decode()
-    return edited(file.text, PaddingEdits(draft, transform, declarations, flat).edits()).decode()
+        edits = swapped(draft)
+    elif isinstance(transform, RowXor):
+        edits = XorEdits(draft, transform, flat, factors).edits()
+    else:
+        edits = PaddingEdits(draft, transform, declarations, flat).edits()
+    guard(draft, transform, edits, flat)
+    return edited(file.text, edits).decode()

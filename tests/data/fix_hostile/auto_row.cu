@@ -1,0 +1,10 @@
+// padding; refused: changes with the tile's layout
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y][x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = t[x][y];
+    auto &row = t[0];
+    if (flag) out[sizeof(row) / 4] = row[1];  // WRONG
+}

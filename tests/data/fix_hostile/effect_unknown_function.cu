@@ -1,0 +1,8 @@
+// rows; refused: may have effects
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y][x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = t[clock() & 31][y];  // WRONG
+}

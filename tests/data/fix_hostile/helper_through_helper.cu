@@ -1,0 +1,11 @@
+// flat; refused: mid is also called with in, which
+__device__ float get(const float *p, int r, int c) { return p[r * 32 + c]; }
+__device__ float mid(const float *q, int r, int c) { return get(q, r, c); }
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y * 32 + x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = mid(t, x, y);
+    if (flag) out[1] = mid(in, 1, 2);  // WRONG
+}

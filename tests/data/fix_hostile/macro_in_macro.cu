@@ -1,0 +1,11 @@
+// flat; refused: also used|is also called with|expands
+#define AT(p, r, c) p[(r) * 32 + (c)]
+#define COL(q, c) AT(q, 1, c)  // WRONG
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    AT(t, y, x) = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = AT(t, x, y);
+    if (flag) out[1] = COL(in, 2);
+}

@@ -1,0 +1,9 @@
+// flat; refused: AT makes names or text|has no index of its own
+#define AT(r, c) t[(r) * 32 + (c) + 0 * sizeof(#r)]  // WRONG
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    AT(y, x) = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = AT(x, y);
+}

@@ -1,0 +1,10 @@
+// flat; refused: an asm statement writes p|not understood
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y * 32 + x] = in[y * 32 + x];
+    __syncthreads();
+    const float *p = t;
+    asm("mov.u64 %0, %1;" : "=l"(p) : "l"(in));  // WRONG
+    out[y * 32 + x] = p[x * 32 + y];
+}

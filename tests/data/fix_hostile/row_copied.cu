@@ -1,0 +1,9 @@
+// rows; refused: is not an element|points into|row's number|split
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y][x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = t[x][y];
+    if (flag) memcpy(&t[y][0], in, 128);  // WRONG
+}

@@ -1,0 +1,9 @@
+// padding; written: t[32][33]
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y][x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = t[x][y];
+    if (flag) out[sizeof(t[0][0])] = 1;
+}

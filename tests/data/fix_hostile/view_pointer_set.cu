@@ -1,0 +1,14 @@
+// flat; refused: may also be in, which
+struct V {
+    const float *p; int ld;
+    __device__ float operator()(int r, int c) const { return p[r * ld + c]; }
+};
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y * 32 + x] = in[y * 32 + x];
+    __syncthreads();
+    V v{t, 32};
+    if (flag) v.p = in;  // WRONG
+    out[y * 32 + x] = v(x, y);
+}

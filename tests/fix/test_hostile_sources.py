@@ -1,0 +1,43 @@
+"""Sources that use more than the tile where one launch does not show it: the patch is refused, at the line that does.
+
+The first line of each file of tests/data/fix_hostile says which mapping is written, and what comes of it; a line with
+WRONG is the one that the reason has to name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tree_sitter_cuda", reason="needs pip install 'ncu-swizzle[fix]'")
+
+from ncu_swizzle.patch.draft import Unfit
+from ncu_swizzle.patch.swapped import Swapped
+from tests.support.places import DATA
+from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
+
+SOURCES = sorted((DATA / "fix_hostile").glob("*.cu"))
+MAPPINGS = {"rows": ROWS, "flat": FLAT, "padding": LONGER, "swapped": Swapped(32, 32)}
+HEAD = re.compile(r"// (\w+); (refused|written): (.*)")
+
+
+def name_of(text: str) -> str:
+    return "s" if "__shared__ S s" in text else "t"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_what_the_launch_does_not_show_is_seen_in_the_source(source: Path) -> None:
+    text = source.read_text(encoding="utf-8")
+    head = HEAD.match(text)
+    assert head is not None
+    mapping, outcome, said = MAPPINGS[head[1]], head[2], head[3]
+    if outcome == "written":
+        assert said in rewritten(text, mapping, name_of(text))
+        return
+    with pytest.raises(Unfit) as refused:
+        rewritten(text, mapping, name_of(text))
+    assert any(part in str(refused.value) for part in said.split("|")), refused.value
+    wrong = [number for number, line in enumerate(text.splitlines(), 1) if "WRONG" in line]
+    assert [refused.value.line] == wrong
