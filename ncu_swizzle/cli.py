@@ -154,7 +154,7 @@ def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
     command = typer.main.get_command(app)
     try:
-        with command.make_context("ncu-swizzle", sys.argv[1:]) as context:
+        with command.make_context("ncu-swizzle", sys.argv[1:] or ["--help"]) as context:
             command.invoke(context)
     except typer.Exit as end:
         raise SystemExit(end.exit_code) from None
