@@ -165,7 +165,7 @@ def _lint_kernel(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
-    return KernelLint.of(emulated, checks, tuple(note for note in emulated.profile.notes if "unknown" not in note))
+    return KernelLint.of(emulated, checks)
 
 
 def _data(family: Family, emulated: Emulated) -> str:
@@ -203,7 +203,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
-    checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
+    checks = [_judge_line(emulated, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
     if offending:
         yield from (replace(check, place=check.place and in_checkout(check.place, emulated)) for check in offending)
@@ -213,12 +213,13 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message + profile.of_sample)
 
 
-def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
+def _judge_line(emulated: Emulated, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
     """Return the check of one line; None if it is within its limit."""
+    profile = emulated.profile
     place = line.place or Place(next(iter(profile.sources), profile.report))
     name = profile.kernel.name
     if line.unknown:
-        why = next((note for note in profile.notes if "unknown" in note), "").rstrip(".")
+        why = next(iter(emulated.on_unknown), "").rstrip(".")
         message = f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}"
         return Check(Outcome.inconclusive, name, MAX_DEGREE, message, line.access, place, rule.origin, limit=rule.limit)
     if line.degree <= rule.limit:
