@@ -20,6 +20,7 @@ from ncu_swizzle.bounds import words
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.context import Progress, silent
@@ -255,12 +256,13 @@ def check(
 
     A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. `catalog`,
     `config` (where kernels are described) and `trust` are those of `profile`. A limit is a number, or strings
-    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises GateFailed, or NotComparable if
-    anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
+    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. `kernel_name` is a kernel's name, or
+    ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is inconclusive;
+    with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
-    only = policy.pattern(kernel_name, "kernel_name")
+    only = KernelFilter(kernel_name, "kernel_name").checked()
     own = own_kernel(options)
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)

@@ -35,16 +35,6 @@ RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
-def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
-    """Return a failed or inconclusive check per offending line, and one passed check per kernel without any.
-
-    A kernel that does not compile, or whose launch does not fit it, has a check of outcome error.
-
-    Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
-    """
-    return verdict_of(list(lint_kernels(options, settings, on_progress)))
-
-
 def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
@@ -69,7 +59,12 @@ def lint_kernels(
     on_progress: Progress = silent,
     fleet: FleetOptions = ALONE,
 ) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel and of each captured launch, in order; raises what `lint` raises."""
+    """Yield the lint of each kernel and of each captured launch, in order.
+
+    It has a failed or inconclusive check per offending line, one that passed if there is none, and an error if a kernel
+    does not compile or its launch does not fit. Raises EnvironmentLacking without a compiler, BadFile and UsageError
+    for what cannot be linted at all.
+    """
     fleet.refuse_nonsense()
     if fleet.workers == GPUS or fleet.gpu:
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
@@ -165,7 +160,8 @@ def _lint_kernel(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
-    return KernelLint.of(emulated, checks)
+    sampling = emulated.counts.on_data and unknown_contents.drawable(family.arguments, emulated.counts.decisive)
+    return KernelLint.of(emulated, checks, sampling)
 
 
 def _data(family: Family, emulated: Emulated) -> str:

@@ -268,7 +268,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        linting.lint(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere")))
+        list(linting.lint_kernels(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere"))))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:

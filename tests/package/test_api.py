@@ -240,6 +240,10 @@ def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
     assert (
         ncu_swizzle.check(before, kernel_name="kernel2", raising=False, allow_recorded=True).outcome == "inconclusive"
     )
+    chosen = ncu_swizzle.check(before, after, kernel_name="regex:nel2$", raising=False, allow_recorded=True)
+    assert (chosen.outcome, {check.kernel for check in chosen.checks}) == ("pass", {"kernel2"})
+    with pytest.raises(UsageError, match="kernel_name: '\\(' is not a valid regular expression"):
+        ncu_swizzle.check(after, kernel_name="regex:(")
     with pytest.raises(UsageError, match="unknown access kind"):
         ncu_swizzle.check(after, max_degree="LDMS=1")
     with pytest.raises(UsageError, match="needs a baseline"):
