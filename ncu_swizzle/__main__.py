@@ -11,9 +11,6 @@ if __name__ == "__main__" and __spec__ and not sys.flags.safe_path:
 import gc
 import os
 
-# Typer's output in ASCII, stored because importing typer is slow. What else this module imports, --help waits for.
-HELP = os.path.join(os.path.dirname(__file__), "help.txt")  # noqa: PTH118, PTH120
-
 GARBAGE = 100_000  # objects between garbage collections, which by default take a third of reading and rendering
 INTERRUPTED = 130
 
@@ -22,8 +19,6 @@ def main() -> int:
     """Run the command line and return the exit code."""
     try:
         _open_streams()
-        if sys.argv[1:] in ([], ["--help"]):
-            return _help()
         gc.set_threshold(GARBAGE)
         from ncu_swizzle import cli
 
@@ -34,16 +29,6 @@ def main() -> int:
         from ncu_swizzle.commands import endings
 
         return endings.explain(error)
-
-
-def _help() -> int:
-    try:
-        with open(HELP, encoding="utf-8") as text:  # noqa: PTH123
-            sys.stdout.write(text.read())
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output (head, less) exited
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _open_streams() -> None:

@@ -12,7 +12,6 @@ import typer
 from ncu_swizzle.commands import (
     banks,
     baseline,
-    bisect,
     capture,
     check,
     compare,
@@ -59,7 +58,6 @@ app.add_typer(rules.app, name="rules")
 app.command("sweep")(sweep.sweep)
 app.command("lint")(lint.lint)
 app.command("fix")(fix.fix)
-app.command("bisect")(bisect.bisect)
 app.add_typer(history.app, name="history")
 app.command("init")(init.init)
 app.command("run")(run.run)
@@ -98,7 +96,6 @@ def overview(version: VersionOption = False) -> None:
     ncu-swizzle sweep gemm --problem n=1024,2048    variants over sizes
     ncu-swizzle lint my.cu           lines that conflict, without a GPU
     ncu-swizzle fix my.cu            rewrite what conflicts, with a proof
-    ncu-swizzle bisect GOOD BAD K    the commit that brought a conflict
     ncu-swizzle history add RUN      counts and times over commits
     ncu-swizzle init my.cu           describe how to launch your own kernels
     ncu-swizzle list                 what can be profiled
@@ -154,7 +151,7 @@ def _command() -> None:
     """Run the command without typer's own ending, which prints what was typed and exits with 1 for a closed pipe."""
     command = typer.main.get_command(app)
     try:
-        with command.make_context("ncu-swizzle", sys.argv[1:]) as context:
+        with command.make_context("ncu-swizzle", sys.argv[1:] or ["--help"]) as context:
             command.invoke(context)
     except typer.Exit as end:
         raise SystemExit(end.exit_code) from None

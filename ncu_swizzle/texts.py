@@ -153,7 +153,7 @@ def in_csv(text: str) -> str:
 
 def in_json(content: Any, indent: int | None = None, allow_nan: bool = False) -> str:
     """Return plain data as JSON in ASCII with a newline: exact when read back, and nothing to see on a terminal."""
-    text = json.dumps(content, indent=indent, allow_nan=allow_nan)
+    text = json.dumps(content, indent=indent, allow_nan=allow_nan)  # noqa: TID251 - what others are to use
     return _COMMAND_ANYWHERE.sub(r"#\\u0023", text) + "\n"
 
 

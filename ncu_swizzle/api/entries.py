@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from ncu_swizzle.answers import Result
 from ncu_swizzle.catalog import collection, kernel_files, user_kernels
 from ncu_swizzle.catalog.kernel_options import KernelDescription, PairOptions
+from ncu_swizzle.engines import context
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import UsageError
@@ -18,19 +18,20 @@ from ncu_swizzle.files import is_folder
 from ncu_swizzle.jobs.companions import AUTO
 from ncu_swizzle.jobs.entries import gather
 from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.option import names_of, refuse_rest, taken
 from ncu_swizzle.profiles import model, run_folder
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED
 
 ENGINES = (AUTO, NCU, RECORDED, EMULATED)
 
 Entry = str | Path | model.Profile | Result | Sequence[model.Profile]
-KEYWORDS = tuple(field.name for kind in (PairOptions, Options) for field in fields(kind))  # ours, whatever is profiled
-OWN = tuple(field.name for field in fields(PairOptions))  # the keywords that describe a .cu file, besides its problem
+KEYWORDS = (*names_of(PairOptions, Options), *context.KEYWORDS)  # ours
+OWN = tuple(names_of(PairOptions))  # the keywords that describe a .cu file, besides its problem
 
 
 def own_kernel(options: dict[str, Any]) -> PairOptions:
     """Return the keywords that describe a .cu file, taken out of the options."""
-    return PairOptions(**{name: options.pop(name) for name in OWN if name in options})
+    return PairOptions(**taken(PairOptions, options))
 
 
 Resolve = Callable[[Sequence[str]], tuple[collection.Catalog, list[list[str]]]]
@@ -81,27 +82,19 @@ def requested(
     problem: Mapping[str, int] | None,
     program: str | Path | None,
     timeout: float,
-    options: Mapping[str, Any],
+    options: dict[str, Any],
     more: Iterable[str] = (),
-    no_cache: bool = False,
 ) -> Request:
     """Return the request; raise UsageError for an unknown engine or option.
 
     `more` are other valid options, for the hint.
     """
     if engine not in ENGINES:
-        raise UsageError(f"unknown engine {engine!r}{_near(engine, ENGINES)}", f"one of {', '.join(ENGINES)}")
-    names = [field.name for field in fields(Options)]
-    for name in options:
-        if name not in names:
-            available = [*names, *more]
-            raise UsageError(
-                f"unknown option {name!r}{_near(name, available)}", f"options here: {', '.join(available)}"
-            )
+        near = get_close_matches(engine, ENGINES, n=1)
+        meant = f", did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"unknown engine {engine!r}{meant}", f"one of {', '.join(ENGINES)}")
+    of_request = taken(Request, options, context.KEYWORDS)
+    given = taken(Options, options)
+    refuse_rest(options, [*names_of(Options), *context.KEYWORDS, *more])
     ncu_path = Path(program) if program is not None else None
-    return Request(engine, dict(problem or {}), Options(**options), ncu_path, timeout, no_cache=no_cache)
-
-
-def _near(name: str, candidates: Iterable[str]) -> str:
-    near = get_close_matches(name, list(candidates), n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
+    return Request(engine, dict(problem or {}), Options(**given), ncu_path, timeout, **of_request)

@@ -1,7 +1,8 @@
 """The commands as functions for notebooks, scripts and tests: `ncu_swizzle.profile`, `read`, `compare`, ….
 
 An entry is what the commands take (a kernel of the catalogue, a .ncu-rep file, a saved profile or a run's folder), or
-what these functions return. Other keywords are ncu's own options, `ncu.options.Options`: ``clock_control="base"``.
+what these functions return. Other keywords are the commands' options, as the dataclasses that declare them have them:
+`engines.context.Request`, `ncu.options.Options` (``clock_control="base"``).
 Every function raises `errors.NcuSwizzleError`, with a `hint`.
 """
 
@@ -20,6 +21,7 @@ from ncu_swizzle.bounds import words
 from ncu_swizzle.build import lacking
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import user_kernels
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.engines import binary_launch, emulation
 from ncu_swizzle.engines.binary_launch import Parameter
 from ncu_swizzle.engines.context import Progress, silent
@@ -54,7 +56,6 @@ def profile(
     overwrite: bool = False,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    no_cache: bool = False,
     on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
@@ -65,9 +66,10 @@ def profile(
 
     The kernel is from the catalogue, the folders in `catalog`, ncu-swizzle.toml (`config` names another file, or
     "none"), or a ``.cu`` file described by the keywords in OWN. Nothing is saved unless `export` names a folder.
-    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run;
-    `no_cache` compiles and emulates again, and keeps nothing. `trust` lets ncu-swizzle.toml and family.toml pass nvcc
-    anything; what is passed to this function is the caller's own.
+    `baseline` and `reference` are a kernel, a file, "none" or "auto". `timeout` is in seconds, per program run. `trust`
+    lets ncu-swizzle.toml and family.toml pass nvcc anything; what is passed to this function is the caller's own. Other
+    keywords are the command's options: ``no_cache=True`` compiles and emulates again, and keeps nothing; ``nvcc``,
+    ``exhaustive``, and ncu's.
 
     The kernel can also be a function of Triton's or Numba's: `args` are its tensors and numbers, by position or name,
     and other keywords its parameters and the compiler's options. Tensors may be live, or texts like "float16[64,64]".
@@ -77,7 +79,7 @@ def profile(
     refuse_while_imported()
     called = live.called(kernel, outputs, options, KEYWORDS)
     own = own_kernel(options)
-    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
+    request = requested(engine, problem, ncu, timeout, options, OWN)
     folders = [Path(folder) for folder in catalog]
     with _in_python(), scratch() as temporary:
         given = own.described(request.problem)
@@ -200,7 +202,6 @@ def compare(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    no_cache: bool = False,
     on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
@@ -214,7 +215,7 @@ def compare(
     A run means the kernel that it was made for; given alone, everything in it.
     """
     own = own_kernel(options)
-    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
+    request = requested(engine, problem, ncu, timeout, options, OWN)
     resolved = resolving(own.described(request.problem), catalog, config, trust)
     profiles, _ = gathered(entries, request, on_progress, resolved)
     return Comparison.of(comparison.compare(profiles))
@@ -244,7 +245,6 @@ def check(
     engine: str = AUTO,
     ncu: str | Path | None = None,
     timeout: float = 600,
-    no_cache: bool = False,
     on_progress: Progress = silent,
     catalog: Sequence[str | Path] = (),
     config: str = "",
@@ -255,17 +255,18 @@ def check(
 
     A ``.cu`` file is described by the keywords in OWN; of ``before`` and ``after`` the latter is checked. `catalog`,
     `config` (where kernels are described) and `trust` are those of `profile`. A limit is a number, or strings
-    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. Raises GateFailed, or NotComparable if
-    anything is inconclusive; with ``raising=False`` look at `Verdict.outcome`.
+    ``[KERNEL:][ACCESS=]NUMBER``. Without limits, no wavefront may be excessive. `kernel_name` is a kernel's name, or
+    ``regex:`` and an expression to be found in it. Raises GateFailed, or NotComparable if anything is inconclusive;
+    with ``raising=False`` look at `Verdict.outcome`.
     """
     given = zip(LIMITS, (max_excessive, max_degree, max_regression), strict=True)
     typed = tuple(policy.parse_rule(name, text) for name, limit in given for text in _texts(limit))
-    only = policy.pattern(kernel_name, "kernel_name")
+    only = KernelFilter(kernel_name, "kernel_name").checked()
     own = own_kernel(options)
     rules = Policy(typed, Path(baseline) if baseline is not None else None, allow_recorded, only)
     policy.check_baseline(rules)
     saved_baseline = baselines.load(rules.baseline) if rules.baseline else None  # fail early
-    request = requested(engine, problem, ncu, timeout, options, OWN, no_cache)
+    request = requested(engine, problem, ncu, timeout, options, OWN)
     described = own.described(request.problem)
     last_only = bool(own.before or own.after)
     resolved = resolving(described, catalog, config, trust, last_only)

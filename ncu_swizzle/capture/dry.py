@@ -32,7 +32,6 @@ from ncu_swizzle.files import brief, read_bytes
 SOURCE = "standin.c"
 SHARED = "build it with the shared runtime: NVCC_APPEND_FLAGS='-cudart shared' make, or nvcc -cudart shared"
 ON_A_GPU = "capture it on a machine with a GPU, without --dry; docs/launches.md lists what the stand-in has"
-GAVE_UP = 97  # the exit status of a program that called what the stand-in lacks
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)(\.\d+)?$")
 _OTHERS = re.compile(
     r"lib(cuda|cublas\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cudnn\w*|nccl|nvrtc|nvJitLink|npp\w+)\.so"

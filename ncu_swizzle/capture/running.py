@@ -11,13 +11,12 @@ from pathlib import Path
 
 from ncu_swizzle import child
 from ncu_swizzle.bounds import quotation
-from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.capture import cupti, library, recorded
 from ncu_swizzle.capture.recorded import Recording
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.errors import EnvironmentLacking, NothingProfiled, ProgramFailed, UsageError
 from ncu_swizzle.unfinished import folders
 
-REGEX = "regex:"
 WITHOUT = "captured without --memory"
 SOURCE = "injection.c"
 MIB = 1 << 20
@@ -79,16 +78,13 @@ def _prepared(limits: CaptureLimits, scratch: Path, cached: bool) -> tuple[dict[
 
 def settings(limits: CaptureLimits, into: Path) -> Mapping[str, str]:
     """Return the limits as the C libraries read them from the environment; raise UsageError."""
-    name = limits.kernel_name
-    pattern = name.removeprefix(REGEX) if name.startswith(REGEX) else ""
-    if pattern:
-        _ = NamePattern(pattern, "--kernel-name").compiled  # raises UsageError if it is not valid
+    kernels = KernelFilter(limits.kernel_name).checked()
     return {
         "NCU_SWIZZLE_CAPTURE": str(into),
         "NCU_SWIZZLE_CAPTURE_COUNT": str(limits.count),
         "NCU_SWIZZLE_CAPTURE_MEMORY": str(limits.memory_bytes),
-        "NCU_SWIZZLE_CAPTURE_NAME": "" if pattern else name,
-        "NCU_SWIZZLE_CAPTURE_PATTERN": pattern,
+        "NCU_SWIZZLE_CAPTURE_NAME": "" if kernels.expression else kernels.text,
+        "NCU_SWIZZLE_CAPTURE_PATTERN": kernels.expression,
     }
 
 

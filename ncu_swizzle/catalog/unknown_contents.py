@@ -22,10 +22,15 @@ def options(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> st
     return shlex.join(part for argument in chosen for part in ("--arg", _given(argument)))
 
 
+def drawable(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> bool:
+    """Return whether there are unknown contents that random data can stand for: not if they are addresses."""
+    unknown = _unknown(arguments, decisive)
+    return bool(unknown) and not any(map(_holds_addresses, unknown))
+
+
 def or_random(arguments: Sequence[Argument], decisive: Collection[str] = ()) -> str:
     """Return what takes random data for unknown contents, after the options; empty if they are addresses."""
-    addresses = any(map(_holds_addresses, _unknown(arguments, decisive)))
-    return "" if addresses else "; or --sample 1 for random data"
+    return "; or --sample 1 for random data" if drawable(arguments, decisive) else ""
 
 
 def _unknown(arguments: Sequence[Argument], decisive: Collection[str]) -> list[Argument]:

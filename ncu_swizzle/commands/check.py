@@ -44,7 +44,7 @@ def check(
         Path | None, typer.Option(metavar="FOLDER", help="No more excess than in the last good run kept there.")
     ] = None,
     kernel_name: Annotated[
-        str, typer.Option("--kernel-name", "-k", metavar="REGEX", help="Check only kernels with this name.")
+        str, typer.Option("--kernel-name", "-k", metavar="NAME|regex:EXPR", help="Check only these kernels.")
     ] = "",
     allow_recorded: Annotated[
         bool | None, typer.Option("--allow-recorded/--no-allow-recorded", help="Check recorded values too.")

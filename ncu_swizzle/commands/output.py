@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ncu_swizzle.jobs.profile_several import KernelOutcome
     from ncu_swizzle.pack import findings
     from ncu_swizzle.profiles.result import JobResult
-    from ncu_swizzle.sweep.forecast import Forecast
     from ncu_swizzle.sweep.outcome import Sweep
 
 
@@ -80,15 +79,15 @@ def show_sweep(sweep: Sweep, formats: Formats) -> None:
         terminal.show(sweep, Output())
 
 
-def show_plan(found: Forecast, formats: Formats) -> None:
-    """Print what a sweep would do, or the JSON requested on stdout; write it to its file."""
+def show_plan(sweep: Sweep, formats: Formats, known: bool) -> None:
+    """Print what a sweep would do, or the JSON requested on stdout; `known` tells whether it knows what is reused."""
     from ncu_swizzle.commands.console import Output
-    from ncu_swizzle.sweep import foreseen
+    from ncu_swizzle.sweep import table, terminal
 
     if formats.csv or formats.markdown:
         raise UsageError("--dry-run has no results to tabulate", "--json - prints the plan as JSON")
-    if not formats.write({"json": lambda: foreseen.to_json(found)}):
-        foreseen.show(found, Output())
+    if not formats.write({"json": lambda: table.plan_json(sweep, known)}):
+        terminal.show_plan(sweep, Output(), known)
 
 
 def show(result: JobResult, formats: Formats, written: Sequence[Path] = ()) -> None:

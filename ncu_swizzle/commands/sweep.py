@@ -40,7 +40,7 @@ def sweep(
         bool, typer.Option("--resume", help="Reuse the points that an earlier run finished, if nothing changed.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run, where and for how long; run nothing.")
+        bool, typer.Option("--dry-run", help="List the points and what is reused; run nothing.")
     ] = False,
 ) -> None:
     """Profile variants at several sizes: a table and charts.
@@ -64,9 +64,8 @@ def sweep(
     points = plan.make_plan(catalog, names, plan.listed(variants), sizes)
     wanted = with_options(request, options)
     if dry_run:
-        from ncu_swizzle.sweep import forecast
-
-        output.show_plan(forecast.forecast(points, wanted, destination, resume, fleet), formats)
+        known = not resume or fleet.own or not fleet.given
+        output.show_plan(running.planned(points, wanted, destination, resume, fleet), formats, known)
         return
     with output.progress() as progress:
         swept = running.run(points, wanted, destination, resume, progress, fleet=fleet)

@@ -22,7 +22,6 @@ _EXTENDED = frozenset(("ATOM", "ATOMG", "LD", "LDG", "RED", "REDG", "ST", "STG")
 _REGISTER = re.compile(r"(UR|UP|R|P|B)(\d{1,3}|Z|T)")
 _CONSTANT = re.compile(r"(cx?)\[([^\]]+)\]\[([^\]]*)\]")
 _ADDRESS = re.compile(r"(?:g?desc\[[^\]]*\])?\[([^\]]*)\]|gdesc\[([^\]]*)\]")
-_EXTENDED = frozenset(("LDG", "STG", "LD", "ST", "RED", "ATOM", "ATOMG"))
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 
 

@@ -41,12 +41,11 @@ class Trace:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both versions' accesses in the same blocks, (B, 3), and how many blocks of the grid behave like these."""
+    """Both versions' accesses in the same blocks, (B, 3)."""
 
     blocks: Ints
     first: Trace
     second: Trace
-    stand_for: int
 
 
 class Version:
@@ -91,8 +90,9 @@ def side_by_side(first: Version, second: Version) -> Iterator[Pair]:
         blocks = unclaimed.some(pinned, size)
         (one, before), (other, after) = first.run(blocks), second.run(blocks)
         boxes = joint(one.machine.boxes, other.machine.boxes)
-        claimed = sum(unclaimed.claim(boxes, number) for number in range(len(blocks)))
-        yield Pair(blocks, before, after, claimed)
+        for number in range(len(blocks)):
+            unclaimed.claim(boxes, number)
+        yield Pair(blocks, before, after)
         pinned |= one.machine.boxes.pinned | other.machine.boxes.pinned
         if size == 1:
             made = max(len(before.accesses.pc), len(after.accesses.pc), 1)

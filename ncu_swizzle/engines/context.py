@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ncu_swizzle.build.build_option import NewBuild
 from ncu_swizzle.ncu.options import Options
-from ncu_swizzle.option import option
+from ncu_swizzle.option import option, options_of
 from ncu_swizzle.profiles.engine import EMULATED, NCU, RECORDED, Engine
 
 
@@ -51,6 +51,10 @@ class Request:
     exhaustive: bool = option(False, "Emulate every block, not just one of each distinct class.")
     no_cache: bool = option(False, "Compile and emulate again, and keep nothing for the next time.")
     build: NewBuild = NewBuild()  # of captured launches
+
+
+# What Python's functions take beside their own parameters, which say the rest in their words.
+KEYWORDS = tuple(name for name in options_of(Request) if name not in ("engine", "problem", "ncu", "timeout_s"))
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,8 @@ def source_stack(binary: Binary, table: LineTable, offset: int) -> Iterator[Loca
         yield posixpath.normpath(below) if posixpath.isabs(below) else below, line
 
 
-def _notes(name: str, counts: Counts) -> Iterator[str]:
-    """Yield what is unknown and why, most frequent first, then the emulator's own notes."""
+def unknown_notes(name: str, counts: Counts) -> Iterator[str]:
+    """Yield why counts are unknown, the most frequent reason first."""
     unknown = counts.unknown
     reasons = Counter(row.reason or UNEXPLAINED for row in unknown)
     for reason, count in reasons.most_common(NOTES):
@@ -125,6 +125,11 @@ def _notes(name: str, counts: Counts) -> Iterator[str]:
         yield f"{name}: unknown wavefronts for {many} {first.sass} at {first.offset:#x}: {reason}."
     if len(reasons) > NOTES:
         yield f"{name}: {len(reasons) - NOTES} more reasons for unknown wavefronts."
+
+
+def _notes(name: str, counts: Counts) -> Iterator[str]:
+    """Yield what is unknown and why, then the emulator's own notes."""
+    yield from unknown_notes(name, counts)
     for note in counts.notes:
         yield f"{name}: {note}"
     if counts.global_accesses.lacking:

@@ -28,7 +28,7 @@ from ncu_swizzle.engines import counts_cache, emulated_launch, shared_shortage
 from ncu_swizzle.engines.binary_launch import BinaryLaunch
 from ncu_swizzle.engines.context import Done, Request
 from ncu_swizzle.engines.disassemblies import disassembled
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack
+from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, source_stack, unknown_notes
 from ncu_swizzle.errors import BadFile, DamagedFile, NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.files import read_bytes, write_atomically
 from ncu_swizzle.frontends import triton_cache
@@ -59,6 +59,12 @@ class Emulated:
     profile: Profile
     counts: Counts
     binary: Binary
+    on_unknown: tuple[str, ...] = ()  # the profile's notes that say why counts are unknown
+
+    @property
+    def other_notes(self) -> tuple[str, ...]:
+        """The notes for those who say elsewhere why counts are unknown."""
+        return tuple(note for note in self.profile.notes if note not in self.on_unknown)
 
 
 def emulate_target(
@@ -120,9 +126,10 @@ def emulate_cubin(
     launch, counts, sample = _counted(binary, launches, family.sample, settings or EmulationSettings(), on_progress)
     named = KernelId(kernel.name, demangle(symbol), family.name, kernel.title)
     profile = profile_of_counts(named, target.problem, binary, launch, counts, compiler)
-    notes = (*profile.notes, *_data(target, counts), *_sampled(target.name, sample))
+    data = tuple(_data(target, counts))
+    notes = (*profile.notes, *data, *_sampled(target.name, sample))
     profile = replace(profile, commit=commit_of_family(family), notes=notes, sample=sample)
-    return Emulated(profile, counts, binary)
+    return Emulated(profile, counts, binary, (*unknown_notes(target.name, counts), *data))
 
 
 def _counted(
@@ -189,7 +196,7 @@ def profile_launch(
     name = kernel or binary.symbol
     profile = profile_of_counts(KernelId(name, demangle(symbol)), {}, binary, launch, counts, "")
     notes = (*profile.notes, *_sampled(name, sample))
-    return Emulated(replace(profile, notes=notes, sample=sample), counts, binary)
+    return Emulated(replace(profile, notes=notes, sample=sample), counts, binary, tuple(unknown_notes(name, counts)))
 
 
 def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:

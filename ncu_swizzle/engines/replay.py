@@ -17,7 +17,7 @@ from ncu_swizzle.emulate.externals import EXTERNALS
 from ncu_swizzle.emulate.limits import ARRAY_BYTES
 from ncu_swizzle.emulate.machine import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from ncu_swizzle.engines import captured_image, emulation
-from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts
+from ncu_swizzle.engines.emulated_profile import Binary, profile_of_counts, unknown_notes
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings, OnProgress
 from ncu_swizzle.engines.module_image import GLOBALS
 from ncu_swizzle.errors import NotComparable, UnknownKernel, UsageError
@@ -65,10 +65,11 @@ class Replay:
         function = demangled.demangle(symbol)
         kernel = KernelId(demangled.function(function), function, mangled=symbol)
         profile = profile_of_counts(kernel, {}, binary, launch, counts, "")
-        notes = (*profile.notes, *(self._unknown(captured, kernel.name) if counts.unknown else ()))
+        memory = tuple(self._unknown(captured, kernel.name)) if counts.unknown else ()
         named = LaunchId(captured.index, self._occurrence(captured), grid=captured.grid, block=captured.block)
         commit = "" if self.builds else self.file.manifest.commit
-        return Emulated(replace(profile, launch=named, notes=notes, commit=commit), counts, binary)
+        profile = replace(profile, launch=named, notes=(*profile.notes, *memory), commit=commit)
+        return Emulated(profile, counts, binary, (*unknown_notes(kernel.name, counts), *memory))
 
     def _captured(self, captured: CapturedLaunch) -> tuple[Cubin, str]:
         """Return a launch's own cubin; raise UsageError if it does not fit, which nobody's capture writes."""

@@ -10,6 +10,7 @@ from ncu_swizzle import paths
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.collection import Catalog
 from ncu_swizzle.catalog.kernel_options import CatalogOptions, KernelDescription
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.engines import choice
 from ncu_swizzle.engines.context import Progress, Request
 from ncu_swizzle.errors import NotComparable
@@ -35,7 +36,7 @@ class CheckOptions:
     baseline: str = ""  # a file, "none", or empty: the one in the settings, else the default file if it exists
     config: str = ""  # a file, "none", or empty: the nearest one
     allow_recorded: bool | None = None
-    only: str = ""
+    only: str = ""  # as in `KernelFilter`
     catalog: tuple[Path, ...] = ()
     trust: bool = False
     description: KernelDescription = KernelDescription()  # of the .cu, cubin and PTX files among the profiles
@@ -92,7 +93,7 @@ def _policy(options: CheckOptions, folder: Path) -> Policy:
         policy.parse_rule(name, text) for name, texts in zip(LIMITS, options.limits, strict=True) for text in texts
     ]
     allow = settings.allow_recorded if options.allow_recorded is None else options.allow_recorded
-    only = policy.pattern(options.only.removeprefix("regex:"), "--kernel-name")
+    only = KernelFilter(options.only).checked()
     return Policy((*settings.rules, *typed), _baseline(options.baseline, settings), allow, only, options.history)
 
 

@@ -258,7 +258,7 @@ def _check_time(subject: _Subject, then: Entry, limit: float, baseline: Baseline
 
 def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | None) -> Iterator[Check]:
     if rules.only and not subjects:
-        yield _missing(rules.only, "no profile of a kernel of that name was given", "--kernel-name")
+        yield _missing(rules.only.text, "no profile of a kernel of that name was given", "--kernel-name")
     if not rules.only:
         for kernel, origin in {rule.kernel: rule.origin for rule in rules.effective if rule.kernel}.items():
             expression = policy.kernel_pattern(kernel, origin)
@@ -274,5 +274,5 @@ def _absent(subjects: Sequence[_Subject], rules: Policy, baseline: Baseline | No
 
 
 def _missing(kernel: str, message: str, origin: str, place: Place | None = None) -> Check:
-    hint = "give its profile too, or judge only some kernels: --kernel-name REGEX"
+    hint = "give its profile too, or judge only some kernels: --kernel-name NAME"
     return Check(Outcome.inconclusive, kernel, PRESENT, message, "", place, origin, hint)

@@ -69,17 +69,20 @@ class KernelLint:
     launch: str = ""
     function: str = ""
     profile: Profile | None = None
+    sampling: bool = False  # random data would decide what is unknown
     lacking: tuple[str, str] | None = None  # what this machine lacks to run it, and what to type for that
 
     @classmethod
-    def of(cls, emulated: Emulated, checks: tuple[Check, ...], notes: tuple[str, ...]) -> KernelLint:
+    def of(cls, emulated: Emulated, checks: tuple[Check, ...], sampling: bool = False) -> KernelLint:
         """Return the lint of a launch that was emulated."""
         profile = emulated.profile
         lines = tuple(
             replace(line, place=line.place and in_checkout(line.place, emulated)) for line in line_accesses(profile)
         )
         launch = f"{dict(profile.problem)} {profile.grid} {profile.block}"
-        return cls(profile.kernel.name, checks, notes, lines, launch, profile.kernel.function, profile)
+        return cls(
+            profile.kernel.name, checks, emulated.other_notes, lines, launch, profile.kernel.function, profile, sampling
+        )
 
 
 def in_checkout(place: Place, emulated: Emulated) -> Place:

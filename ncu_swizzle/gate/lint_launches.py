@@ -49,8 +49,7 @@ def lint(
                 replace(check, hint=check.hint or MEMORY) if check.outcome is Outcome.inconclusive else check
                 for check in marked(judge(emulated), [emulated.profile])
             )
-            notes = tuple(note for note in emulated.profile.notes if "unknown" not in note)
-            yield KernelLint.of(emulated, checks, notes)
+            yield KernelLint.of(emulated, checks)
 
 
 def _unjudged(file: str, launch: CapturedLaunch, error: NcuSwizzleError) -> Check:

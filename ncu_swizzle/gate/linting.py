@@ -35,16 +35,6 @@ RECOMPILE = "ncu-swizzle profile KERNEL --before num_warps=4 --after num_warps=8
 PAD = "declare the tile with longer rows, and pass their length to load_matrix_sync and store_matrix_sync"
 
 
-def lint(options: LintOptions, settings: EmulationSettings, on_progress: Progress = silent) -> Verdict:
-    """Return a failed or inconclusive check per offending line, and one passed check per kernel without any.
-
-    A kernel that does not compile, or whose launch does not fit it, has a check of outcome error.
-
-    Raises EnvironmentLacking without a compiler, BadFile and UsageError for what cannot be linted at all.
-    """
-    return verdict_of(list(lint_kernels(options, settings, on_progress)))
-
-
 def verdict_of(kernels: Sequence[KernelLint]) -> Verdict:
     """Return the checks and notes of kernels, each once."""
     checks = [check for kernel in kernels for check in kernel.checks]
@@ -69,7 +59,12 @@ def lint_kernels(
     on_progress: Progress = silent,
     fleet: FleetOptions = ALONE,
 ) -> Iterator[KernelLint]:
-    """Yield the lint of each kernel and of each captured launch, in order; raises what `lint` raises."""
+    """Yield the lint of each kernel and of each captured launch, in order.
+
+    It has a failed or inconclusive check per offending line, one that passed if there is none, and an error if a kernel
+    does not compile or its launch does not fit. Raises EnvironmentLacking without a compiler, BadFile and UsageError
+    for what cannot be linted at all.
+    """
     fleet.refuse_nonsense()
     if fleet.workers == GPUS or fleet.gpu:
         raise UsageError("lint needs no GPU: its workers are processes", "--workers 2")
@@ -165,7 +160,8 @@ def _lint_kernel(
         replace(check, hint=hint) if check.outcome is Outcome.inconclusive and not check.hint else check
         for check in marked(judge(emulated, rules), [emulated.profile])
     )
-    return KernelLint.of(emulated, checks, tuple(note for note in emulated.profile.notes if "unknown" not in note))
+    sampling = emulated.counts.on_data and unknown_contents.drawable(family.arguments, emulated.counts.decisive)
+    return KernelLint.of(emulated, checks, sampling)
 
 
 def _data(family: Family, emulated: Emulated) -> str:
@@ -203,7 +199,7 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     for note in profile.layouts:
         advised |= {pc: "; ".join(filter(None, (note.text, advised.get(pc)))) for pc in note.offsets}
     ordered = sorted(lines, key=lambda line: line.ideal - line.wavefronts)
-    checks = [_judge_line(profile, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
+    checks = [_judge_line(emulated, line, limits[MAX_DEGREE, line.access], advised) for line in ordered]
     offending = [check for check in (*places.of_violations(profile.kernel.name, profile), *checks) if check is not None]
     if offending:
         yield from (replace(check, place=check.place and in_checkout(check.place, emulated)) for check in offending)
@@ -213,12 +209,13 @@ def judge(emulated: Emulated, rules: Policy) -> Iterator[Check]:
     yield Check(Outcome.passed, profile.kernel.name, MAX_DEGREE, message + profile.of_sample)
 
 
-def _judge_line(profile: Profile, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
+def _judge_line(emulated: Emulated, line: LineAccesses, rule: Rule, advised: dict[int, str]) -> Check | None:
     """Return the check of one line; None if it is within its limit."""
+    profile = emulated.profile
     place = line.place or Place(next(iter(profile.sources), profile.report))
     name = profile.kernel.name
     if line.unknown:
-        why = next((note for note in profile.notes if "unknown" in note), "").rstrip(".")
+        why = next(iter(emulated.on_unknown), "").rstrip(".")
         message = f"wavefronts of {len(line.instructions)} accesses are unknown{f': {why}' if why else ''}"
         return Check(Outcome.inconclusive, name, MAX_DEGREE, message, line.access, place, rule.origin, limit=rule.limit)
     if line.degree <= rule.limit:

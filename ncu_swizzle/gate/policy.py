@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.bounds.patterns import NamePattern
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.errors import UsageError
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
 from ncu_swizzle.profiles.counts import TRANSFERS
@@ -44,7 +45,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     baseline: Path | None = None
     allow_recorded: bool = False
-    only: str = ""  # regular expression of the kernels to judge; empty: every kernel
+    only: KernelFilter = KernelFilter()  # the kernels to judge
     history: Path | None = None  # a folder
 
     def limits(self, names: Sequence[str], accesses: Iterable[str]) -> dict[tuple[str, str], Rule]:
@@ -61,7 +62,7 @@ class Policy:
         return self.rules if self.rules or self.baseline or self.history else (Rule(MAX_EXCESSIVE, 0),)
 
     def concerns(self, names: Iterable[str]) -> bool:
-        return not self.only or kernel_pattern(self.only, "--kernel-name").is_one_of(names)
+        return self.only.passes(names)
 
 
 def parse_rule(criterion: str, text: str) -> Rule:
@@ -103,7 +104,7 @@ def pattern(text: str, origin: str) -> str:
 
 @cache
 def kernel_pattern(text: str, origin: str) -> NamePattern:
-    """Return the expression of a rule's or the command line's kernels, which matches whole names."""
+    """Return the expression of a rule's kernels, which matches whole names."""
     return NamePattern(text, origin, "for example gemm-.*")
 
 

@@ -97,7 +97,7 @@ def label_of(commit: str, accepted: bool, profiles: list[Profile], here: Path) -
             raise
         return RunLabel(name, accepted=accepted)
     dirty = DIRTY if name.endswith(DIRTY) else ""
-    return replace(RunLabel(f"{found.name}{dirty}", accepted=accepted), committed=in_utc(commits.time_of(root, found)))
+    return replace(RunLabel(f"{found}{dirty}", accepted=accepted), committed=in_utc(commits.time_of(root, found)))
 
 
 def in_utc(text: str) -> str:

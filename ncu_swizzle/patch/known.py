@@ -11,13 +11,12 @@ from ncu_swizzle.source.webs import Members
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Answers: the names' values, the sizes of types by name, of elements and of arrays, and places' distances."""
+    """Answers: the names' values, the sizes of types by name and of elements, and places' distances."""
 
     constants: Constants
     launched: Constants  # what the launch says, too: blockDim.x, the kernel's integer parameters
     unit_bytes: Mapping[str, int]
     element_bytes: Mapping[int, int]  # by declared identifier
-    array_bytes: Mapping[int, int]
     row_elements: Mapping[int, int]  # of the last dimension
     row_counts: Mapping[int, int]  # of the one before
     offsets: Mapping[int, int]  # from the array, in bytes

@@ -244,7 +244,7 @@ def _answered(questions: Questions, values: Mapping[int, int]) -> Known:
         part=lambda object_, call: part_called(scopes, object_, call),
     )  # fmt: skip
     return Known(
-        constants, constants, units, by_id("element"), by_id("array"), by_id("row"), by_id("rows"),
+        constants, constants, units, by_id("element"), by_id("row"), by_id("rows"),
         by_id("offset"), _members(found),
     )  # fmt: skip
 

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.cubin import demangled
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.errors import NotComparable, UsageError
 from ncu_swizzle.profiles.model import Profile
 
-REGEX = "regex:"
 MOST_NAMED = 8  # kernels in one sentence
 
 Row = tuple[Profile | None, ...]
@@ -34,7 +33,7 @@ class Forced:
 class Choice:
     """Which launches to use, and which to pair regardless of their names."""
 
-    kernel_name: str = ""  # as in `matches`
+    kernel_name: str = ""  # as in `KernelFilter`
     launches: tuple[int, ...] = ()
     pairs: tuple[Forced, ...] = ()
 
@@ -55,25 +54,24 @@ def forced_pair(text: str) -> Forced:
 
 
 def matches(profile: Profile, wanted: str) -> bool:
-    """Return whether a launch matches a name (its own or the catalogue's), regex:EXPRESSION or a launch number.
-
-    Raises UsageError if the expression is not valid, or takes too long to match.
-    """
-    kernel = profile.kernel
+    """Return whether a side of a forced pair means a launch: by its number, or as `KernelFilter` does."""
     if wanted.isdecimal():
         return str(profile.launch.index) == (wanted.lstrip("0") or "0")
-    if not wanted.startswith(REGEX):
-        short = (demangled.function(kernel.function), demangled.shorten(kernel.function))
-        return wanted in (kernel.name, kernel.function, kernel.mangled, *short)
-    return NamePattern(wanted.removeprefix(REGEX), "--kernel-name or --pair").found_in((kernel.function, kernel.name))
+    return _passes(profile, KernelFilter(wanted, "--pair"))
+
+
+def _passes(profile: Profile, kernels: KernelFilter) -> bool:
+    kernel = profile.kernel
+    return kernels.passes((kernel.name, kernel.function, kernel.mangled))
 
 
 def select(profiles: Sequence[Profile], kernel_name: str = "", launches: Sequence[int] = ()) -> list[Profile]:
     """Return the launches with this name and one of these numbers; raise UsageError if there are none."""
+    kernels = KernelFilter(kernel_name)
     selected = [
         profile
         for profile in profiles
-        if (not kernel_name or matches(profile, kernel_name)) and (not launches or profile.launch.index in launches)
+        if (not launches or profile.launch.index in launches) and _passes(profile, kernels)
     ]
     if profiles and not selected:
         filters = [f"--kernel-name {kernel_name}"] if kernel_name else []

@@ -51,7 +51,6 @@ class Resources:
     shared_static: int  # bytes
     shared_dynamic: int
     blocks_per_sm: int
-    threads_per_sm: int
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ def resources(version: Executable) -> Resources:
         SM_REGISTERS // per_warp // warps,
         capacity.sm_bytes(arch) // (-(-shared // SHARED_UNIT) * SHARED_UNIT),
     )
-    return Resources(
-        attributes.registers, attributes.static_shared, launch.shared_dynamic, blocks, blocks * math.prod(launch.block)
-    )
+    return Resources(attributes.registers, attributes.static_shared, launch.shared_dynamic, blocks)
 
 
 def claim(before: Resources, after: Resources) -> Claim:

@@ -24,7 +24,7 @@ def lint(
 ) -> Answer:
     """Answer which lines of sources conflict; every kernel is compiled and emulated, nothing runs on a GPU.
 
-    Raises what `gate.linting.lint` raises, and Untrusted.
+    Raises what `gate.linting.lint_kernels` raises, and Untrusted.
     """
     options = LintOptions(
         tuple(files),
@@ -35,8 +35,12 @@ def lint(
     found = [variant for variant in lint_inputs.variants(options) if not isinstance(variant, Skipped)]
     for variant in found:
         caller.folders.variant(*variant)
-    verdict = linting.lint(options, EmulationSettings.of(caller.request(launch, "emulated")), caller.progress)
-    return _answer(verdict, _fixing(caller, verdict, files, launch, found) or _sampled(verdict, files, launch))
+    settings = EmulationSettings.of(caller.request(launch, "emulated"))
+    kernels = list(linting.lint_kernels(options, settings, caller.progress))
+    verdict = linting.verdict_of(kernels)
+    drawn = launch.sample is None and any(kernel.sampling for kernel in kernels)
+    following = _fixing(caller, verdict, files, launch, found) or (_sampled(files, launch) if drawn else None)
+    return _answer(verdict, following)
 
 
 def check(caller: Caller, entries: Sequence[str], launch: LaunchGiven = LaunchGiven(), **limits: Any) -> Answer:
@@ -94,8 +98,6 @@ def _fixing(
     return Call("explain", {"kernel": named, **caller.again(named, launch, kernel.entry)})
 
 
-def _sampled(verdict: Verdict, files: Sequence[str], launch: LaunchGiven) -> Call | None:
+def _sampled(files: Sequence[str], launch: LaunchGiven) -> Call:
     """Return the call that judges what data decide on random data."""
-    if launch.sample is None and any("--sample" in check.hint for check in verdict.checks):
-        return Call("lint", {"files": list(files), "launch": {**launch.as_json(), "sample": 1}}, "takes random data")
-    return None
+    return Call("lint", {"files": list(files), "launch": {**launch.as_json(), "sample": 1}}, "takes random data")

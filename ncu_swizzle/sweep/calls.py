@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,16 @@ import pandas as pd
 
 from ncu_swizzle.catalog import user_kernels
 from ncu_swizzle.catalog.kernel_options import PairOptions
-from ncu_swizzle.engines.context import Progress, Request, silent
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.engines.context import KEYWORDS, Progress, Request, silent
 from ncu_swizzle.files import slug, write_atomically
+from ncu_swizzle.fleet.options import FleetOptions
 from ncu_swizzle.ncu.options import Options
+from ncu_swizzle.option import names_of, refuse_rest, taken
 from ncu_swizzle.profiles.destination import Destination
 from ncu_swizzle.sweep import page, plan, running, table, tuned
 from ncu_swizzle.sweep.outcome import Sweep
 from ncu_swizzle.texts import Texts, listed
 from ncu_swizzle.unfinished.folders import scratch
-
-OWN = tuple(field.name for field in fields(PairOptions))
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ def profile_sweep(
     engine: str = "auto",
     export: str | Path | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     ncu: str | Path | None = None,
     timeout: float = 600,
     on_progress: Progress = silent,
@@ -61,16 +61,17 @@ def profile_sweep(
 ) -> SweepResult:
     """Profile variants over problem sizes: ``profile_sweep("gemm", problem={"n": [1024, 2048]})``.
 
-    A point that fails is a row with its error. Nothing is saved unless `export` names a folder. Keywords that describe
-    a .cu file are those of `profile`; others are ncu's options.
+    A point that fails is a row with its error. Nothing is saved unless `export` names a folder; `resume` continues what
+    is there. Keywords that describe a .cu file are those of `profile`; others are the command's options (``nvcc``,
+    ``exhaustive``, ``no_cache``, ``workers=2``) and ncu's.
     """
     sizes = {name: [value] if isinstance(value, int) else list(value) for name, value in problem.items()}
-    own = PairOptions(**{name: options.pop(name) for name in OWN if name in options})
-    names = [field.name for field in fields(Options)]
-    for name in options:
-        if name not in names:
-            raise UsageError(f"unknown option {name!r}", f"options here: {', '.join((*names, *OWN))}")
-    request = Request(engine, {}, Options(**options), Path(ncu) if ncu is not None else None, timeout)
+    own, fleet = PairOptions(**taken(PairOptions, options)), FleetOptions(**taken(FleetOptions, options))
+    of_request = taken(Request, options, KEYWORDS)
+    of_ncu = taken(Options, options)
+    refuse_rest(options, [*KEYWORDS, *names_of(Options, PairOptions, FleetOptions)])
+    program = Path(ncu) if ncu is not None else None
+    request = Request(engine, {}, Options(**of_ncu), program, timeout, **of_request)
     folders = [Path(folder) for folder in catalog]
     description = own.described({name: values[0] for name, values in sizes.items()})
     found, named = user_kernels.swept(list(map(str, kernels)), description, folders, config, trust)
@@ -78,6 +79,6 @@ def profile_sweep(
     points = plan.make_plan(found, named, plan.listed(listed(variants)), sizes)
     with scratch() as temporary:
         folder = Path(export) if export is not None else temporary / slug(points.family.name)
-        swept = running.run(points, request, Destination(folder, overwrite), progress=on_progress)
+        swept = running.run(points, request, Destination(folder, overwrite), resume, on_progress, fleet=fleet)
     kept = swept.folder if export is not None else None
     return SweepResult(**{**vars(swept), "folder": kept})

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ncu_swizzle.engines.choice import engine_for
 from ncu_swizzle.engines.context import Progress, Request, silent
-from ncu_swizzle.errors import Interrupted, ProgramFailed, interruption
+from ncu_swizzle.errors import EnvironmentLacking, Interrupted, ProgramFailed, interruption
 from ncu_swizzle.files import note_finished, write_atomically
+from ncu_swizzle.fleet import cluster
 from ncu_swizzle.fleet.crew import Crew, crew
 from ncu_swizzle.fleet.options import ALONE, FleetOptions
 from ncu_swizzle.fleet.tasks import FleetJob, FleetResult, FleetTask, Whereabouts
@@ -77,6 +78,27 @@ def begin(plan: Plan, request: Request, destination: Destination, resume: bool, 
     if resume:
         folder.refuse_another(path, plan.family.name)
     return Beginning(engine, common, points.job_of(plan, request, engine), path)
+
+
+def planned(plan: Plan, request: Request, destination: Destination, resume: bool, fleet: FleetOptions) -> Sweep:
+    """Return the sweep before its first point, with what `resume` would reuse; raises what would stop it here.
+
+    A cluster is not asked. It decides which saved points its workers could have made, so of them nothing is known.
+    """
+    begun = begin(plan, request, destination, resume, fleet)
+    if fleet.given and (missing := cluster.missing()):
+        raise EnvironmentLacking(*missing)
+    gpus = {uuid for uuid, _ in cluster.chosen_gpus(fleet)} if fleet.own and not fleet.count else {""}
+    sweep = Sweep(plan, begun.engine.name, tuple(map(PointOutcome, plan.points)), begun.engine.reason,
+                  folder=begun.folder)  # fmt: skip
+    if resume and (fleet.own or not fleet.given):
+        sweep = resumed.with_saved(sweep, begun.common, [points.tools(begun.job.common)])
+        return resumed.on_one_gpu(sweep, gpus)
+    if resume:
+        return replace(sweep, notes=("The workers of the cluster were not asked which saved points they reuse.",))
+    if destination.force_overwrite and (saved := folder.saved(begun.folder)):
+        return replace(sweep, notes=(f"-f removes {saved:,} saved points from {begun.folder}.",))
+    return sweep
 
 
 def _engine_of(fleet: FleetOptions) -> str:

@@ -122,6 +122,24 @@ def to_json(sweep: Sweep) -> str:
     return in_json(content, indent=1)
 
 
+def plan_json(sweep: Sweep, known: bool) -> str:
+    """Return the points of a sweep that was not run as one JSON object; `reused` is null unless that is `known`."""
+    content = {
+        "schema": SCHEMA,
+        "dry_run": True,
+        "family": sweep.plan.family.name,
+        "engine": sweep.engine,
+        "engine_reason": sweep.reason,
+        "folder": str(sweep.folder),
+        "notes": list(sweep.notes),
+        "points": [
+            {"kernel": each.point.kernel, "problem": each.point.sizes, "reused": each.kept if known else None}
+            for each in sweep.outcomes
+        ],
+    }
+    return in_json(content, indent=1)
+
+
 def to_markdown(sweep: Sweep) -> str:
     """Return the table as Markdown for a pull request, rounded."""
     varied = sweep.plan.varied

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ncu_swizzle.profiles.model import Profile
-from tests.support import fake_ncu, typed_hints, writers
+from tests.support import fake_ncu, writers
 from tests.support.hostile import NAME, VALID, poisoned
 from tests.support.own_kernel import EXAMPLE
 from tests.support.process import environment
@@ -95,17 +94,4 @@ def launchable(work: Path) -> Path:
     """Return a folder with sources whose launch nothing describes."""
     for name, text in LAUNCHABLE.items():
         (work / name).write_text(text)
-    return work
-
-
-@pytest.fixture
-def hint_folder(work: Path, recorded: Recorded, recorded_file: Callable[[str], Path]) -> Path:
-    """Return a folder with what the commands of `typed_hints` name."""
-    for name, text in typed_hints.SOURCES.items():
-        (work / name).write_text(text)
-    np.save(work / "a.npy", np.zeros(1024, np.float32))
-    recorded("transpose-xor").save(work / "w.json")
-    shutil.copy(recorded_file("transpose-xor"), work / "k.ncu-rep")
-    (work / "app").write_text("#!/bin/sh\n")
-    (work / "app").chmod(0o755)
     return work

@@ -14,24 +14,9 @@ import pytest
 from ncu_swizzle import cli
 from tests.support.fake_ncu import VERSION
 from tests.support.hostile import ARGUMENT, CHECKS, EVERYTHING, NAME, check_terminal, outputs_below
-from tests.support.places import ROOT
 from tests.support.process import command, environment, run, started
 
 LIMIT_S = 120
-
-# What draws or encodes in a way of its own; everything else goes through a border.
-RAW = {
-    r"json\.dumps?\(": {"texts", "bounds/elsewhere", "digest", "sweep/fingerprint", "pytest_plugin", "launch/__main__",
-                        "engines/counts_cache", "engines/packing",
-                        "ncurep/disassembly", "ncurep/disassembly_cache", "ncurep/ncu_report_process"},
-    r"\bConsole\(": {"commands/console"},
-    r"\.to_csv\(index": {"render/csv_"},
-    r"rich\.markup|from_markup": set(),
-    r"(?<!Plain)Table\(title|= Table\(box": set(),
-    r"\bEnvironment\(": {"render/page"},
-    r"ensure_ascii": {"digest", "ncurep/ncu_report_process"},
-    r"(?<![.\w])print\(": {"cli", "commands/endings", "launch/__main__", "gate/reporting"},
-}  # fmt: skip
 
 
 def commands() -> list[list[str]]:
@@ -173,18 +158,6 @@ def test_a_project_file_is_quoted_harmlessly(tmp_path: Path) -> None:
             check_terminal(done.stderr)
             assert forged(done.stderr) == []
             assert "Traceback" not in done.stderr
-
-
-def test_writers_go_through_the_borders() -> None:
-    """A new writer that prints, encodes or draws by itself is found here."""
-    package = ROOT / "ncu_swizzle"
-    for pattern, allowed in RAW.items():
-        users = {
-            file.relative_to(package).with_suffix("").as_posix()
-            for file in package.rglob("*.py")
-            if re.search(pattern, file.read_text(encoding="utf-8"))
-        }
-        assert users <= allowed, pattern
 
 
 def test_a_process_is_as_the_tests_fork_it(tmp_path: Path) -> None:

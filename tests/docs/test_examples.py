@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -113,17 +112,6 @@ def ending(line: TypedLine, page: str) -> int:
         return 4 if " capture " in line.text else 3
     command = " ".join(line.text.partition("  ")[0].split())
     return ENDINGS.get(command, {}).get(page, 0)
-
-
-@NEEDS_ALL
-def test_the_commit_that_bisect_names_is_shown(desk: Path) -> None:
-    text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    shown = re.search(r"    \$ (?P<command>ncu-swizzle bisect .*)\n(?P<printed>(?:    .*\n)+)", text)
-    assert shown
-    done = process.command(*TypedLine(shown["command"]).words, folder=desk)
-    hashes = re.compile(r"\b[0-9a-f]{12}\b")
-    printed = [line.removeprefix("    ") for line in shown["printed"].splitlines()]
-    assert hashes.sub("#", done.stdout).splitlines() == [hashes.sub("#", line) for line in printed]
 
 
 def test_what_needs_a_gpu_is_marked_as_such(desk: Path) -> None:

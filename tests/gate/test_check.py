@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
 from ncu_swizzle.errors import BadFile, DamagedFile, NotComparable, UsageError
 from ncu_swizzle.gate import baseline, checking, policy
 from ncu_swizzle.gate.baseline import Baseline
@@ -124,14 +125,14 @@ def test_every_launch_has_to_hold(recorded: Recorded) -> None:
     assert (check.outcome, check.actual) == (FAIL, more)
 
 
-@pytest.mark.parametrize("only", ["kernel2", ".*2"])
+@pytest.mark.parametrize("only", ["kernel2", "regex:2$"])
 def test_only_some_kernels_can_be_judged(only: str, recorded: Recorded) -> None:
     profiles = [measured(recorded("kernel1")), measured(recorded("kernel2"))]
-    assert judge(profiles, asking("max-degree gone:1", "max-degree 1", only=only)).outcome is PASS
+    assert judge(profiles, asking("max-degree gone:1", "max-degree 1", only=KernelFilter(only))).outcome is PASS
 
 
 def test_a_filter_that_nothing_passes_is_no_pass(recorded: Recorded) -> None:
-    assert judge([measured(recorded("kernel2"))], asking(only="nothing")).outcome is OPEN
+    assert judge([measured(recorded("kernel2"))], asking(only=KernelFilter("nothing"))).outcome is OPEN
 
 
 # ---------------------------------------------------------------------------------------------- inconclusive
@@ -294,7 +295,7 @@ def test_a_kernel_that_is_gone_or_new_is_inconclusive(recorded: Recorded) -> Non
         ("kernel2", "baseline", ""): PASS,
         ("kernel1", "present", ""): OPEN,
     }
-    assert judge([two], with_baseline(only="kernel2"), against(one, two)).outcome is PASS
+    assert judge([two], with_baseline(only=KernelFilter("kernel2")), against(one, two)).outcome is PASS
     assert judge([one, two], with_baseline(), against(two)).outcome is OPEN
 
 

@@ -65,7 +65,7 @@ def test_a_machine_without_a_gpu_says_why_it_judges_nothing(tmp_path: Path) -> N
         (("after.json", "--baseline", "gone.json"), "gone.json does not exist", "ncu-swizzle baseline save"),
         (("after.json", "--baseline", "after.json"), "after.json is not a baseline", "ncu-swizzle baseline save"),
         (("after.json", "--config", "gone.toml"), "gone.toml does not exist", ""),
-        (("after.json", "-k", "("), "is not a valid regular expression", ""),
+        (("after.json", "-k", "regex:("), "is not a valid regular expression", ""),
         (("gone.json",), "gone.json does not exist", "ls swizzle-out"),
         (("after.json", "--junit", "/proc/x.xml"), "cannot write /proc/x.xml", ""),
         ((), "PROFILE", ""),

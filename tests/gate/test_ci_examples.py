@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
 from tests.support import process
@@ -15,6 +17,7 @@ from tests.support.checkouts import TURN, Checkout
 from tests.support.composite import environment_of
 from tests.support.marks import NEEDS_ALL
 from tests.support.places import ROOT
+from tests.support.repositories import git, repository
 from tests.support.schemas import validate
 
 GITLAB = ROOT / "examples" / "ci" / "gitlab-ci.yml"
@@ -70,3 +73,42 @@ def test_the_hook_for_pre_commit_is_a_command_with_an_extra() -> None:
     (extra,) = hook["additional_dependencies"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert extra.removeprefix(".[").removesuffix("]") in extras
+
+
+BISECT = ROOT / "examples" / "ci" / "bisect.sh"
+
+
+@pytest.mark.parametrize(
+    ("status", "means"),
+    [(0, 0), (1, 1), (2, 125), (3, 125), (4, 125), (5, 125), (70, 125), (129, 128), (130, 128), (143, 128)],
+)
+def test_exit_codes_are_those_that_git_bisect_wants(status: int, means: int, tmp_path: Path) -> None:
+    """Of 128 and more git stops, of 125 it skips a commit, and all others below mean that it is bad."""
+    program = tmp_path / "ncu-swizzle"
+    program.write_text(f'#!/bin/sh\necho "$@"\nexit {status}\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", BISECT, "lint", "a b.cu"], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
+    assert (done.returncode, done.stdout) == (means, "lint a b.cu\n")
+
+
+@pytest.mark.slow
+@NEEDS_ALL
+def test_git_bisect_finds_the_commit_and_passes_over_what_does_not_compile(tmp_path: Path) -> None:
+    names = repository(tmp_path / "r", 9, planted=6, broken=(3, 4))
+    program = tmp_path / "ncu-swizzle"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ncu_swizzle "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    git(tmp_path / "r", "bisect", "start", "HEAD", names[0])
+    done = subprocess.run(
+        ["git", "bisect", "run", "sh", BISECT, "lint", "turn", "--against", names[0]],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path / "r",
+        env=process.environment(PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{names[6]} is the first bad commit" in done.stdout

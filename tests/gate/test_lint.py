@@ -13,6 +13,9 @@ import pytest
 
 from ncu_swizzle import paths
 from ncu_swizzle.build.toolchain import Toolchain
+from ncu_swizzle.catalog.kernel_options import KernelDescription
+from ncu_swizzle.emulate import run
+from ncu_swizzle.emulate.buffers import GlobalAccesses
 from ncu_swizzle.engines.emulation import EmulationSettings
 from ncu_swizzle.errors import EnvironmentLacking, UsageError
 from ncu_swizzle.gate import linting
@@ -265,7 +268,7 @@ lesson = ""
 
 def test_without_a_compiler_nothing_is_judged(sources: Path) -> None:
     with pytest.raises(EnvironmentLacking, match="nothing can be compiled here"):
-        linting.lint(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere")))
+        list(linting.lint_kernels(LintOptions(("own.cu",)), EmulationSettings(Toolchain(sources / "nowhere"))))
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
@@ -401,3 +404,15 @@ def test_a_failure_is_printed_once(annotations: tuple[str, ...], sources: Path) 
     done = lint("own.cu", "wrong.cu", "-D", "PITCH=32", *LAUNCH, *annotations)
     printed = done.stdout + done.stderr
     assert printed.count("992 excessive wavefronts") == printed.count('"nonsense" is undefined') == 1
+
+
+@NEEDS_ALL
+@pytest.mark.parametrize("why", ["the block at (0, 0, 0) ended", "a branch on an unknown value"])
+def test_no_note_is_lost_for_the_words_in_it(why: str, sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of a launch is said, whatever the kernel is called and whatever the reason says."""
+    (sources / "known.cu").write_text("__global__ void sum_unknown(float* y) { y[threadIdx.x] = 1.f; }\n", "utf-8")
+    monkeypatch.chdir(sources)
+    monkeypatch.setattr(run, "global_accesses", lambda *_: GlobalAccesses(lacking=why))
+    given = KernelDescription(grid="1", block="32", args=("y=float32[32]:out",))
+    (kernel,) = linting.lint_kernels(LintOptions(("known.cu",), description=given), EmulationSettings(cached=False))
+    assert f"sum_unknown: the bounds of global accesses were not checked: {why}." in kernel.notes

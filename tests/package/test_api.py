@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,11 @@ import ncu_swizzle
 from ncu_swizzle import Profile
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog import collection
+from ncu_swizzle.commands import lint, profile, sweep
 from ncu_swizzle.errors import BadFile, DamagedFile, GateFailed, NotComparable, UnknownKernel, UsageError
+from ncu_swizzle.fleet.options import FleetOptions
+from ncu_swizzle.ncu.options import Launches
+from ncu_swizzle.option import names_of
 from ncu_swizzle.profiles import frames
 from tests.support.documentation import DOCS, snippets
 from tests.support.imports import HEAVY, imported_by
@@ -89,6 +95,38 @@ def test_mistakes_say_what_to_type(how: dict[str, object], said: str) -> None:
 def test_options_of_ncu_go_to_ncu() -> None:
     with pytest.raises(ncu_swizzle.NcuSwizzleError, match="/nowhere is not an executable"):
         ncu_swizzle.profile("kernel2", engine="ncu", ncu=Path("/nowhere"), clock_control="base", extra=("-v",))
+
+
+@pytest.mark.parametrize(
+    ("function", "command"),
+    [(ncu_swizzle.profile, profile.profile), (ncu_swizzle.lint, lint.lint), (ncu_swizzle.profile_sweep, sweep.sweep)],
+)
+def test_functions_take_what_the_commands_take(function: Callable[..., Any], command: Callable[..., Any]) -> None:
+    """Save what only a command has: formats for stdout and files, and the words of the command line."""
+    with pytest.raises(UsageError, match="unknown option 'no_such'") as refused:
+        function("kernel2", problem={}, no_such=1)
+    taken = {*refused.value.hint.removeprefix("options here: ").split(", "), *inspect.signature(function).parameters}
+    renamed = {"timeout_s": "timeout", "force_overwrite": "overwrite", "kernels": "kernel"}
+    of_command = {renamed.get(name, name) for name in inspect.signature(command).parameters}
+    elsewhere = {"json", "csv", "markdown", "junit", "sarif", "github", "files", "kernel", "context", "ncu_args"}
+    elsewhere |= {"dry_run", "fix", "diff"}
+    if function is ncu_swizzle.profile:  # of programs, see `profile_program`; of several kernels and captured launches
+        elsewhere |= {*names_of(Launches, FleetOptions), "pair", "capture", "cubin", "rebuild"}
+    assert of_command - taken <= elsewhere
+
+
+def test_options_are_taken_as_the_commands_have_them(tmp_path: Path) -> None:
+    with pytest.raises(ncu_swizzle.NcuSwizzleError, match="nowhere/nvcc is not"):
+        ncu_swizzle.profile(EXAMPLE / "my.cu", **OWN, nvcc="/nowhere/nvcc", exhaustive=True)
+    with pytest.raises(UsageError, match="exclude each other"):
+        ncu_swizzle.lint("my.cu", workers=2, scheduler="tcp://nowhere:1")
+    with pytest.raises(UsageError, match="--rebuild is for launches files"):
+        ncu_swizzle.lint("my.cu", rebuild="nvcc my.cu")
+    swept = ncu_swizzle.profile_sweep("transpose-xor", problem={"n": 64}, engine="emulated", export=tmp_path / "s")
+    again = ncu_swizzle.profile_sweep(
+        "transpose-xor", problem={"n": 64}, engine="emulated", export=tmp_path / "s", resume=True
+    )
+    assert (len(swept.done), again.outcomes[0].kept) == (1, True)
 
 
 # ---------------------------------------------------------------------------------------------- their own kernels
@@ -240,6 +278,10 @@ def test_check_is_the_gate(run: Path, recorded: Recorded) -> None:
     assert (
         ncu_swizzle.check(before, kernel_name="kernel2", raising=False, allow_recorded=True).outcome == "inconclusive"
     )
+    chosen = ncu_swizzle.check(before, after, kernel_name="regex:nel2$", raising=False, allow_recorded=True)
+    assert (chosen.outcome, {check.kernel for check in chosen.checks}) == ("pass", {"kernel2"})
+    with pytest.raises(UsageError, match="kernel_name: '\\(' is not a valid regular expression"):
+        ncu_swizzle.check(after, kernel_name="regex:(")
     with pytest.raises(UsageError, match="unknown access kind"):
         ncu_swizzle.check(after, max_degree="LDMS=1")
     with pytest.raises(UsageError, match="needs a baseline"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ncu_swizzle.catalog import unknown_contents
 from ncu_swizzle.errors import LaunchLacking, Untrusted, UsageError
 from ncu_swizzle.service import judging, kernels, mappings, reports
 from ncu_swizzle.service.__main__ import CALLS, answer
@@ -77,6 +78,19 @@ def test_what_data_decide_is_inconclusive_and_says_what_to_send(caller: Caller, 
     request = {"call": made.next.tool, "arguments": made.next.arguments}
     again = answer({**request, "folders": caller.folders.as_json(), "timeout_s": 60})
     assert again.facts["outcome"] != "inconclusive"
+
+
+@NEEDS_ALL
+def test_the_call_with_random_data_does_not_hang_on_the_words_of_a_hint(
+    caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "d.cu").write_text(DATA, encoding="utf-8")
+    monkeypatch.setattr(unknown_contents, "or_random", lambda *_: "")
+    launch = LaunchGiven(grid="1", block="32", args=("i=int32[32]:random%4096", "o=int32[32]:out"))
+    made = judging.lint(caller, ["d.cu"], launch)
+    assert made.next == Call(
+        "lint", {"files": ["d.cu"], "launch": {**launch.as_json(), "sample": 1}}, "takes random data"
+    )
 
 
 @NEEDS_ALL

@@ -17,7 +17,6 @@ from ncu_swizzle.render.view import (
     lacking,
     mix,
     overview,
-    roofline,
     source,
     stall_bars,
     stalls,
@@ -63,7 +62,6 @@ class Report:
     stalls: stalls.Stalls
     stall_bars: stall_bars.StallBars | None
     units: units.UnitSection | None
-    roofline: roofline.Roofline | None
     fragments: tuple[fragments.FragmentShape, ...]
     panels: tuple[source.Panel, ...]
     minor_files: tuple[str, ...]
@@ -129,7 +127,6 @@ def build(comparison: Comparison, highlight: Highlight, tiles_of: TilesOf, prefi
         stalls=stalls.stalls(comparison),
         stall_bars=stall_bars.bars(comparison),
         units=units.section(comparison),
-        roofline=roofline.section(comparison),
         fragments=fragments.section(comparison),
         panels=panels,
         minor_files=minor_files,

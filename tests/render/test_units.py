@@ -1,4 +1,4 @@
-"""How busy the units are, the stacked stalls and the roofline, as view data."""
+"""How busy the units are and the stacked stalls, as view data."""
 
 from __future__ import annotations
 
@@ -8,23 +8,11 @@ import pytest
 
 from ncu_swizzle.profiles.comparison import compare
 from ncu_swizzle.profiles.model import DURATION, Metric, Profile
-from ncu_swizzle.render.view import roofline, stall_bars, units
+from ncu_swizzle.render.view import stall_bars, units
 from tests.support.pages import rendered
 from tests.support.recordings import Recorded
 
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed"
-# A GPU of 20 TFLOP/s in FP32 and 2 TB/s; the kernel does 100 adds, 60 multiplies and 420 FMAs per cycle.
-ROOFLINE = {
-    "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 10_000.0,
-    "sm__cycles_elapsed.avg.per_second": 1e9,
-    "smsp__cycles_elapsed.avg.per_second": 1e9,
-    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum.per_cycle_elapsed": 100.0,
-    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum.per_cycle_elapsed": 60.0,
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed": 420.0,
-    "dram__bytes.sum.per_second": 1e12,
-    "dram__bytes.sum.peak_sustained": 1_000.0,
-    "dram__cycles_elapsed.avg.per_second": 2e9,
-}
 
 
 def with_metrics(profile: Profile, values: dict[str, float | None]) -> Profile:
@@ -98,30 +86,3 @@ def test_profiles_without_samples_or_a_duration_have_no_bar(recorded: Recorded) 
     many = stall_bars.bars(compare([recorded("kernel2")] * 11))
     assert many is not None
     assert (len(many.bars), many.left_out) == (stall_bars.MOST_BARS, 3)
-
-
-# ------------------------------------------------------------------------------------------------ roofline
-
-
-def test_the_roofline_is_work_over_traffic_below_the_peaks(recorded: Recorded) -> None:
-    chart = roofline.section(compare([with_metrics(recorded("kernel1"), dict(ROOFLINE))]))
-    assert chart is not None
-    (spot,) = chart.spots
-    assert (spot.work, spot.intensity) == ("1.00 TFLOP/s", "1.00"), "100 + 60 + 2 x 420 per cycle, 1 GHz; 1 TB/s"
-    assert spot.reached == "50.0 %", "at 1 FLOP per byte, 2 TB/s allow 2 TFLOP/s"
-    assert chart.traffic == "2,000 GB/s"
-    assert [roof.peak for roof in chart.roofs] == ["20.0 TFLOP/s, single precision"]
-    assert 0 < spot.y < chart.bottom
-    page = rendered(with_metrics(recorded("kernel1"), dict(ROOFLINE)))
-    assert "roofline" in page.values("id")
-    assert "Of the roof" in page.text
-
-
-@pytest.mark.parametrize("lacking", sorted(ROOFLINE))
-def test_without_one_of_its_metrics_there_is_no_roofline(recorded: Recorded, lacking: str) -> None:
-    assert roofline.section(compare([with_metrics(recorded("kernel1"), {**ROOFLINE, lacking: None})])) is None
-
-
-def test_a_kernel_that_computes_nothing_has_no_place_on_it(recorded: Recorded) -> None:
-    idle = {name: 0.0 for name in ROOFLINE if "pred_on.sum.per_cycle" in name}
-    assert roofline.section(compare([with_metrics(recorded("kernel1"), {**ROOFLINE, **idle})])) is None

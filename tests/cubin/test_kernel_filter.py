@@ -1,0 +1,44 @@
+"""Which kernels -k means, for every command."""
+
+from __future__ import annotations
+
+import pytest
+
+from ncu_swizzle.cubin.kernel_filter import KernelFilter
+from ncu_swizzle.errors import UsageError
+
+NAMES = ("tile-swizzled", "void ns::turn<(int)32>(float *, int)", "_ZN2ns4turnILi32EEEvPfi")
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("", True),
+        ("turn", True),
+        ("turn<32>", True),
+        ("tile-swizzled", True),
+        ("_ZN2ns4turnILi32EEEvPfi", True),
+        ("void ns::turn<(int)32>(float *, int)", True),
+        ("tur", False),
+        ("tu.n", False),
+        ("regex:^tu.n$", True),
+        ("regex:ns::", True),
+        ("regex:swizzled$", True),
+        ("regex:swizz$", False),
+        ("regex:ILi32E", False),  # of the mangled name alone
+        ("3", False),
+        ("32", False),
+    ],
+)
+def test_a_name_is_exact_and_an_expression_is_searched_for(text: str, passes: bool) -> None:
+    assert KernelFilter(text).passes(NAMES) is passes
+
+
+def test_a_number_is_the_name_of_a_kernel() -> None:
+    assert KernelFilter("3").passes(("3", ""))
+
+
+def test_an_expression_that_is_not_valid_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match=r"kernel_name: '\(' is not a valid regular expression"):
+        KernelFilter("regex:(", "kernel_name").checked()
+    assert KernelFilter("(").checked().text == "("
