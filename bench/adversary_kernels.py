@@ -319,6 +319,11 @@ class _Writing:
         self.features.add(f"{kind}: {name}")
         return name
 
+    def once(self, place: list[str], text: str) -> None:
+        """Add a declaration that several twists may need."""
+        if text not in place:
+            place.append(text)
+
     def base(self) -> str:
         return self.storage.rows if self.accessor.rows else self.storage.flat
 
@@ -345,12 +350,12 @@ class _Writing:
         name = self.chosen("other memory", known)
         memory = OTHERS[name].format(tile=self.storage.flat) or self.storage.side
         if name == "shared":
-            self.inside.append(f"for (int i = ty * 32 + tx; i < 1024; i += 256) ({memory})[i] = x[i];")
+            self.once(self.inside, f"for (int i = ty * 32 + tx; i < 1024; i += 256) ({memory})[i] = x[i];")
         if name == "local":
-            self.inside.append("@T loc[1024];\n    for (int i = 0; i < 1024; ++i) loc[i] = (@T)(i * seed);")
+            self.once(self.inside, "@T loc[1024];\n    for (int i = 0; i < 1024; ++i) loc[i] = (@T)(i * seed);")
         if name == "constant":
             values = ", ".join(str(7 * i % 64) for i in range(1024))
-            self.outside.append(f"__device__ @T table[1024] = {{{values}}};")
+            self.once(self.outside, f"__device__ @T table[1024] = {{{values}}};")
         if self.accessor.rows:
             memory = self._as_rows(name, memory)
         element = self.element_at(memory, "tx", "r")
@@ -381,9 +386,9 @@ class _Writing:
         constant = "difference" not in name and "deduced" not in name and name != "if constexpr"
         sink = self.chosen("extent's sink", [sink for sink in EXTENT_SINKS if constant or sink != "constexpr"])
         if "deduced" in name:
-            self.outside.append(DEDUCED)
-        if "std::" in table[name] and "#include <type_traits>" not in self.outside:
-            self.outside.insert(0, "#include <type_traits>")
+            self.once(self.outside, DEDUCED)
+        if "std::" in table[name]:
+            self.once(self.outside, "#include <type_traits>")
         self.within.append(self.guarded(EXTENT_SINKS[sink].format(e=table[name].format(t=array))))
         return None
 
@@ -420,6 +425,8 @@ class _Writing:
         """Write a kernel that uses the accessor for global memory alone."""
         if not self.accessor.many or self.accessor.rows or self.accessor.inside or self.accessor.before:
             return self.other_memory()
+        if self.others:
+            return None
         self.features.add("second kernel")
         element, put = self.element_at("g", "tx", "r"), self.put("(y + 4096)", "r", "tx", "v")
         self.others.append(
