@@ -39,8 +39,8 @@ from ncu_swizzle.engines.context import Request
 from ncu_swizzle.errors import NcuSwizzleError
 from ncu_swizzle.profiles.engine import EMULATED
 
-PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, FAULT = (
-    "proved", "left to the proof", "refused", "unknown", "WRONG", "fault of the bench",
+PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
+    "proved", "left to the proof", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
 )  # fmt: skip
 BATCH = 30  # programs to an executable
 
@@ -65,6 +65,8 @@ def proved_text(made: Program, folder: Path, timeout_s: float) -> tuple[str, str
         fixed = fix_targets([target(made, folder)], query)
     except NcuSwizzleError as error:
         return UNKNOWN, f"{type(error).__name__}: {error}", ""
+    except Exception as error:
+        return BROKEN, repr(error), ""
     (kernel,) = fixed.kernels
     if kernel.proved and fixed.changed:
         return PROVED, "", fixed.after.decode("utf-8")
@@ -104,7 +106,9 @@ def source_only(programs: list[Program], _: float) -> list[Outcome]:
     for each in programs:
         own = [(pair, judged[pair.name]) for pair in pairs if pair.program is each]
         made = [_written(pair, verdict) for pair, verdict in own]
-        worst = min(made, key=lambda one: (WRONG, FAULT, PROVED, LEFT_TO_PROOF, REFUSED).index(one.word), default=None)
+        if found[each.name].failed:
+            made.append(Outcome(program=each, word=BROKEN, why=found[each.name].why))
+        worst = min(made, key=lambda one: (WRONG, BROKEN, FAULT, PROVED, LEFT_TO_PROOF, REFUSED).index(one.word), default=None)
         nothing = Outcome(program=each, word=REFUSED, why=found[each.name].why)
         outcomes.append(worst or nothing)
     return outcomes
@@ -157,7 +161,7 @@ def keep(outcome: Outcome, folder: Path) -> None:
 
 def table(made: list[Outcome]) -> str:
     """Return what became of the programs, in all and by feature."""
-    words = [word for word in (PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, FAULT) if any(o.word == word for o in made)]
+    words = [word for word in WORDS if any(o.word == word for o in made)]
     features = sorted({feature for outcome in made for feature in outcome.program.features})
     lines = [f"| feature | {' | '.join(words)} |", f"|---|{'---|' * len(words)}"]
     for feature in ("all", *features):
@@ -178,7 +182,7 @@ def main() -> None:
     start, made = time.monotonic(), list[Outcome]()
     for outcome in outcomes(arguments.seed, arguments.count, arguments.source, arguments.processes, arguments.timeout):
         made.append(outcome)
-        if outcome.word in (WRONG, FAULT):
+        if outcome.word in (WRONG, BROKEN, FAULT):
             keep(outcome, arguments.wrong)
             print(f"{outcome.word}: {outcome.program.name}, {outcome.why}", flush=True)
     print(table(made))
@@ -186,7 +190,7 @@ def main() -> None:
     print("\n".join(f"{count:5} {why[:160]}" for why, count in reasons.most_common(25)))
     met = Counter(outcome.word for outcome in made)
     print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s: {', '.join(f'{n} {w}' for w, n in met.most_common())}")
-    sys.exit(1 if met[WRONG] or met[FAULT] else 0)
+    sys.exit(1 if met[WRONG] or met[BROKEN] or met[FAULT] else 0)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from adversary_kernels import Launch, Program
 
 SHIM = Path(__file__).resolve().parent / "adversary" / "shim.h"
 COMPILER = ("g++", "-std=c++17", "-w")
+_FOLDER = tempfile.TemporaryDirectory(prefix="adversary-shim-")
 SAME, DIFFERENT, CRASHED, FAILS, REJECTED = "same", "differ", "crashed", "fails", "rejected"
 
 
@@ -46,13 +49,12 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
     What g++ rejects is left out of the next try: REJECTED, as is a program that fails by itself (FAILS): both are
     faults of this bench.
     """
-    header = shim_in(folder, "-O0")
     rejected: dict[str, Verdict] = {}
     left = list(pairs)
     while left:
         source, program = folder / "pairs.cpp", folder / "pairs"
         source.write_text(unit(left), encoding="utf-8")
-        made = subprocess.run([*COMPILER, "-O0", "-include", header, source, "-o", program], capture_output=True, text=True, timeout=timeout_s)
+        made = subprocess.run([*COMPILER, "-O0", "-include", shim("-O0"), source, "-o", program], capture_output=True, text=True, timeout=timeout_s)
         if made.returncode == 0:
             ran = subprocess.run([program], capture_output=True, text=True, timeout=timeout_s)
             return rejected | _judged(left, ran.stdout)
@@ -64,13 +66,13 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
     return rejected
 
 
-def shim_in(folder: Path, level: str) -> Path:
-    """Return the shim in a folder, compiled beforehand for a level of optimization."""
-    header = folder / level.strip("-") / SHIM.name
-    if not header.exists():
-        header.parent.mkdir()
-        shutil.copy(SHIM, header)
-        subprocess.run([*COMPILER, level, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
+@functools.cache
+def shim(level: str) -> Path:
+    """Return the shim, compiled beforehand for a level of optimization; both go when this process ends."""
+    header = Path(_FOLDER.name) / level.strip("-") / SHIM.name
+    header.parent.mkdir()
+    shutil.copy(SHIM, header)
+    subprocess.run([*COMPILER, level, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
     return header
 
 

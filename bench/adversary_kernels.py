@@ -9,6 +9,7 @@ described launch does not take. In the texts below, @T is the element type, @W t
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -262,6 +263,113 @@ ROW_LOOPS = {  # of all elements of row tx; {t} is an array of rows
     "pointer walk": "{{ @T *p = {t}[tx]; for (int i = 0; i < 32; ++i) v += *p++; }}",
 }
 
+# The accessor under another name, by which other memory is reached: at file scope, in the kernel, and its use.
+FUNCTION = (
+    ("", "@T &(*far)(@T *, int, int) = at;", "far({p}, {r}, {c})"),
+    ("template <@T &(*F)(@T *, int, int)> __device__ @T &far(@T *p, int r, int c) {{ return F(p, r, c); }}", "",
+     "far<at>({p}, {r}, {c})"),
+    ("#define PASTE(a, b) a##b", "", "PASTE(a, t)({p}, {r}, {c})"),
+    ("#define FAR at", "", "FAR({p}, {r}, {c})"),
+    ("template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}", "",
+     "through([](@T *q, int i, int j) -> @T & {{ return at(q, i, j); }}, {p}, {r}, {c})"),
+    ("__device__ @T &far(@T *p, int r, int c) {{ return at(p, r, c); }}", "", "far({p}, {r}, {c})"),
+    ("struct Far {{ @T *p; __device__ @T &operator()(int r, int c) const {{ return at(p, r, c); }} }};", "",
+     "Far{{{p}}}({r}, {c})"),
+)
+LAMBDA = (
+    ("", "auto far = at;", "far({p}, {r}, {c})"),
+    ("", "auto &far = at;", "far({p}, {r}, {c})"),
+    ("template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}", "",
+     "through(at, {p}, {r}, {c})"),
+)
+VIEW = (
+    ("struct More : View {{}};", "", "More{{{{{p}}}}}.at({r}, {c})"),
+    ("template <class V> __device__ @T &far(V v, int r, int c) {{ return v.at(r, c); }}", "",
+     "far(View{{{p}}}, {r}, {c})"),
+    ("", "@T &(View::*member)(int, int) const = &View::at;", "(View{{{p}}}.*member)({r}, {c})"),
+    ("__device__ @T &take(View v, int r, int c) {{ return v.at(r, c); }}", "", "take({{{p}}}, {r}, {c})"),
+    ("struct To {{ @T *p; __device__ operator View() const {{ return View{{p}}; }} }};\n"
+     "__device__ @T &take(View v, int r, int c) {{ return v.at(r, c); }}", "", "take(To{{{p}}}, {r}, {c})"),
+    ("using Far = View;", "", "Far{{{p}}}.at({r}, {c})"),
+    ("", "View both[2] = {{{{{tile}}}, {{{p}}}}};", "both[1 - 0 * flag].at({r}, {c})"),
+    ("", "View moving{{{tile}}};", "(moving.p = {p}, moving).at({r}, {c})"),
+)
+MACRO = (
+    ("#define PASTE(a, b) a##b", "", "PASTE(A, T)({p}, {r}, {c})"),
+    ("#define FAR AT", "", "FAR({p}, {r}, {c})"),
+    ("#define FAR(p, r, c) AT(p, r, c)", "", "FAR({p}, {r}, {c})"),
+    ("__device__ @T &far(@T *p, int r, int c) {{ return AT(p, r, c); }}", "", "far({p}, {r}, {c})"),
+)
+INDIRECT = {
+    "helper by reference": FUNCTION, "overloads": FUNCTION, "lambda": LAMBDA, "generic lambda": LAMBDA,
+    "lambda of two": (("", "auto far = at;", "far({r}, {c}, true)"),),
+    "lambda with a default": (("", "auto far = at;", "far({r}, {c}, {p})"),),
+    "view": VIEW, "macro": MACRO, "macro in macro": MACRO,
+    "helper template": (("", "", "at<16>({p}, {r}, {c})"), ("", "@T &(*far)(@T *, int, int) = at<@W, @T>;", "far({p}, {r}, {c})")),
+    "index helper": (("", "int (*far)(int, int) = idx;", "({p})[far({r}, {c})]"),
+                     ("", "constexpr int kNext = idx(1, 0);", "({p})[({r}) * kNext + {c}]"),
+                     ("constexpr int kNext = idx(1, 0);", "", "({p})[({r}) * kNext + {c}]")),
+    "index functor": (("", "auto far = index;", "({p})[far({r}, {c})]"), ("", "const Index far{{@W}};", "({p})[far({r}, {c})]")),
+    "index policy": (("template <class L> __device__ int far(int r, int c) {{ return L::at(r, c); }}", "",
+                      "({p})[far<Layout>({r}, {c})]"),
+                     ("struct Mine : Layout {{}};", "", "({p})[Mine::at({r}, {c})]")),
+    "view template": (("template <class U> using Far = View<U, @W>;", "", "Far<@T>{{{p}}}({r}, {c})"),
+                      ("", "", "View<@T, 16>{{{p}}}({r}, {c})")),
+    "row helper": (("", "@T *(*far)(@T *, int) = row;", "far({p}, {r})[{c}]"),),
+    "ADL": (("", "", "lay::at({{{p}}}, {r}, {c})"), ("using lay::Out;", "", "at(Out{{{p}}}, {r}, {c})")),
+}  # fmt: skip
+
+# What else is done with the tile itself: at file scope, in the kernel, and a statement; <row;column> is an element by
+# the accessor, {f} a pointer to the first element.
+ODDITIES = {
+    "column beyond the row": ("", "", "v += <(tx % 31);r + flag * 5>;"),
+    "column before the row": ("", "", "v += <(tx % 31 + 1);r - flag * 3>;"),
+    "column from a size": ("", "", "v += <(tx % 30);r + n - 32>;"),
+    "an index type's own ^": (
+        "struct Id {{ int v; __device__ operator int() const {{ return v; }} }};\n"
+        "__device__ int operator^(Id a, int b) {{ return (a.v ^ b) & 15; }}\n"
+        "__device__ int operator^(int a, Id b) {{ return (a ^ b.v) & 15; }}\n"
+        "__device__ int operator&(Id a, int b) {{ return a.v & b & 7; }}", "const Id turn{{tx}};", "v += <turn;r>;"),
+    "a macro without parentheses": ("#define COLUMN flag ? r / 2 : r", "", "v += <tx;COLUMN>;"),
+    "a macro with a bar": ("#define COLUMN r | flag", "", "v += <tx;COLUMN>;"),
+    "taken names": (
+        f"template <class N> {HELPER}constexpr int swizzled(N i) {{{{ return i / 2; }}}}\n"
+        f"{HELPER}constexpr int padded(long long i) {{{{ return (int)i / 3; }}}}", "",
+        "v += (@T)(swizzled(r) + padded(r));"),
+    "taken names of macros": ("#define swizzled(i) ((i) + 1)\n#define padded(i) ((i) + 2)", "", "v += (@T)swizzled(r);"),
+    "address": ("", "", "v += (@T)(&({f})[(tx) * @W + r] - ({f}));"),
+    "linear read": ("", "", "y[4096 + r * 32 + tx] = ({f})[r * 32 + tx];"),
+    "bytes": ("", "", "v += (@T)reinterpret_cast<unsigned char *>({f})[r * 32 + tx];"),
+    "memcpy": ("", "", "{{ @T own; memcpy(&own, ({f}) + r * 32 + tx, sizeof own); v += own; }}"),
+    "rows of another length": ("", "", "v += ({f})[(2 * tx) * 16 + r % 16];"),
+    "rows of twice the length": ("", "", "v += ({f})[(tx / 2) * 64 + r];"),
+    "length by a flag": ("", "", "v += ({f})[tx * (flag ? 16 : @W) + r];"),
+    "halved length": ("", "", "for (int ld = @W; ld >= 16 - 8 * flag; ld /= 2) v += ({f})[tx * ld + r % 8];"),
+    "narrow index": ("", "", "{{ unsigned char narrow = tx * 8 + flag * 200; v += <tx;(narrow % 32)>; }}"),
+    "volatile row": ("", "volatile int turn = tx;", "v += <turn;r>;"),
+    "comma": ("", "", "v += <tx;(flag, r)>;"),
+    "table of pointers": ("", "@T *pick[2] = {{{f}, g}};", "v += pick[flag & 1][tx * @W + r];"),
+    "exchanged pointers": ("", "@T *one = {f}, *two = g;\n    if (flag) {{ @T *t = one; one = two; two = t; }}",
+                           "v += one[tx * @W + r];"),
+    "chosen reference": ("", "", "{{ @T &chosen = flag ? g[tx * @W + r] : <tx;r>; v += chosen; }}"),
+    "pair of pointers": ("struct Two {{ @T *a, *b; }};", "Two two{{{f}, g}};",
+                         "v += (flag ? two.b : two.a)[tx * @W + r];"),
+    "pointer through an integer": ("", "size_t where = (size_t)({f});", "v += ((@T *)where)[tx * @W + r];"),
+    "pointer to pointer": ("", "@T *first = {f}; @T **to = &first;\n    if (flag) *to = g;",
+                           "v += first[tx * @W + r];"),
+    "union": ("union Both {{ @T *p; const @T *q; }};", "Both both; both.p = {f};", "v += both.q[tx * @W + r];"),
+    "static pointer table": ("struct Table {{ @T *of[2]; }};",
+                             "Table table2; table2.of[0] = {f}; table2.of[1] = g;",
+                             "v += table2.of[flag & 1][tx * @W + r];"),
+    "returned pointer": (f"{HELPER}@T *chosen(@T *a, @T *b, int second) {{{{ return second ? b : a; }}}}", "",
+                         "v += chosen({f}, g, flag)[tx * @W + r];"),
+    "short circuit": ("", "", "if (flag && {e} > (@T)100) v += 1;"),
+    "ternary": ("", "", "v += flag ? {e} : (@T)0;"),
+    "loop condition": ("", "", "for (int i = 0; i < 3 && {e} > (@T)i; ++i) v += 1;"),
+    "no braces": ("", "", "if (flag) v += {e}; else v -= {e};"),
+}  # fmt: skip
+LATER = ("short circuit", "ternary", "loop condition", "no braces")  # they have conditions of their own
+
 # Subscripts that do something: {r} becomes the row, once.
 EFFECTS = {
     "counting call": ("int calls = 0;", "counted({r}, calls)", "c[256 + ty * 32 + tx] = calls;"),
@@ -359,6 +467,13 @@ class _Writing:
         if self.accessor.rows:
             memory = self._as_rows(name, memory)
         element = self.element_at(memory, "tx", "r")
+        ways = INDIRECT.get(self.accessor.name, ())
+        if ways and self.draw.random() < 0.5 and "indirect" not in self.features:
+            self.features.add("indirect")
+            outside, inside, use = self.draw.choice(ways)
+            self.outside.append(outside.format())
+            self.inside.append(inside.format(p=memory, tile=self.storage.flat))
+            element = use.format(p=memory, r="tx", c="r")
         sinks = [sink for sink in SINKS if sink != "written" or name in ("global", "local")]
         sink = self.chosen("sink", sinks)
         self.within.append(self.guarded(SINKS[sink].format(g=element, put=self.put(memory, "tx", "r", "v"))))
@@ -407,6 +522,20 @@ class _Writing:
         self.after.append(after)
         self.wrap = lambda inner: row.format(r=inner)
 
+    def oddity(self) -> None:
+        """Do something else with the tile."""
+        # A column beyond its row is undefined behaviour where an array has rows.
+        name = self.chosen("oddity", [o for o in ODDITIES if not (self.accessor.rows and o.startswith("column"))])
+        outside, inside, statement = ODDITIES[name]
+        base, flat = self.base(), self.storage.flat
+        statement = statement.replace("{{", "{").replace("}}", "}")
+        statement = re.sub(r"<([^<>;]+);([^<>;]+)>", lambda m: self.element_at(base, m[1], m[2]), statement)
+        read = self.element_at(base, self.wrap("tx"), "r")
+        statement = statement.replace("{f}", flat).replace("{e}", read)
+        self.once(self.outside, outside.format())
+        self.once(self.inside, inside.replace("{{", "{").replace("}}", "}").replace("{f}", flat))
+        self.within.append(self.guarded(statement) if name not in LATER else statement)
+
     def shadows(self) -> None:
         """Reuse the tile's name for something else."""
         self.features.add("shadowed name")
@@ -438,7 +567,7 @@ class _Writing:
 
 TWISTS = (
     (_Writing.other_memory, 8), (_Writing.extents, 5), (_Writing.width_reaches, 2), (_Writing.effects, 3),
-    (_Writing.shadows, 2), (_Writing.tag, 1), (_Writing.second_kernel, 2),
+    (_Writing.oddity, 8), (_Writing.shadows, 2), (_Writing.tag, 1), (_Writing.second_kernel, 2),
 )  # fmt: skip
 
 

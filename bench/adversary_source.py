@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from typing import Any, cast
 from unittest import mock
 
 import numpy as np
-from adversary_cpu import COMPILER, in_namespace, shim_in
+from adversary_cpu import COMPILER, in_namespace, shim
 from adversary_kernels import BYTES, SIDE, Program
 
 from ncu_swizzle.catalog import kernel_spec, project, project_kernels
@@ -27,6 +27,7 @@ from ncu_swizzle.emulate.requests import AccessRequests
 from ncu_swizzle.engines.emulation import Emulated, EmulationSettings
 from ncu_swizzle.patch import candidates, probing
 from ncu_swizzle.patch import subject as subjects
+from ncu_swizzle.patch.candidates import Shape
 from ncu_swizzle.patch.draft import Unfit
 from ncu_swizzle.patch.seen import RootSeen, TileSeen
 from ncu_swizzle.patch.subject import FixSubject
@@ -38,7 +39,7 @@ from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import SourceTile, carved
 
 NARROW = {2: "u16", 4: "b32", 8: "b64"}
-EACH = 2  # patches of a kind of mapping and a tile that are compared
+EACH = 1  # mappings of a kind and a tile that are compared, in all ways that they are written
 TRIES = 6
 
 
@@ -48,6 +49,7 @@ class Candidates:
 
     texts: tuple[str, ...] = ()
     why: str = ""
+    failed: bool = False  # fix itself fails
 
 
 class _Waiting(Exception):
@@ -100,8 +102,7 @@ class Batch:
             texts = {name: _probed(asked) for name, asked in self.asked.items() if asked.questions}
             source, output = self.folder / "probes.cpp", self.folder / "probes.s"
             source.write_text("".join(in_namespace(name, text) for name, text in texts.items()), encoding="utf-8")
-            header = shim_in(self.folder, "-O1")
-            command = [*COMPILER, "-O1", "-S", "-fmax-errors=0", "-include", header, source, "-o", output]
+            command = [*COMPILER, "-O1", "-S", "-fmax-errors=0", "-include", shim("-O1"), source, "-o", output]
             made = subprocess.run(command, capture_output=True, text=True, timeout=300)
             if made.returncode == 0:
                 break
@@ -116,7 +117,6 @@ class Batch:
         for name, asked in self.asked.items():
             only = {number: min(said) for number, said in found.get(name, {}).items() if len(said) == 1}
             asked.answers = {number: int(said[1:]) for number, said in only.items() if said.startswith("$")}
-            asked.answers = {number: value for number, value in asked.answers.items()}
 
 
 def _probed(asked: _Asked) -> str:
@@ -188,21 +188,32 @@ def _texts(program: Program, subject: FixSubject) -> Candidates:
     why = "no tile is followed"
     for seen in subject.tiles:
         kinds: dict[Any, int] = {}
-        limits = Constraints(arch="sm_90")
-        best, _ = candidates.ranked(seen, subject.shapes(seen), limits, subject.spelled_bytes(seen))
+        best = _ranked(seen, subject.shapes(seen), subject.spelled_bytes(seen))
         why = why if best else "no mapping"
         for made in best:
             if kinds.get(type(made.transform), 0) >= EACH:
                 continue
-            for text in _written(subject, seen, made):
+            try:
+                every = list(written(subject, seen, made))
+            except Exception as error:
+                return Candidates(tuple(texts), repr(error), failed=True)
+            for text in every:
                 if isinstance(text, Unfit):
                     why = str(text)
                     continue
                 kinds[type(made.transform)] = kinds.get(type(made.transform), 0) + 1
-                texts[text.split("//NAME")[0]] = None
+                texts[text.text.decode().split("//NAME")[0]] = None
     return Candidates(tuple(texts), why)
 
 
-def _written(subject: FixSubject, seen: TileSeen, made: candidates.Ranked) -> Iterator[str | Unfit]:
-    for text in written(subject, seen, made):
-        yield text if isinstance(text, Unfit) else text.text.decode()
+_MAPPINGS: dict[object, list[candidates.Ranked]] = {}
+
+
+def _ranked(seen: TileSeen, shapes: list[Shape], spelled: int) -> list[candidates.Ranked]:
+    """Return the mappings of a tile, the best first: the same for all whose made-up requests are the same."""
+    requests = tuple((made.op, made.addresses.tobytes()) for _, made in seen.requests)
+    roots = tuple((root.start, root.end) for root in seen.roots)
+    key = (requests, roots, tuple(shapes), spelled)
+    if key not in _MAPPINGS:
+        _MAPPINGS[key] = candidates.ranked(seen, shapes, Constraints(arch="sm_90"), spelled)[0]
+    return _MAPPINGS[key]

@@ -29,7 +29,7 @@
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
 };
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
+inline dim3 threadIdx, blockIdx, blockDim, gridDim;  // not static: they are no constants to g++ either
 
 namespace shim {
 constexpr int MOST_THREADS = 256;
