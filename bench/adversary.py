@@ -88,7 +88,7 @@ def end_to_end(programs: list[Program], timeout_s: float) -> list[Outcome]:
 def _judged(made: Program, word: str, why: str, after: str, verdict: Verdict | None) -> Outcome:
     if verdict is not None and verdict.wrong:
         word, why = WRONG, f"{verdict.word} in {verdict.launch}"
-    elif verdict is not None and verdict.word != SAME:
+    elif verdict is not None and verdict.word != SAME:  # also what nvcc takes, and g++ does not
         word, why = FAULT, f"{verdict.word}: {verdict.said}"
     return Outcome(program=made, word=word, why=why, after=after, patches=int(bool(after)))
 

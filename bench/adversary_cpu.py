@@ -46,8 +46,7 @@ class Verdict:
 def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dict[str, Verdict]:
     """Compile all pairs into one executable, run it, and return what became of each by its name.
 
-    What g++ rejects is left out of the next try: REJECTED, as is a program that fails by itself (FAILS): both are
-    faults of this bench.
+    What g++ rejects is left out of the next try, and REJECTED; a program that fails by itself FAILS, a fault of ours.
     """
     rejected: dict[str, Verdict] = {}
     left = list(pairs)
@@ -58,11 +57,15 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
         if made.returncode == 0:
             ran = subprocess.run([program], capture_output=True, text=True, timeout=timeout_s)
             return rejected | _judged(left, ran.stdout)
-        bad = dict(reversed(re.findall(r"^(\w+)_(?:before|after):\d+:\d+: error: (.*)", made.stderr, re.MULTILINE)))
+        bad = dict(reversed(re.findall(r"^(\w+):\d+:\d+: error: (.*)", made.stderr, re.MULTILINE)))
         if not bad:
             raise RuntimeError(made.stderr[:2000])
-        rejected |= {name: Verdict(word=REJECTED, said=why) for name, why in bad.items()}
-        left = [pair for pair in left if pair.name not in bad]
+        for pair in left:
+            if f"{pair.name}_after" in bad:
+                rejected[pair.name] = Verdict(word=REJECTED, said=bad[f"{pair.name}_after"])
+            elif f"{pair.program.name}_before" in bad:
+                rejected[pair.name] = Verdict(word=FAILS, said=bad[f"{pair.program.name}_before"])
+        left = [pair for pair in left if pair.name not in rejected]
     return rejected
 
 
@@ -79,11 +82,12 @@ def shim(level: str) -> Path:
 def unit(pairs: Iterable[Pair]) -> str:
     """Return a translation unit that compares pairs."""
     parts, calls = [], []
+    for made in {pair.program.name: pair.program for pair in pairs}.values():
+        parts.append(in_namespace(f"{made.name}_before", made.text))
     for pair in pairs:
-        for version, text in (("before", pair.program.text), ("after", pair.after)):
-            parts.append(in_namespace(f"{pair.name}_{version}", text))
+        parts.append(in_namespace(f"{pair.name}_after", pair.after))
         for number, launch in enumerate(launches(pair.program)):
-            entries = f"{pair.name}_before::{launch.entry}, {pair.name}_after::{launch.entry}"
+            entries = f"{pair.program.name}_before::{launch.entry}, {pair.name}_after::{launch.entry}"
             case = (
                 f"{{{{{launch.blocks}, 1, 1}}, {{32, 8, 1}}, shim::RANDOM, shim::{launch.other}, "
                 f"{launch.n}, {launch.flag}, {launch.seed}}}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -159,7 +159,11 @@ def subject_of(program: Program, made: Target) -> FixSubject:
     seen = [made for tile in tiles if (made := _seen(program, tile, placed)) is not None]
     emulated = cast(Emulated, SimpleNamespace(binary=SimpleNamespace(cubin=SimpleNamespace(sm=90))))
     declared = {declaration.declared.id: declaration for declaration in every}
-    return FixSubject(made, emulated, file, declared, placed, tuple(seen), known, ())
+    facts: dict[str, Any] = {
+        "target": made, "emulated": emulated, "file": file, "scopes": scopes, "declarations": declared,
+        "placed": placed, "tiles": tuple(seen), "known": known, "unplaced": (),
+    }  # fmt: skip
+    return FixSubject(**{each.name: facts[each.name] for each in fields(FixSubject)})
 
 
 def _seen(program: Program, tile: SourceTile, placed: Mapping[int, SharedArray]) -> TileSeen | None:
