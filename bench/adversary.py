@@ -26,12 +26,13 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from adversary_cpu import FAILS, REJECTED, SAME, Pair, Verdict, verdicts
+from adversary_cpu import FAILS, LEVELS, REJECTED, SAME, Pair, Verdict, shim, verdicts
 from adversary_kernels import Program, program
 from adversary_source import Batch, target
 
@@ -42,6 +43,8 @@ from ncu_swizzle.profiles.engine import EMULATED
 PROVED, LEFT_TO_PROOF, REFUSED, UNKNOWN, WRONG, BROKEN, FAULT = WORDS = (
     "proved", "left to the proof", "refused", "unknown", "WRONG", "FIX FAILS", "fault of the bench",
 )  # fmt: skip
+BAD = (WRONG, BROKEN, FAULT)
+WORST_FIRST = (*BAD, PROVED, LEFT_TO_PROOF, REFUSED)
 BATCH = 30  # programs to an executable
 
 
@@ -80,7 +83,8 @@ def end_to_end(programs: list[Program], timeout_s: float) -> list[Outcome]:
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # what is compiled twice within a fix is compiled once
         made = {each.name: proved_text(each, folder, timeout_s) for each in programs}
         shutil.rmtree(folder / "cache", ignore_errors=True)
-        pairs = [Pair(name=each.name, program=each, after=made[each.name][2]) for each in programs if made[each.name][2]]
+        texts = [(each, made[each.name][2]) for each in programs]
+        pairs = [Pair(name=each.name, program=each, after=text) for each, text in texts if text]
         judged = verdicts(pairs, folder)
     return [_judged(each, *made[each.name], judged.get(each.name)) for each in programs]
 
@@ -108,7 +112,7 @@ def source_only(programs: list[Program], _: float) -> list[Outcome]:
         made = [_written(pair, verdict) for pair, verdict in own]
         if found[each.name].failed:
             made.append(Outcome(program=each, word=BROKEN, why=found[each.name].why))
-        worst = min(made, key=lambda one: (WRONG, BROKEN, FAULT, PROVED, LEFT_TO_PROOF, REFUSED).index(one.word), default=None)
+        worst = min(made, key=lambda one: WORST_FIRST.index(one.word), default=None)
         nothing = Outcome(program=each, word=REFUSED, why=found[each.name].why)
         outcomes.append(worst or nothing)
     return outcomes
@@ -143,7 +147,9 @@ def outcomes(seed: int, count: int, source: bool, processes: int, timeout_s: flo
         for batch in batches:
             yield from how(batch, timeout_s)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    for level in LEVELS:  # before the processes part, which then share it
+        shim(level)
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
         for made in pool.map(how, batches, [timeout_s] * len(batches)):
             yield from made
 
@@ -176,21 +182,22 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--source", action="store_true", help="compare what the source lets through, without proofs")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=60, help="seconds that each compilation and emulation may take")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds for each compilation and emulation")
     parser.add_argument("--wrong", type=Path, default=Path("wrong"), help="where the wrong ones go")
     arguments = parser.parse_args()
     start, made = time.monotonic(), list[Outcome]()
     for outcome in outcomes(arguments.seed, arguments.count, arguments.source, arguments.processes, arguments.timeout):
         made.append(outcome)
-        if outcome.word in (WRONG, BROKEN, FAULT):
+        if outcome.word in BAD:
             keep(outcome, arguments.wrong)
             print(f"{outcome.word}: {outcome.program.name}, {outcome.why}", flush=True)
     print(table(made))
     reasons = Counter(outcome.why for outcome in made if outcome.word in (REFUSED, UNKNOWN))
     print("\n".join(f"{count:5} {why[:160]}" for why, count in reasons.most_common(25)))
     met = Counter(outcome.word for outcome in made)
-    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s: {', '.join(f'{n} {w}' for w, n in met.most_common())}")
-    sys.exit(1 if met[WRONG] or met[BROKEN] or met[FAULT] else 0)
+    said = ", ".join(f"{count} {word}" for word, count in met.most_common())
+    print(f"\n{len(made)} programs in {time.monotonic() - start:.0f} s: {said}")
+    sys.exit(1 if any(met[word] for word in BAD) else 0)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from adversary_kernels import Launch, Program
 SHIM = Path(__file__).resolve().parent / "adversary" / "shim.h"
 COMPILER = ("g++", "-std=c++17", "-w")
 _FOLDER = tempfile.TemporaryDirectory(prefix="adversary-shim-")
+LEVELS = RUNNING, ASKING = "-O0", "-O1"  # of optimization: to run versions, to see what is constant
+WORTH_IT = 10  # pairs for which the shim is compiled beforehand
 SAME, DIFFERENT, CRASHED, FAILS, REJECTED = "same", "differ", "crashed", "fails", "rejected"
 
 
@@ -53,9 +55,10 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
     while left:
         source, program = folder / "pairs.cpp", folder / "pairs"
         source.write_text(unit(left), encoding="utf-8")
-        made = subprocess.run([*COMPILER, "-O0", "-include", shim("-O0"), source, "-o", program], capture_output=True, text=True, timeout=timeout_s)
+        command = [*COMPILER, RUNNING, "-include", _shim_for(pairs), source, "-o", program]
+        made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=timeout_s)
         if made.returncode == 0:
-            ran = subprocess.run([program], capture_output=True, text=True, timeout=timeout_s)
+            ran = subprocess.run([program], check=False, capture_output=True, text=True, timeout=timeout_s)
             return rejected | _judged(left, ran.stdout)
         bad = dict(reversed(re.findall(r"^(\w+):\d+:\d+: error: (.*)", made.stderr, re.MULTILINE)))
         if not bad:
@@ -67,6 +70,10 @@ def verdicts(pairs: Sequence[Pair], folder: Path, timeout_s: float = 300) -> dic
                 rejected[pair.name] = Verdict(word=FAILS, said=bad[f"{pair.program.name}_before"])
         left = [pair for pair in left if pair.name not in rejected]
     return rejected
+
+
+def _shim_for(pairs: Sequence[Pair]) -> Path:
+    return shim(RUNNING) if len(pairs) >= WORTH_IT else SHIM
 
 
 @functools.cache

@@ -85,8 +85,8 @@ STORAGES = (
             array="tile[1]"),
     Storage(name="struct", outside="struct Smem { @T tile[@W][@W]; @T extra[@W]; int tag; };",
             inside="__shared__ Smem smem;", rows="smem.tile", flat="&smem.tile[0][0]", array="smem.tile"),
-    Storage(name="struct of flat", outside="struct Smem { int tag; @T tile[@W * @W]; };", inside="__shared__ Smem smem;",
-            flat="smem.tile", array="smem.tile"),
+    Storage(name="struct of flat", outside="struct Smem { int tag; @T tile[@W * @W]; };",
+            inside="__shared__ Smem smem;", flat="smem.tile", array="smem.tile"),
     Storage(name="macro declares", outside="#define TILE(type, name) __shared__ type name[@W][@W]",
             inside="TILE(@T, tile);", rows="tile", flat="&tile[0][0]", array="tile"),
     Storage(name="carved", inside="extern __shared__ @T pool[];\n    @T *tile = pool, *side = pool + @W * @W;",
@@ -157,8 +157,8 @@ ACCESSORS = (
              outside="struct Index { int ld; __device__ int operator()(int r, int c) const { return r * ld + c; } };"),
     Accessor(name="index policy", use="({p})[Layout::at({r}, {c})]",
              outside="struct Plain { static constexpr int kTag = 7; static __device__ int at(int r, int c) { "
-                     "return r * @W + c; } };\nstruct Xor { static constexpr int kTag = 9; static __device__ int at(int r, int c) "
-                     "{ return r * @W + (c ^ r); } };\nusing Layout = Plain;"),
+                     "return r * @W + c; } };\nstruct Xor { static constexpr int kTag = 9; "
+                     "static __device__ int at(int r, int c) { return r * @W + (c ^ r); } };\nusing Layout = Plain;"),
     Accessor(name="lambda", use="at({p}, {r}, {c})",
              inside="auto at = [](@T *p, int r, int c) -> @T & { return p[r * @W + c]; };"),
     Accessor(name="generic lambda", use="at({p}, {r}, {c})",
@@ -168,7 +168,7 @@ ACCESSORS = (
     Accessor(name="capturing lambda", use="at({r}, {c})", many=False, before="@T *const base = {p};\n    "
              "auto at = [&](int r, int c) -> @T & { return base[r * @W + c]; };"),
     Accessor(name="lambda of two", use="at({r}, {c}, ({p}) == g)", before="@T *const base = {p};\n    "
-             "auto at = [&](int r, int c, bool far = false) -> @T & { return far ? g[r * @W + c] : base[r * @W + c]; };"),
+             "auto at = [&](int r, int c, bool far = false) -> @T & { return (far ? g : base)[r * @W + c]; };"),
     Accessor(name="view", use="View{{{p}}}.at({r}, {c})",
              outside="struct View { @T *p; __device__ @T &at(int r, int c) const { return p[r * @W + c]; } };"),
     Accessor(name="view template", use="View<@T, @W>{{{p}}}({r}, {c})",
@@ -179,8 +179,9 @@ ACCESSORS = (
     Accessor(name="view of rows", use="View{{{p}}}[{r}][{c}]",
              outside="struct View { @T *p; __device__ @T *operator[](int r) const { return p + r * @W; } };"),
     Accessor(name="inherited view", use="Derived({p}).at({r}, {c})",
-             outside="struct Base { @T *p; __device__ explicit Base(@T *q) : p(q) {} __device__ @T &at(int r, int c) const "
-                     "{ return p[r * @W + c]; } };\nstruct Derived : Base { __device__ explicit Derived(@T *q) : Base(q) {} };"),
+             outside="struct Base { @T *p; __device__ explicit Base(@T *q) : p(q) {} "
+                     "__device__ @T &at(int r, int c) const { return p[r * @W + c]; } };\n"
+                     "struct Derived : Base { __device__ explicit Derived(@T *q) : Base(q) {} };"),
     Accessor(name="CRTP view", use="On{{{{}}, {p}}}.at({r}, {c})",
              outside="template <class D> struct Crtp { __device__ @T &at(int r, int c) { return "
                      "static_cast<D *>(this)->p[r * @W + c]; } };\nstruct On : Crtp<On> { @T *p; };"),
@@ -188,7 +189,8 @@ ACCESSORS = (
              outside="namespace lay { struct Out { @T *p; }; __device__ @T &at(Out o, int r, int c) { "
                      "return o.p[r * @W + c]; } }"),
     Accessor(name="hidden friend", use="at(Out{{{p}}}, {r}, {c})",
-             outside="struct Out { @T *p; friend __device__ @T &at(Out o, int r, int c) { return o.p[r * @W + c]; } };"),
+             outside="struct Out { @T *p; friend __device__ @T &at(Out o, int r, int c) "
+                     "{ return o.p[r * @W + c]; } };"),
     Accessor(name="alias", use="alias[({r}) * @W + {c}]", many=False, before="@T *alias = {p};"),
     Accessor(name="reference to rows", use="alias[{r}][{c}]", many=False, rows=True, before="auto &alias = {p};"),
     Accessor(name="pointer to rows, alias", use="alias[{r}][{c}]", many=False, rows=True,
@@ -266,30 +268,49 @@ ROW_LOOPS = {  # of all elements of row tx; {t} is an array of rows
 # The accessor under another name, by which other memory is reached: at file scope, in the kernel, and its use.
 FUNCTION = (
     ("", "@T &(*far)(@T *, int, int) = at;", "far({p}, {r}, {c})"),
-    ("template <@T &(*F)(@T *, int, int)> __device__ @T &far(@T *p, int r, int c) {{ return F(p, r, c); }}", "",
-     "far<at>({p}, {r}, {c})"),
+    (
+        "template <@T &(*F)(@T *, int, int)> __device__ @T &far(@T *p, int r, int c) {{ return F(p, r, c); }}",
+        "",
+        "far<at>({p}, {r}, {c})",
+    ),
     ("#define PASTE(a, b) a##b", "", "PASTE(a, t)({p}, {r}, {c})"),
     ("#define FAR at", "", "FAR({p}, {r}, {c})"),
-    ("template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}", "",
-     "through([](@T *q, int i, int j) -> @T & {{ return at(q, i, j); }}, {p}, {r}, {c})"),
+    (
+        "template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}",
+        "",
+        "through([](@T *q, int i, int j) -> @T & {{ return at(q, i, j); }}, {p}, {r}, {c})",
+    ),
     ("__device__ @T &far(@T *p, int r, int c) {{ return at(p, r, c); }}", "", "far({p}, {r}, {c})"),
-    ("struct Far {{ @T *p; __device__ @T &operator()(int r, int c) const {{ return at(p, r, c); }} }};", "",
-     "Far{{{p}}}({r}, {c})"),
+    (
+        "struct Far {{ @T *p; __device__ @T &operator()(int r, int c) const {{ return at(p, r, c); }} }};",
+        "",
+        "Far{{{p}}}({r}, {c})",
+    ),
 )
 LAMBDA = (
     ("", "auto far = at;", "far({p}, {r}, {c})"),
     ("", "auto &far = at;", "far({p}, {r}, {c})"),
-    ("template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}", "",
-     "through(at, {p}, {r}, {c})"),
+    (
+        "template <class F> __device__ @T &through(F f, @T *p, int r, int c) {{ return f(p, r, c); }}",
+        "",
+        "through(at, {p}, {r}, {c})",
+    ),
 )
 VIEW = (
     ("struct More : View {{}};", "", "More{{{{{p}}}}}.at({r}, {c})"),
-    ("template <class V> __device__ @T &far(V v, int r, int c) {{ return v.at(r, c); }}", "",
-     "far(View{{{p}}}, {r}, {c})"),
+    (
+        "template <class V> __device__ @T &far(V v, int r, int c) {{ return v.at(r, c); }}",
+        "",
+        "far(View{{{p}}}, {r}, {c})",
+    ),
     ("", "@T &(View::*member)(int, int) const = &View::at;", "(View{{{p}}}.*member)({r}, {c})"),
     ("__device__ @T &take(View v, int r, int c) {{ return v.at(r, c); }}", "", "take({{{p}}}, {r}, {c})"),
-    ("struct To {{ @T *p; __device__ operator View() const {{ return View{{p}}; }} }};\n"
-     "__device__ @T &take(View v, int r, int c) {{ return v.at(r, c); }}", "", "take(To{{{p}}}, {r}, {c})"),
+    (
+        "struct To {{ @T *p; __device__ operator View() const {{ return View{{p}}; }} }};\n"
+        "__device__ @T &take(View v, int r, int c) {{ return v.at(r, c); }}",
+        "",
+        "take(To{{{p}}}, {r}, {c})",
+    ),
     ("using Far = View;", "", "Far{{{p}}}.at({r}, {c})"),
     ("", "View both[2] = {{{{{tile}}}, {{{p}}}}};", "both[1 - 0 * flag].at({r}, {c})"),
     ("", "View moving{{{tile}}};", "(moving.p = {p}, moving).at({r}, {c})"),
@@ -305,11 +326,13 @@ INDIRECT = {
     "lambda of two": (("", "auto far = at;", "far({r}, {c}, true)"),),
     "lambda with a default": (("", "auto far = at;", "far({r}, {c}, {p})"),),
     "view": VIEW, "macro": MACRO, "macro in macro": MACRO,
-    "helper template": (("", "", "at<16>({p}, {r}, {c})"), ("", "@T &(*far)(@T *, int, int) = at<@W, @T>;", "far({p}, {r}, {c})")),
+    "helper template": (("", "", "at<16>({p}, {r}, {c})"),
+                        ("", "@T &(*far)(@T *, int, int) = at<@W, @T>;", "far({p}, {r}, {c})")),
     "index helper": (("", "int (*far)(int, int) = idx;", "({p})[far({r}, {c})]"),
                      ("", "constexpr int kNext = idx(1, 0);", "({p})[({r}) * kNext + {c}]"),
                      ("constexpr int kNext = idx(1, 0);", "", "({p})[({r}) * kNext + {c}]")),
-    "index functor": (("", "auto far = index;", "({p})[far({r}, {c})]"), ("", "const Index far{{@W}};", "({p})[far({r}, {c})]")),
+    "index functor": (("", "auto far = index;", "({p})[far({r}, {c})]"),
+                      ("", "const Index far{{@W}};", "({p})[far({r}, {c})]")),
     "index policy": (("template <class L> __device__ int far(int r, int c) {{ return L::at(r, c); }}", "",
                       "({p})[far<Layout>({r}, {c})]"),
                      ("struct Mine : Layout {{}};", "", "({p})[Mine::at({r}, {c})]")),
@@ -336,7 +359,8 @@ ODDITIES = {
         f"template <class N> {HELPER}constexpr int swizzled(N i) {{{{ return i / 2; }}}}\n"
         f"{HELPER}constexpr int padded(long long i) {{{{ return (int)i / 3; }}}}", "",
         "v += (@T)(swizzled(r) + padded(r));"),
-    "taken names of macros": ("#define swizzled(i) ((i) + 1)\n#define padded(i) ((i) + 2)", "", "v += (@T)swizzled(r);"),
+    "taken names of macros": ("#define swizzled(i) ((i) + 1)\n#define padded(i) ((i) + 2)", "",
+                              "v += (@T)swizzled(r);"),
     "address": ("", "", "v += (@T)(&({f})[(tx) * @W + r] - ({f}));"),
     "linear read": ("", "", "y[4096 + r * 32 + tx] = ({f})[r * 32 + tx];"),
     "bytes": ("", "", "v += (@T)reinterpret_cast<unsigned char *>({f})[r * 32 + tx];"),
@@ -344,7 +368,7 @@ ODDITIES = {
     "rows of another length": ("", "", "v += ({f})[(2 * tx) * 16 + r % 16];"),
     "rows of twice the length": ("", "", "v += ({f})[(tx / 2) * 64 + r];"),
     "length by a flag": ("", "", "v += ({f})[tx * (flag ? 16 : @W) + r];"),
-    "halved length": ("", "", "for (int ld = @W; ld >= 16 - 8 * flag; ld /= 2) v += ({f})[tx * ld + r % 8];"),
+    "halved length": ("", "", "for (int ld = @W; ld >= (flag ? 8 : 16); ld /= 2) v += ({f})[tx * ld + r % 8];"),
     "narrow index": ("", "", "{{ unsigned char narrow = tx * 8 + flag * 200; v += <tx;(narrow % 32)>; }}"),
     "volatile row": ("", "volatile int turn = tx;", "v += <turn;r>;"),
     "comma": ("", "", "v += <tx;(flag, r)>;"),
@@ -443,7 +467,8 @@ class _Writing:
         return self.accessor.put.format(use=use, p=memory, r=row, c=column, v=value)
 
     def guarded(self, statement: str) -> str:
-        weights = [2 if name == "open" else 1 if name in ("ticket", "clock", "outlier", "data") else 3 for name in GUARDS]
+        rare = ("ticket", "clock", "outlier", "data")  # proofs of what hangs on data or on the order end early
+        weights = [2 if name == "open" else 1 if name in rare else 3 for name in GUARDS]
         name = self.draw.choices(list(GUARDS), weights)[0]
         self.features.add(f"guard: {name}")
         return GUARDS[name].replace("@T", self.element).format(s=statement)
@@ -586,16 +611,22 @@ def program(seed: int, name: str = "") -> Program:
             twist(writing)
     writing.features.add(f"{twists} twists")
     body = _kernel(writing)
-    outside = "\n".join(part for part in (WIDTHS[width][0], storage.outside, accessor.outside, *writing.outside) if part)
+    parts = (WIDTHS[width][0], storage.outside, accessor.outside, *writing.outside)
+    outside = "\n".join(part for part in parts if part)
     includes = [line for line in outside.split("\n") if line.startswith("#include")]
     outside = "\n".join([*includes, *(line for line in outside.split("\n") if not line.startswith("#include"))])
     text = f"{outside}\n\n{body}{''.join(writing.others)}"
     text = text.replace("@T", element).replace("@W", WIDTHS[width][1])
     described = Launch(other=draw.choice(["ZEROS", "ZEROS", "ONES", "RANDOM"]))
     return Program(
-        name=name or f"p{seed}", text=text, element=element, dynamic=storage.dynamic * BYTES[element],
-        described=described, others=_others(draw, bool(writing.others), accessor.name == OF_LAUNCH), features=frozenset(writing.features),
-    )  # fmt: skip
+        name=name or f"p{seed}",
+        text=text,
+        element=element,
+        dynamic=storage.dynamic * BYTES[element],
+        described=described,
+        others=_others(draw, bool(writing.others), accessor.name == OF_LAUNCH),
+        features=frozenset(writing.features),
+    )
 
 
 def _kernel(writing: _Writing) -> str:

@@ -17,7 +17,7 @@ from typing import Any, cast
 from unittest import mock
 
 import numpy as np
-from adversary_cpu import COMPILER, in_namespace, shim
+from adversary_cpu import ASKING, COMPILER, in_namespace, shim
 from adversary_kernels import BYTES, SIDE, Program
 
 from ncu_swizzle.catalog import kernel_spec, project, project_kernels
@@ -92,7 +92,7 @@ class Batch:
 
         try:
             with mock.patch.object(probing, "_compiled", compiled):
-                return _texts(program, subject_of(program, made))
+                return _texts(subject_of(program, made))
         except _Waiting:
             return Candidates()
 
@@ -102,8 +102,8 @@ class Batch:
             texts = {name: _probed(asked) for name, asked in self.asked.items() if asked.questions}
             source, output = self.folder / "probes.cpp", self.folder / "probes.s"
             source.write_text("".join(in_namespace(name, text) for name, text in texts.items()), encoding="utf-8")
-            command = [*COMPILER, "-O1", "-S", "-fmax-errors=0", "-include", shim("-O1"), source, "-o", output]
-            made = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            command = [*COMPILER, ASKING, "-S", "-fmax-errors=0", "-include", shim(ASKING), source, "-o", output]
+            made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
             if made.returncode == 0:
                 break
             for name, line in re.findall(r"^(\w+):(\d+):\d+: error", made.stderr, re.MULTILINE):
@@ -186,7 +186,7 @@ def _seen(program: Program, tile: SourceTile, placed: Mapping[int, SharedArray])
     return TileSeen(tile, tuple(roots), tuple(requests), SIDE, SIDE) if requests else None
 
 
-def _texts(program: Program, subject: FixSubject) -> Candidates:
+def _texts(subject: FixSubject) -> Candidates:
     """Return the patches that are written for the tiles of a program, some of each kind of mapping."""
     texts: dict[str, None] = {}
     why = "no tile is followed"

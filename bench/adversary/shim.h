@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <functional>
 #include <iterator>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <type_traits>
 #include <ucontext.h>
@@ -160,7 +162,8 @@ void compare(const char *name, int launch, Entry<T> before, Entry<T> after, cons
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        alarm(10);
+        const rlimit limit{10, 10};  // seconds of CPU, for both
+        setrlimit(RLIMIT_CPU, &limit);
         // Shared memory begins with whatever was there: nothing of ours reads it before it is written.
         auto first = results<T>(before, made);
         pid_t second = fork();
