@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,10 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a pair: the worst word of its launches, and the launch."""
+    """What became of a pair: the worst word of its launches, and the launch.
+
+    A patch may state that a size must be a multiple of something: launches against that do not count.
+    """
 
     word: str = SAME
     launch: Launch | None = None
@@ -120,12 +123,17 @@ def in_namespace(name: str, text: str) -> str:
 
 
 def _judged(pairs: Sequence[Pair], output: str) -> dict[str, Verdict]:
-    said: Mapping[str, list[tuple[int, str]]] = {pair.name: [] for pair in pairs}
+    said: dict[str, list[tuple[int, str]]] = {pair.name: [] for pair in pairs}
     for name, number, word in re.findall(r"^(\w+) (\d+) (\w+)$", output, re.MULTILINE):
         said[name].append((int(number), word))
     found = {}
     for pair in pairs:
         every = launches(pair.program)
+        stated = re.search(r"// .*\bn must be a multiple of (\d+)", pair.after)
+        least = int(stated[1]) if stated else 1
+        said[pair.name] = [
+            (at, word if every[at].n % least == 0 or word == FAILS else SAME) for at, word in said[pair.name]
+        ]
         words = [word for _, word in said[pair.name]]
         worst = next((word for word in (FAILS, DIFFERENT, CRASHED) if word in words), SAME)
         if len(words) < len(every):

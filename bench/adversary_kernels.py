@@ -113,6 +113,7 @@ class Accessor:
     before: str = ""  # after the tile's declaration, with {p}
 
 
+POLICY = "policy as a template's parameter"
 OF_LAUNCH = "length from the launch"
 HELPER = "__device__ __forceinline__ "
 ACCESSORS = (
@@ -159,6 +160,10 @@ ACCESSORS = (
              outside="struct Plain { static constexpr int kTag = 7; static __device__ int at(int r, int c) { "
                      "return r * @W + c; } };\nstruct Xor { static constexpr int kTag = 9; "
                      "static __device__ int at(int r, int c) { return r * @W + (c ^ r); } };\nusing Layout = Plain;"),
+    Accessor(name=POLICY, use="({p})[Layout::at({r}, {c})]",
+             outside="struct Plain { static constexpr int kTag = 7; static __device__ int at(int r, int c) { "
+                     "return r * @W + c; } };\nstruct Xor { static constexpr int kTag = 9; "
+                     "static __device__ int at(int r, int c) { return r * @W + (c ^ r); } };"),
     Accessor(name="lambda", use="at({p}, {r}, {c})",
              inside="auto at = [](@T *p, int r, int c) -> @T & { return p[r * @W + c]; };"),
     Accessor(name="generic lambda", use="at({p}, {r}, {c})",
@@ -568,16 +573,17 @@ class _Writing:
 
     def tag(self) -> None:
         """Let another member of a policy reach a result, if the accessor is a policy; else queue what was read."""
-        if self.accessor.name == "index policy":
+        if "policy" in self.accessor.name:
             self.features.add("policy's member")
-            self.within.append("v += (@T)Layout::kTag;")
+            self.within.append(self.guarded("v += (@T)Layout::kTag;"))
         else:
             self.features.add("queue")
             self.within.append("{ int slot = atomicAdd(c + 1, 1); c[1024 + slot % 2048] = (int)v; }")
 
     def second_kernel(self) -> None:
         """Write a kernel that uses the accessor for global memory alone."""
-        if not self.accessor.many or self.accessor.rows or self.accessor.inside or self.accessor.before:
+        of_kernel = self.accessor.inside or self.accessor.before or self.accessor.name == POLICY
+        if not self.accessor.many or self.accessor.rows or of_kernel:
             return self.other_memory()
         if self.others:
             return None
@@ -660,6 +666,10 @@ def _kernel(writing: _Writing) -> str:
     )
     if accessor.name == OF_LAUNCH:  # n rows of n elements
         text = text.replace("r < 32; r += 8)", "r < n; r += 8) if (tx < n)").replace("% 32,", "% n,")
+    if accessor.name == POLICY:
+        parameters = "x, y, g, c, n, flag, seed"
+        text = text.replace("__global__ void k(", "template <class Layout>\n__device__ void body(")
+        text += f"__global__ void k({GLOBAL}) {{ body<Plain>({parameters}); }}\n"
     return text
 
 
