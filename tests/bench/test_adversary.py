@@ -80,9 +80,9 @@ def test_the_same_seed_gives_the_same_program(adversary: Any) -> None:
 @needs_gxx
 @NEEDS_ALL
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [True, False])
-def test_no_patch_of_a_dozen_programs_is_wrong(adversary: Any, source: bool) -> None:
-    made = list(adversary.outcomes(0, 12, source, 1, 120))
+@pytest.mark.parametrize("how", ["screened", "end_to_end"])
+def test_no_patch_of_a_dozen_programs_is_wrong(adversary: Any, how: str) -> None:
+    made = list(adversary.outcomes(0, 12, getattr(adversary, how), 1, 120))
     bad = {outcome.program.name: outcome.why for outcome in made if outcome.word in adversary.BAD}
     assert not bad
     assert sum(outcome.word == adversary.PROVED for outcome in made) >= 3
