@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.support.marks import NEEDS_ALL
-from tests.support.places import ROOT
 
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 
@@ -46,12 +45,6 @@ VERSIONS = {
     "beyond": TILED.replace("y[b * 1024", "y[8000 + b * 1024"),
     "crash": TILED.replace("y[b * 1024", "y[1000000000 + b * 1024"),
 }
-
-
-@pytest.fixture
-def adversary(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "bench")
-    return importlib.import_module("adversary")
 
 
 @needs_gxx
