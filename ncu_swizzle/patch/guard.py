@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.patch.conditions import Columns
 from ncu_swizzle.patch.draft import Draft, Unfit
 from ncu_swizzle.patch.effects import harmless
 from ncu_swizzle.patch.extents import Extents
@@ -81,7 +82,9 @@ class EditedUses(Ownership):
             for made in plain if declared is None else ():
                 text = re.sub(r"/\*.*?\*/|//.*", "", self._text(made), flags=re.DOTALL)
                 if atom(text) != text.strip():
-                    raise self._refused(node, f"{made.name} is a macro without parentheses: {self.draft.quoted(made.node)}")
+                    raise self._refused(
+                        node, f"{made.name} is a macro without parentheses: {self.draft.quoted(made.node)}"
+                    )
             closed = node.parent is not None and node.parent.type in ("parenthesized_expression", "argument_list")
             if macro is not None and declared is not None and not closed:
                 self._bare_parameter(macro, declared)
@@ -176,6 +179,8 @@ def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[E
     for reach in edited.values():
         uses.reach(reach)
         uses.operands(reach)
+    if not accessors and not isinstance(transform, Swapped):
+        Columns(draft).stay(transform)
     if not isinstance(transform, Padding):
         harmless(draft, edits, list(edited.values()))
     Extents(draft, transform, accessors).unseen()

@@ -55,7 +55,7 @@ class Ownership:
             for name in self._free_names(macro, reach):
                 self._expansions(macro, name)
 
-    def _way(self, node: Node, reach: Reach) -> None:
+    def _way(self, node: Node, reach: Reach) -> None:  # noqa: PLR0912
         """Show that what is indexed, or accessed, is no choice of addresses: ``(far ? g : t)[i]``, ``of(t, g)[i]``."""
         node = cuda.bare(node)
         match node.type:
