@@ -7,6 +7,7 @@ only the proof, which knows the described launch alone, could still refuse.
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from ncu_swizzle.patch.subject import FixSubject
 from ncu_swizzle.patch.writing import written
 from ncu_swizzle.smem.judge import Constraints
 from ncu_swizzle.source import cuda, probes
-from ncu_swizzle.source.arrays import shared_declarations
+from ncu_swizzle.source.arrays import shared_declarations, sizes_of
 from ncu_swizzle.source.scopes import Scopes
 from ncu_swizzle.source.webs import SourceTile, carved
 
@@ -151,7 +152,9 @@ def subject_of(program: Program, made: Target) -> FixSubject:
     known = probing.known(made, scopes, every, webs, EmulationSettings())
     placed, end = {}, 1024
     for declaration in every:
-        size = program.dynamic if declaration.dynamic else known.array_bytes.get(declaration.declared.id, 0)
+        extents = [known.constants.value(extent) or 0 for extent in sizes_of(declaration.declared, file)]
+        whole = math.prod(extents) * known.element_bytes.get(declaration.declared.id, 0)
+        size = program.dynamic if declaration.dynamic else whole
         name = declaration.name
         placed[declaration.declared.id] = SharedArray(name, name, end, size, 16, declaration.dynamic)
         end += -(-size // 16) * 16
