@@ -106,6 +106,8 @@ def _unpacker(hint: Any) -> Unpacker:
         unpacker = _optional(arguments)
     elif origin is tuple:
         unpacker = _tuple(arguments)
+    elif getattr(origin, "__name__", "") == "NDArray":  # an alias of its own from NumPy 2.5 on
+        unpacker = _array(np.dtype(arguments[0]))
     elif origin is np.ndarray:
         unpacker = _array(np.dtype(typing.get_args(arguments[1])[0]))
     elif isinstance(origin, type) and issubclass(origin, Mapping):

@@ -63,10 +63,11 @@ class Included:
 
 @dataclass(frozen=True)
 class Includers:
-    """What must be judged besides a source, or why that is not known."""
+    """What must be judged besides a source, or why that is not known; `reached` are also the headers on the way."""
 
     files: tuple[Path, ...] = ()
     unknown: str = ""
+    reached: tuple[Path, ...] = ()
 
 
 @dataclass(eq=False)
@@ -93,7 +94,7 @@ class Checkout:
         tops = {file for file in own if _kind(file) in UNITS or not (above.get(file, set()) - {file}) & reached}
         tops -= {file for file in changed if _kind(file) not in UNITS}  # which the source includes
         covered = self._below({*tops, source}, reached) | set(changed)
-        return Includers(tuple(sorted(tops | (own - covered))))
+        return Includers(tuple(sorted(tops | (own - covered))), reached=tuple(sorted(own - changed)))
 
     def _below(self, files: Iterable[Path], among: Collection[Path]) -> set[Path]:
         below: dict[Path, set[Path]] = {}

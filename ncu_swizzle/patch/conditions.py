@@ -2,24 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ncu_swizzle.patch.draft import Draft
 from ncu_swizzle.patch.row_xor import RowXor
-from ncu_swizzle.source import cuda
+from ncu_swizzle.smem.swizzle import Padding
+from ncu_swizzle.source import calls, cuda
 from ncu_swizzle.source.edits import Edit, line_end
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+BOUNDING = ("%", "&")  # by a constant: whatever the other side is
+
+
+@dataclass(eq=False)
+class Columns:
+    """Whether a parameter of the kernel, or data, may move a flat index's column out of its row in another launch.
+
+    In a flat array that is no mistake: ``t[r * 32 + c - flag]`` is an element of the row before if c is 0. With the row
+    apart from the column, it would be another element; a function of the whole index is right for all.
+    """
+
+    draft: Draft
+    _seen: set[int] = field(default_factory=set)  # names, by their declaration
+
+    def stay(self, transform: RowXor | Padding) -> None:
+        """Raise Unfit if a launch may decide a column."""
+        columns = transform.columns if isinstance(transform, RowXor) else transform.every
+        row = columns * self.draft.element_bytes
+        for reach in self.draft.tile.reaches:
+            steps = self.draft.flat(reach, columns) if reach.layout is None and reach.leading is None else None
+            terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
+            counting = [bool(t.constant) and t.constant * unit % row == 0 for t, unit in terms]
+            for (term, _), counts in zip(terms, counting, strict=True):
+                if counts or (reach.end is not None and not any(counting)):
+                    continue
+                for decides in (made for factor in term.variable for made in self._deciding(factor.node)):
+                    name, quoted = self.draft.quoted(decides), self.draft.quoted(reach.node)
+                    raise self.draft.unfit(reach.node, f"{quoted}: with another {name}, it may leave its row")
+
+    def _deciding(self, node: Node) -> Iterator[Node]:
+        """Yield the parameters of kernels, and loads of memory, that an expression's value comes from."""
+        node = cuda.bare(node)
+        if self.draft.constants.value(node) is not None:
+            return
+        if node.type == "identifier":
+            yield from self._named(node)
+        elif node.type == "pointer_expression" or (
+            node.type == "subscript_expression" and not self.draft.indexing(node)
+        ):
+            yield node
+        elif node.type == "binary_expression" and self._bounded(node):
+            return
+        elif node.type != "field_expression":  # threadIdx.x, blockDim.x
+            parts = cuda.field(node, "arguments") if node.type == "call_expression" else node
+            for child in parts.named_children if parts is not None else ():
+                yield from self._deciding(child)
+
+    def _bounded(self, node: Node) -> bool:
+        operator = cuda.field(node, "operator")
+        sides = [cuda.field(node, "left"), cuda.field(node, "right")]
+        known = [side is not None and self.draft.constants.value(side) is not None for side in sides]
+        text = self.draft.file.of(operator) if operator is not None else ""
+        return text in BOUNDING and (known[1] or (text == "&" and known[0]))
+
+    def _named(self, node: Node) -> Iterator[Node]:
+        scopes, file = self.draft.scopes, self.draft.file
+        declared = scopes.resolve(node)
+        if declared is None or declared.id in self._seen:
+            return
+        self._seen.add(declared.id)
+        for value in self._values(declared):
+            yield from self._deciding(value)
+        for made in (made for every in scopes.callables.values() for made in every):
+            number = next((i for i, each in enumerate(made.parameters) if cuda.same(each, declared)), None)
+            if number is None:
+                continue
+            if "__global__" in file.of(made.node).partition("(")[0]:
+                yield node
+            for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):
+                listed = cuda.field(call, "arguments") if call is not None else None
+                if call is not None and listed is not None and calls.called(file, call) == made.name:
+                    for given in listed.named_children[number : number + 1]:
+                        yield from self._deciding(given)
+
+    def _values(self, declared: Node) -> Iterator[Node]:
+        """Yield what a variable is given, but for what a loop counts."""
+        holder = declared.parent
+        value = cuda.field(holder, "value") if holder is not None and holder.type == "init_declarator" else None
+        if value is not None:
+            yield value
+        for use in self.draft.scopes.uses(declared):
+            parent = use.parent
+            set_ = parent is not None and parent.type == "assignment_expression"
+            if parent is not None and set_ and cuda.same(cuda.field(parent, "left"), use):
+                right = cuda.field(parent, "right")
+                if right is not None:
+                    yield right
 
 
 def condition(draft: Draft, xor: RowXor, lengths: Sequence[str]) -> list[Edit]:
     """Return the edit that says of which multiples rows must be long, above the tile; `lengths` as the source says."""
     named = " and ".join(dict.fromkeys(lengths))
-    statement = cuda.above(draft.tile.roots[0].place.declared, "declaration")
-    if not named or statement is None:
+    declared = draft.tile.roots[0].place.declared
+    statement = cuda.above(declared, "declaration", "field_declaration")
+    if not named:
         return []
+    if statement is None:
+        raise draft.unfit(declared, f"rows are as long as {named} says, and there is no place to say so")
     text, at = draft.file.text, draft.file.text.rfind(b"\n", 0, statement.start_byte) + 1
     indent = text[at : statement.start_byte].decode("utf-8", "surrogateescape")
     least = 1 << (xor.base + xor.bits)
     said = f"{indent}// Columns are XORed with their row's number: {named} must be a multiple of {least}."
-    if indent.strip() or said.encode() in text:
+    if said.encode() in text:
         return []
+    if indent.strip():  # the declaration is not the first in its line
+        raise draft.unfit(declared, f"rows are as long as {named} says, and there is no place to say so")
     return [Edit(at, at, f"{said}{line_end(text, at)}")]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ncu_swizzle.patch.conditions import Columns
 from ncu_swizzle.patch.draft import Draft, Unfit
 from ncu_swizzle.patch.effects import harmless
 from ncu_swizzle.patch.extents import Extents
 from ncu_swizzle.patch.ownership import PARAMETERS, Ownership
 from ncu_swizzle.patch.row_xor import RowXor
+from ncu_swizzle.patch.spelling import atom
 from ncu_swizzle.patch.swapped import Swapped
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import classes, cuda, structs
@@ -64,6 +67,37 @@ class EditedUses(Ownership):
                 return []
         line = self.file.text.count(b"\n", 0, edit.start) + 1
         raise Unfit("the patch edits what was not followed from the tile", line)
+
+    def operands(self, reach: Reach) -> None:
+        """Show that what a use is indexed with is what it looks like: text of a macro may join with what is around it.
+
+        ``t[x * 32 + COLUMN]`` with ``#define COLUMN r | 1`` is ``(x * 32 + r) | 1``, of which COLUMN is no operand.
+        """
+        macro = self.scopes.macro(reach.node)
+        for node in (n for step in reach.steps if step.node is not None for n in cuda.walk(step.node)):
+            if node.type != "identifier":
+                continue
+            declared = self.scopes.resolve(node)
+            plain = [m for m in self.scopes.callables.get(self.file.of(node), []) if m.node.type == "preproc_def"]
+            for made in plain if declared is None else ():
+                text = re.sub(r"/\*.*?\*/|//.*", "", self._text(made), flags=re.DOTALL)
+                if atom(text) != text.strip():
+                    raise self._refused(
+                        node, f"{made.name} is a macro without parentheses: {self.draft.quoted(made.node)}"
+                    )
+            closed = node.parent is not None and node.parent.type in ("parenthesized_expression", "argument_list")
+            if macro is not None and declared is not None and not closed:
+                self._bare_parameter(macro, declared)
+
+    def _bare_parameter(self, macro: Definition, declared: Node) -> None:
+        """Show that what a macro is given for a parameter without parentheses is one operand wherever it is used."""
+        numbers = [number for number, each in enumerate(macro.parameters) if cuda.same(each, declared)]
+        for site in self._sites(macro) if numbers else ():
+            listed = cuda.field(site.parent, "arguments") if site.parent is not None else None
+            for given in listed.named_children[numbers[0] : numbers[0] + 1] if listed is not None else ():
+                if atom(self.file.of(given)) != self.file.of(given).strip():
+                    name = f"{self.file.of(declared)} of {macro.name}"
+                    raise self._refused(given, f"{name} has no parentheses, and may be {self.draft.quoted(given)}")
 
     def _declaring(self, macro: Definition, argument: Node) -> None:
         """Show that a macro only declares arrays of the tile."""
@@ -144,6 +178,9 @@ def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[E
             edited[id(reach)] = reach
     for reach in edited.values():
         uses.reach(reach)
+        uses.operands(reach)
+    if not accessors and not isinstance(transform, Swapped):
+        Columns(draft).stay(transform)
     if not isinstance(transform, Padding):
         harmless(draft, edits, list(edited.values()))
     Extents(draft, transform, accessors).unseen()

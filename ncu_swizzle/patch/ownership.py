@@ -50,9 +50,40 @@ class Ownership:
     def reach(self, reach: Reach) -> None:
         """Show that a use that is edited is one of the tile; raise Unfit if it may be one of something else."""
         self.place(reach.start)
+        self._way(reach.node, reach)
         if (macro := self.scopes.macro(reach.node)) is not None:
             for name in self._free_names(macro, reach):
                 self._expansions(macro, name)
+
+    def _way(self, node: Node, reach: Reach) -> None:  # noqa: PLR0912
+        """Show that what is indexed, or accessed, is no choice of addresses: ``(far ? g : t)[i]``, ``of(t, g)[i]``."""
+        node = cuda.bare(node)
+        match node.type:
+            case "conditional_expression":
+                self._value(node, reach.start)
+            case "subscript_expression" | "pointer_expression" | "field_expression":
+                self._way(self._part(node, "argument"), reach)
+            case "cast_expression":
+                self._way(self._part(node, "value"), reach)
+            case "comma_expression" | "assignment_expression":
+                self._way(self._part(node, "right"), reach)
+            case "binary_expression":
+                self._way(self._part(node, "left"), reach)
+                self._way(self._part(node, "right"), reach)
+            case "call_expression":
+                name = calls.called(self.file, node)
+                given = self._part(node, "arguments").named_children
+                if calls.cast_type(self.file, node) or name in (*TO_ADDRESS, *SAME):
+                    for child in given[:1]:
+                        self._way(child, reach)
+                elif cuda.same(node, cuda.bare(reach.node)):  # its arguments go on, or are accessed
+                    for child in given:
+                        if any(cuda.same(self._meant(n), reach.start.declared) for n in cuda.walk(child)):
+                            self._way(child, reach)
+                elif any(not self._constructor(made) for made in self.scopes.callables.get(name, [])):
+                    self._made(node, reach.start)
+            case _:
+                return
 
     def place(self, place: ReachedPlace) -> None:
         """Show that a name stands for the tile alone."""

@@ -13,7 +13,6 @@ from ncu_swizzle.source import classes, cuda
 from ncu_swizzle.source.arrays import SharedDeclaration, sizes_of
 from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.reach import Reach, ReachedPlace, ReachStep
-from ncu_swizzle.source.scopes import declared_name
 from ncu_swizzle.source.sums import Factor, Term
 from ncu_swizzle.source.webs import Root
 
@@ -65,7 +64,6 @@ class PaddingEdits:
 
     def _declaration(self, declaration: SharedDeclaration) -> list[Edit]:
         *_, last = declaration.sizes or (declaration.declared,)
-        self._aliased(last)
         count = self.draft.declared_bytes // self.draft.element_bytes
         if len(declaration.sizes) > 1 and not self._inner(last):
             return [self._longer(last, self.padding.by // count)]
@@ -102,28 +100,9 @@ class PaddingEdits:
         last = sizes[-1]
         if self._deduced(last):
             return []
-        self._aliased(last)
         if self._inner(last):
             return self._scaled_size(last)
         return [self._longer(last, self.padding.by * self.draft.element_bytes // self.draft.declared_bytes)]
-
-    def _aliased(self, size: Node) -> None:
-        """Raise Unfit if a size is that of an alias, which other things than the tile are declared with."""
-        alias = cuda.above(size, "alias_declaration", "type_definition")
-        written = (cuda.field(alias, "name") or cuda.field(alias, "declarator")) if alias is not None else None
-        named = (
-            next((n for n in cuda.walk(written) if n.type == "type_identifier"), None) if written is not None else None
-        )
-        if alias is None or named is None:
-            return
-        places = {place.declared.id for place in self.draft.tile.places}
-        for node in self.draft.file.nodes("type_identifier"):
-            if self.draft.file.of(node) == self.draft.file.of(named) and not cuda.inside(node, alias):
-                holder = node.parent
-                declarators = holder.children_by_field_name("declarator") if holder is not None else []
-                names = [declared_name(declarator) for declarator in declarators]
-                if not names or any(name is None or name.id not in places for name in names):
-                    raise self.draft.unfit(node, f"{self.draft.file.of(node)} is the type of more than this tile")
 
     def _deduced(self, size: Node) -> bool:
         """Say whether a size is a parameter of the template: it follows from the argument."""

@@ -31,9 +31,10 @@ class WrittenPatch:
 def written(subject: FixSubject, seen: TileSeen, made: Ranked) -> Iterator[WrittenPatch | Unfit]:
     """Yield the texts that a mapping can be written as, or why it cannot be."""
     launched, plain = subject.launched(seen), subject.draft(seen)
+    # What is right for rows of any length comes first; the other asks launches for one, see `conditions`.
     ways = [(launched, COLUMNS)] if launched is not None else []
     texts: set[bytes] = set()
-    for draft, way in (*ways, (plain, COLUMNS), (plain, FACTORS), (plain, FLAT)):
+    for draft, way in ((plain, COLUMNS), (plain, FACTORS), (plain, FLAT), *ways):
         try:
             edits = _edits(subject, draft, made, way)
             guard(draft, made.transform, edits, way == FLAT)

@@ -233,7 +233,8 @@ class XorEdits:
             return made
         if not all(cuda.inside(term.node, node) for term in others) or "," in re.sub(r"\([^()]*\)", "", piece):
             return None  # it stands in a macro or function that computes the index, or in several arguments
-        whole = (start == node.start_byte and end == node.end_byte) or self.draft.closed(start, end, node)
+        whole = step.subscript and start == node.start_byte and end == node.end_byte
+        whole = whole or self.draft.closed(start, end, node)
         return xored(self.draft.file, start, end, bits_of_row(xor, row), always=not whole)
 
     def _factored(self, node: Node, terms: Sequence[Term], xor: RowXor, row: str) -> list[Edit] | None:
@@ -270,7 +271,8 @@ class XorEdits:
 
     def _split(self, step: ReachStep) -> tuple[list[tuple[bool, str]], list[Term]]:
         """Return what of a sum counts rows, as expressions, and the terms that do not; whole periods are left out."""
-        assert step.node is not None
+        if step.node is None:  # *p: no index that could be taken apart
+            return [], []
         bytes_ = self.draft.size(step.unit, step.node)
         row_bytes = self.xor.columns * self.draft.element_bytes
         period = self.xor.period * self.draft.element_bytes

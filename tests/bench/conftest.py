@@ -14,3 +14,9 @@ from tests.support.places import ROOT
 def passes(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT / "bench")
     return importlib.import_module("passes")
+
+
+@pytest.fixture
+def adversary(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    return importlib.import_module("adversary")

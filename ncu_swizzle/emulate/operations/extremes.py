@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ncu_swizzle.emulate.effects import number
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.operands import integer, predicate
 from ncu_swizzle.emulate.operations.integer import added, keep_order, ordered
 from ncu_swizzle.emulate.operations.registry import Compute, operation
-from ncu_swizzle.emulate.parse import SassInstruction
+from ncu_swizzle.emulate.parse import PRED, UPRED, Operand, SassInstruction
 from ncu_swizzle.emulate.values import Value, computed, dependent, derived, signed
 
 
@@ -35,9 +36,20 @@ def iabs(ins: SassInstruction) -> Compute | None:
 @operation("IMNMX", "UIMNMX", "VIMNMX", "UVIMNMX")
 def imnmx(ins: SassInstruction) -> Compute | None:
     """The minimum of two numbers if the predicate is true, else the maximum."""
-    a, b = (integer(operand) for operand in ins.operands[1:3])
+    sources = _compared(ins)
+    if sources is None:
+        return None
+    a, b = map(integer, sources)
     smaller = predicate(ins.operands[-1])
     return lambda m: (_extreme(m, a(m), b(m), smaller(m), not ins.has("U32")),)
+
+
+def _compared(ins: SassInstruction) -> list[Operand] | None:
+    """Return the numbers that are compared. From sm_100 on, two predicates come before them; None if they are read."""
+    between = ins.operands[1:-1]
+    if any(operand.kind in (PRED, UPRED) and number(operand) is not None for operand in between):
+        return None
+    return [operand for operand in between if operand.kind not in (PRED, UPRED)]
 
 
 @operation("VIADDMNMX", "UVIADDMNMX")

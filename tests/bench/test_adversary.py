@@ -1,0 +1,81 @@
+"""The adversary of fix: its CPU shim tells right versions of a kernel from wrong ones; a few of its programs."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.marks import NEEDS_ALL
+
+needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+
+TILED = """
+template <int W>
+__device__ int &at(int *p, int r, int c) { return p[r * W + c]; }
+__global__ void k(int *x, int *y, int *g, int *c, int n, int flag, int seed) {
+    __shared__ int tile[32 * 32];
+    const int tx = threadIdx.x, b = blockIdx.x;
+    for (int r = threadIdx.y; r < 32; r += blockDim.y) at<32>(tile, r, tx) = x[b * 1024 + r * 32 + tx];
+    __syncthreads();
+    for (int r = threadIdx.y; r < 32; r += blockDim.y) {
+        y[b * 1024 + r * 32 + tx] = at<32>(tile, tx, r);
+        if (flag) atomicAdd(c + r, at<32>(g, tx, r));
+    }
+}
+"""
+UNTILED = """
+__global__ void k(int *x, int *y, int *g, int *c, int n, int flag, int seed) {
+    for (int i = threadIdx.y * 32 + threadIdx.x; i < 1024; i += 256) {
+        y[blockIdx.x * 1024 + i] = x[blockIdx.x * 1024 + i % 32 * 32 + i / 32];
+        if (flag) c[i / 32] += g[i % 32 * 32 + i / 32];
+    }
+}
+"""
+VERSIONS = {
+    "swizzled": TILED.replace("at<32>(tile, r, tx)", "at<32>(tile, r, tx ^ r)").replace(
+        "at<32>(tile, tx, r)", "at<32>(tile, tx, r ^ tx)"
+    ),
+    "untiled": UNTILED,  # the same without shared memory and barriers: what the other one must come to
+    "helper": TILED.replace("r * W + c", "r * W + (c ^ r)"),  # also of g, which the described launch does not read
+    "barrier": TILED.replace("    __syncthreads();\n", ""),
+    "beyond": TILED.replace("y[b * 1024", "y[8000 + b * 1024"),
+    "crash": TILED.replace("y[b * 1024", "y[1000000000 + b * 1024"),
+}
+
+
+@needs_gxx
+def test_the_shim_tells_right_versions_from_wrong_ones(adversary: Any, tmp_path: Path) -> None:
+    launch = importlib.import_module("adversary_kernels").Launch
+    program = adversary.Program(
+        name="known", text=TILED, element="int", dynamic=0, described=launch(), features=frozenset(),
+        others=(launch(blocks=2), launch(flag=1, other="RANDOM")),
+    )  # fmt: skip
+    pairs = [adversary.Pair(name=name, program=program, after=text) for name, text in VERSIONS.items()]
+    found = adversary.verdicts(pairs, tmp_path)
+    words = {name: (verdict.word, verdict.described) for name, verdict in found.items()}
+    assert words == {
+        "swizzled": ("same", False), "untiled": ("same", False), "helper": ("differ", False),
+        "barrier": ("differ", True), "beyond": ("differ", True), "crash": ("crashed", True),
+    }  # fmt: skip
+    assert found["helper"].launch == program.others[1]
+
+
+def test_the_same_seed_gives_the_same_program(adversary: Any) -> None:
+    programs = [adversary.program(seed) for seed in range(40)]
+    assert programs == [adversary.program(seed) for seed in range(40)]
+    assert len({program.text for program in programs}) == 40
+
+
+@needs_gxx
+@NEEDS_ALL
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["screened", "end_to_end"])
+def test_no_patch_of_a_dozen_programs_is_wrong(adversary: Any, how: str) -> None:
+    made = list(adversary.outcomes(0, 12, getattr(adversary, how), 1, 120))
+    bad = {outcome.program.name: outcome.why for outcome in made if outcome.word in adversary.BAD}
+    assert not bad
+    assert sum(outcome.word == adversary.PROVED for outcome in made) >= 3

@@ -1,0 +1,9 @@
+// flat; refused: t may also be in, which
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[1024];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y * 32 + x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = t[x * 32 + y];
+    out[0] = *((flag ? in : t) + x * 32 + y);  // WRONG
+}
