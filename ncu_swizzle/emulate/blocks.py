@@ -15,8 +15,8 @@ from ncu_swizzle.emulate.boxes import Boxes
 from ncu_swizzle.emulate.clusters import whole_clusters
 from ncu_swizzle.emulate.control import HANDLERS
 from ncu_swizzle.emulate.coverage import Index, Unclaimed
-from ncu_swizzle.emulate.faults import ManyKinds, TooLarge
-from ncu_swizzle.emulate.limits import KINDS, Clock, blocks_at_once
+from ncu_swizzle.emulate.faults import ManyKinds, Spent, TooLarge
+from ncu_swizzle.emulate.limits import ALONE_STEPS, KINDS, SHARED_BYTES, Clock, blocks_at_once
 from ncu_swizzle.emulate.machine import Draw, Machine
 from ncu_swizzle.emulate.program import PreparedCode
 from ncu_swizzle.emulate.requests import AccessCounts, AccessRequests
@@ -26,6 +26,8 @@ from ncu_swizzle.smem.banks import Bools, Ints
 
 GROWTH = 16  # of the number of blocks that run together: few until their kinds are clear
 FEW_WARPS = 256  # of a grid, that run together in about the time of one
+EVERY_AXIS = 0b111
+MANY_WARPS = 512  # of a grid, that run together in less time than one by one
 FIRST = 24  # blocks that ran and are kept
 CHECKED = 3  # random blocks that are also run, to check that they behave like their representative
 
@@ -186,13 +188,31 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
     warps = math.prod(setting.extents) * -(-math.prod(setting.block) // 32)
     pinned, size, most = 0, 1, 0
     while unclaimed.blocks:
-        batch = run_batch(setting, unclaimed.some(pinned, size))
+        batch = _first(setting, unclaimed, warps) if size == 1 else run_batch(setting, unclaimed.some(pinned, size))
         boxes = batch.machine.boxes
         weights = [unclaimed.claim(boxes, number) for number in range(len(batch.blocks))]
         yield batch, np.array(weights, object), boxes
         pinned |= boxes.pinned
         most = most or setting.blocks_at_once(batch)
         size = min(most, GROWTH * size if warps > FEW_WARPS else most)
+
+
+def _first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
+    """Run the first block alone, or, if that takes long, with as many others as fit of a grid that is not large.
+
+    What takes long mostly follows data, in which each block has its own, so that the others have to run anyway.
+    """
+    shared = max(1, setting.shared_size)
+    together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
+    if warps > MANY_WARPS or together < 2:
+        return run_batch(setting, unclaimed.some(0, 1))
+    issued = setting.clock.issued
+    try:
+        with setting.clock.limited(ALONE_STEPS):
+            return run_batch(setting, unclaimed.some(0, 1))
+    except Spent:
+        setting.clock.issued = issued
+        return run_batch(setting, unclaimed.some(EVERY_AXIS, together))
 
 
 def _every(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:

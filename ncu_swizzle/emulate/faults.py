@@ -10,6 +10,7 @@
     TimeLimit
     ├── Endless         the threads run longer than the limit
     ├── Circling        the threads would run for ever
+    ├── Spent           a run that was given some steps needs more
     └── ManyKinds       so many blocks differ that the grid is not covered within the limit
 
 ``offset`` is the instruction's offset in bytes from the function's start, from which a caller finds the source line.
@@ -139,6 +140,10 @@ class Circling(TimeLimit):
             f"let it end without other blocks, kernels or the host; or {GPU}",
         )
         self.offset = offset
+
+
+class Spent(TimeLimit):
+    """The end of the steps that a run was given."""
 
 
 class ManyKinds(TimeLimit):

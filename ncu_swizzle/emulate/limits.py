@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from ncu_swizzle.emulate.faults import Spent
+from ncu_swizzle.errors import TimeLimit
 
 Progress = Callable[[int, int, int], None]  # blocks accounted for, all blocks, instructions that warps have issued
 TOLD_EVERY_S = 0.25
@@ -20,7 +24,9 @@ SHIFTED_BYTES = 8 << 20  # of requests of iterations that are added at once
 DISTINCT_REQUESTS = 1 << 14  # kept per instruction, for advice; all of them are counted
 CACHED_ROWS, CACHED_REQUESTS = 64, 1 << 10  # whose wavefronts are kept: of so many requests together, so many times
 KINDS = 1 << 20  # of blocks that are told apart
-ASIDE_STEPS = 10_000  # basic blocks that groups of warps run in a kernel that accesses no shared memory
+# Basic blocks that groups of warps run: in a kernel that accesses no shared memory; in the first block of a grid that
+# is not large, before the rest of the grid runs beside it.
+ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
 
 
 @dataclass
@@ -34,13 +40,30 @@ class Clock:
     blocks: int = 1
     on_progress: Progress | None = None
     steps: int = 0  # basic blocks that groups of warps ran
-    most_steps: int | None = None
+    most_steps: float | None = None
     _told: float = 0.0
 
     @property
     def expired(self) -> bool:
-        spent = self.most_steps is not None and self.steps > self.most_steps
-        return spent or time.monotonic() - self.start > self.timeout_s
+        return self._spent or time.monotonic() - self.start > self.timeout_s
+
+    @property
+    def _spent(self) -> bool:
+        return self.most_steps is not None and self.steps > self.most_steps
+
+    @contextmanager
+    def limited(self, steps: int) -> Iterator[None]:
+        """Let what runs inside take so many steps, whose number does not depend on the machine. Raises Spent."""
+        before = self.most_steps
+        self.most_steps = min(self.steps + steps, math.inf if before is None else before)
+        try:
+            yield
+        except TimeLimit as error:
+            if not self._spent:
+                raise
+            raise Spent(f"more than {steps:,} steps") from error
+        finally:
+            self.most_steps = before
 
     def tell(self, always: bool = False) -> None:
         """Report how far it is, unless that was done just now."""

@@ -114,6 +114,19 @@ class Reconverging(Threads):
             warp = int(group.warps[row])
             self._go_on(warp, self.synced[warp].copy())
 
+    def go_on_collectively(self) -> None:
+        """Let threads go on from a WARPSYNC.COLLECTIVE whose missing threads wait for these at a convergence barrier.
+
+        ptxas writes it around a shuffle or vote in code that may diverge. A source that calls one with a full mask in
+        a branch that only some threads take waits for nobody on an H100; what it reads of the others is unknown.
+        """
+        for warp in np.flatnonzero(self.synced.any(axis=1)):
+            there = self.synced[warp]
+            missing = self.wanted[warp] & self.machine.live[warp] & ~there
+            waiting = self.program.instructions[int(self.waits_at[warp][there][0])]
+            if waiting.has("COLLECTIVE") and not (missing & ~self.arrived[:, warp].any(axis=0)).any():
+                self._go_on(int(warp), there.copy())
+
     def check_stuck(self) -> None:
         """Raise Stuck if threads wait for others of their warp, which no longer come."""
         if not self.synced.any() and not self.arrived.any():

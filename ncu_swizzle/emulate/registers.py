@@ -127,7 +127,7 @@ class RegisterFile:
         """Record that other blocks may write a register that these blocks do not."""
         old = self.registers[number]
         if guard is not None and guard.tag is not None and old is not None:
-            self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard))
+            self.registers[number] = Value(old.bits, old.known, old.origin, dependent(old, value, guard), old.sure)
 
     def _stays_uniform(self, value: Value, old: Value | None, guard: Value | None) -> bool:
         """Say whether a register is uniform in each warp before and after the write."""

@@ -20,7 +20,7 @@ from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.errors import ProgramFailed, TimeLimit, UsageError
+from ncu_swizzle.errors import ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
 
@@ -80,12 +80,12 @@ def _without_accesses(code: Code, launch: Launch, setting: Setting, exhaustive: 
 
     That is computed as far as it takes few steps, whose number does not depend on the machine.
     """
-    setting.clock.most_steps = ASIDE_STEPS
     try:
-        return _counts(code, launch, setting, exhaustive)
+        with setting.clock.limited(ASIDE_STEPS):
+            return _counts(code, launch, setting, exhaustive)
     except MemoryFault:
         raise
-    except (ProgramFailed, TimeLimit):
+    except ProgramFailed:
         blocks, reason = math.prod(launch.grid), "how often it runs was not counted"
         rows = tuple(
             InstructionCounts(each.offset, each.text, each.mnemonic, "", executed=None, reason=reason)

@@ -196,6 +196,9 @@ class Schedule(Synchronising):
         self.waits.time_out()
         if self.resume():
             return True
+        self.go_on_collectively()
+        if self.ready:
+            return True
         if not self.waiting:
             self.check_stuck()
             return False

@@ -47,6 +47,51 @@ def test_each_part_of_a_warp_comes_to_the_meeting_point_by_itself() -> None:
     assert counts.rows[5].wavefronts == counts.rows[5].ideal == 1
 
 
+@pytest.mark.parametrize("last", ["0x8", "0x20"])
+def test_a_shuffle_of_all_lanes_in_a_branch_that_some_take(last: str) -> None:
+    lanes = int(last, 16)
+    counts = emulate(
+        code(
+            THREAD,
+            f"ISETP.GE.AND P0, PT, R0, {last}, PT",
+            "IMAD.SHL.U32 R1, R0, 0x4, RZ",
+            "MOV R3, 0xffffffff",
+            "MOV R6, 0x10",
+            "MOV R7, 0x1f",
+            "BSSY B0, 0xd0",
+            "@P0 BRA 0xc0",
+            "WARPSYNC.COLLECTIVE R3, 0xb0",
+            "SHFL.BFLY P1, R4, R1, R6, R7",  # reads lanes 16 to 23, which wait at BSYNC if only 0 to 7 are here
+            "ENDCOLLECTIVE",
+            "STS [R1], R4",
+            "BSYNC B0",
+            "STS [R4], R1",
+            "EXIT",
+        ),
+        ONE_WARP,
+    )
+    assert (counts.rows[11].executed, counts.rows[11].wavefronts) == (1, 1)
+    assert (counts.rows[13].wavefronts is None) == (lanes < 32)
+
+
+def test_a_wait_for_lanes_that_never_come_is_a_deadlock() -> None:
+    with pytest.raises(Stuck, match="waits for threads of its warp that never arrive"):
+        emulate(
+            code(
+                THREAD,
+                "ISETP.GE.AND P0, PT, R0, 0x8, PT",
+                "MOV R3, 0xffffffff",
+                "BSSY B0, 0x60",
+                "@P0 BRA 0x60",
+                "WARPSYNC R3",
+                "BSYNC B0",
+                "STS [RZ], R0",
+                "EXIT",
+            ),
+            ONE_WARP,
+        )
+
+
 def test_threads_that_leave_a_barrier_or_end_are_not_waited_for() -> None:
     counts = emulate(
         code(
