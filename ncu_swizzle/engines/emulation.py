@@ -228,18 +228,18 @@ def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
 
     text = disassembled(binary.cubin, settings.toolchain)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
-
+    timeout_s, start = settings.toolchain.timeout_s, time.monotonic()
     try:
         return emulate(
             code,
             launch,
             exhaustive=settings.exhaustive,
-            timeout_s=settings.toolchain.timeout_s,
+            timeout_s=timeout_s,
             on_progress=lambda *done: on_progress(Done.of_blocks(*done)),
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
-            error.hint = shared_shortage.hint(code, launch, binary.cubin, settings.toolchain.timeout_s)
+            error.hint = shared_shortage.hint(code, launch, binary.cubin, timeout_s - time.monotonic() + start)
         raise _located(error, binary) from error
 
 
