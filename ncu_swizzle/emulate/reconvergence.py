@@ -117,8 +117,8 @@ class Reconverging(Threads):
     def go_on_collectively(self) -> None:
         """Let threads go on from a WARPSYNC.COLLECTIVE whose missing threads wait for these at a convergence barrier.
 
-        ptxas writes it around a shuffle or vote in code that may diverge. A source that calls one with a full mask in
-        a branch that only some threads take waits for nobody on an H100; what it reads of the others is unknown.
+        ptxas writes it around a shuffle or vote in code that may diverge. A program that called one with a full mask in
+        a branch that only some threads took ended on an H100; what it read of the others is unknown.
         """
         for warp in np.flatnonzero(self.synced.any(axis=1)):
             there = self.synced[warp]

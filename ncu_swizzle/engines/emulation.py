@@ -206,7 +206,7 @@ def counts_of(binary: Binary, launch: Launch, settings: EmulationSettings, on_pr
         on_progress(100)
         return cached
     start = time.monotonic()
-    counts = _emulated(binary, launch, settings, on_progress)
+    counts = _emulated(binary, launch, settings, start, on_progress)
     if entry and time.monotonic() - start <= settings.toolchain.timeout_s:  # else part of it may have been cut off
         counts_cache.save(entry, counts)
     return counts
@@ -223,23 +223,25 @@ def _entry(binary: Binary, launch: Launch, settings: EmulationSettings) -> str:
     return counts_cache.key(binary, launch, settings.exhaustive, disassembler)
 
 
-def _emulated(binary: Binary, launch: Launch, settings: EmulationSettings, on_progress: OnProgress) -> Counts:
+def _emulated(
+    binary: Binary, launch: Launch, settings: EmulationSettings, start: float, on_progress: OnProgress
+) -> Counts:
     from ncu_swizzle.emulate.run import emulate  # the emulator, which cached counts do not need
 
     text = disassembled(binary.cubin, settings.toolchain)
     code = emulated_launch.code(binary.cubin, binary.symbol, text)
-
+    timeout_s = settings.toolchain.timeout_s
     try:
         return emulate(
             code,
             launch,
             exhaustive=settings.exhaustive,
-            timeout_s=settings.toolchain.timeout_s,
+            timeout_s=timeout_s,
             on_progress=lambda *done: on_progress(Done.of_blocks(*done)),
         )
     except ProgramFailed as error:
         if isinstance(error, MemoryFault) and error.beyond:
-            error.hint = shared_shortage.hint(code, launch, binary.cubin, settings.toolchain.timeout_s)
+            error.hint = shared_shortage.hint(code, launch, binary.cubin, start + timeout_s - time.monotonic())
         raise _located(error, binary) from error
 
 

@@ -9,31 +9,43 @@ from ncu_swizzle.cubin.elf import Cubin
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.engines.emulated_launch import MOST_SHARED
-from ncu_swizzle.errors import NcuSwizzleError
+from ncu_swizzle.errors import NcuSwizzleError, TimeLimit
 from ncu_swizzle.smem import capacity, operations
 from ncu_swizzle.smem.operations import LINE
 
+MOST_S = 30.0  # for a hint
 OWN = f"{capacity.RESERVED_BYTES:,} of a block's bytes are CUDA's own"
 
 
-def hint(code: Code, launch: Launch, cubin: Cubin, timeout_s: float) -> str:
-    """Return what to try after an access beyond the block's shared memory: how much it needs, if that can be had."""
+def hint(code: Code, launch: Launch, cubin: Cubin, left_s: float) -> str:
+    """Return what to try after an access beyond the block's shared memory: how much it needs, if that can be had.
+
+    The launch is emulated with as much as there is, in what is left of the time for it.
+    """
     static = cubin.attributes(code.name).static_shared
     entry = ptx_entry.entry_in(ptx_entry.embedded(cubin), code.name)
     if static and not (entry and entry.dynamic_shared):
         return f"its arrays have {static:,} bytes and {OWN}: fix the index, or use a smaller --block"
-    needed = _needed(code, launch, MOST_SHARED - static, timeout_s)
+    try:
+        needed = _needed(code, launch, MOST_SHARED - static, min(left_s, MOST_S))
+    except TimeLimit:
+        return f"give it more, up to --shared {MOST_SHARED - static}, or fix the index"
     if needed is None:
         return f"fix the index: no block has as much shared memory, --shared {MOST_SHARED - static} is the most"
     return f"--shared {needed}: as far as it reaches; {OWN}, and not counted there"
 
 
 def _needed(code: Code, launch: Launch, most: int, timeout_s: float) -> int | None:
-    """Return the bytes of dynamic shared memory that all accesses stay within; None if `most` do not suffice."""
+    """Return the bytes of dynamic shared memory that all accesses stay within; None if `most` do not suffice.
+
+    Raises TimeLimit.
+    """
     from ncu_swizzle.emulate.run import emulate  # the emulator, loaded by now
 
     try:
         counts = emulate(code, replace(launch, shared_dynamic=most), timeout_s=timeout_s)
+    except TimeLimit:
+        raise
     except NcuSwizzleError:
         return None
     ends = [

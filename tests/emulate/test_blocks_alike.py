@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from ncu_swizzle.emulate import blocks, limits
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, Launch
+from ncu_swizzle.emulate.faults import Spent
 from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.errors import TimeLimit
 
 MANY = Launch((1000, 1, 1), (64, 1, 1))
 START = ("S2R R0, SR_TID.X", "S2R R9, SR_CTAID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x10, PT")
@@ -79,3 +84,62 @@ def test_a_part_that_matters_does(lines: tuple[str, ...]) -> None:
     some = counted(*lines)
     assert 1 < some.blocks_run <= some.blocks
     assert some.rows == counted(*lines, exhaustive=True).rows
+
+
+def test_bits_of_a_register_stay_known_where_only_other_blocks_write_it() -> None:
+    flags = (
+        "LOP3.LUT R5, R5, 0xfffffffe, RZ, 0xc0, !PT",  # R5 was never written: only bit 0 is known
+        "ISETP.GT.U32.AND P1, PT, R9, 0x3e3, PT",
+        "@P1 LOP3.LUT R5, R5, 0x1, RZ, 0xfc, !PT",
+        "LOP3.LUT P2, RZ, R5, 0x1, RZ, 0xc0, !PT",
+        "LEA R2, R0, 0x400, 0x2",
+        "@P2 LEA R2, R0, 0x400, 0x3",
+        "STS [R2], RZ",
+    )
+    found = counted(*flags)
+    assert [row.wavefronts for row in found.rows if row.access] == [1000 * 2 + 4 * 2]  # 4 blocks have two-way conflicts
+    assert found.rows == counted(*flags, exhaustive=True).rows
+
+
+def test_a_grid_whose_first_block_takes_long_runs_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (
+        "MOV R3, RZ",
+        "IMAD R4, R9, 0x4, RZ",
+        "STS [R4+0x400], R0",
+        "VIADD R3, R3, 0x1",
+        "ISETP.LE.U32.AND P1, PT, R3, R9, PT",  # block i goes round i + 1 times
+        "@P1 BRA 0x50",
+    )
+    instructions = (*START, *lines, "EXIT")
+    code = Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(instructions)), shared_bytes=0x4000)
+    launch = Launch((40, 1, 1), (64, 1, 1))
+    one_by_one = emulate(code, launch)
+    batches: list[int] = []
+    run = blocks.run_batch
+    monkeypatch.setattr(blocks, "ALONE_STEPS", 1)
+    monkeypatch.setattr(blocks, "run_batch", lambda setting, some: batches.append(len(some)) or run(setting, some))
+    together = emulate(code, launch)
+    assert batches[:2] == [1, 40]  # the first one is given up
+    assert together.rows == one_by_one.rows == emulate(code, launch, exhaustive=True).rows
+
+
+def ask(clock: limits.Clock, steps: int) -> None:
+    """Take some of ten steps, as a run does."""
+    with clock.limited(10):
+        clock.steps += steps
+        if clock.expired:
+            raise TimeLimit("the run ends")
+
+
+def test_steps_end_a_run_and_the_time_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    clock = limits.Clock(60.0, start=0.0)
+    ask(clock, 10)
+    with pytest.raises(Spent):
+        ask(clock, 11)
+    assert not clock.expired  # outside there is no limit on steps
+    seconds[0] = 61.0
+    with pytest.raises(TimeLimit) as late:
+        ask(clock, 0)
+    assert not isinstance(late.value, Spent)

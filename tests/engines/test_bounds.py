@@ -15,8 +15,11 @@ from ncu_swizzle import profile_binary
 from ncu_swizzle.build.toolchain import Toolchain
 from ncu_swizzle.catalog.target import Target
 from ncu_swizzle.cubin.elf import Cubin
+from ncu_swizzle.emulate.code import Code, Sass
+from ncu_swizzle.emulate.counts import Launch
 from ncu_swizzle.emulate.run import emulate
-from ncu_swizzle.engines import emulated_launch
+from ncu_swizzle.engines import emulated_launch, shared_shortage
+from ncu_swizzle.errors import TimeLimit
 from ncu_swizzle.profiles import violations
 from ncu_swizzle.profiles.model import Finding, Profile
 from tests.support import process
@@ -158,3 +161,13 @@ def test_a_title_that_is_no_line_is_none(title: str) -> None:
     forged = Finding(violations.BOUNDS_RULE, "warning", title, "outside")
     found = list(violations.violations(replace(EMPTY, findings=(forged,))))
     assert found == [("outside", None, violations.BOUNDS_RULE)]
+
+
+def test_no_shared_memory_is_called_too_small_because_the_time_was_over() -> None:
+    lines = ("S2R R0, SR_TID.X", "LEA R1, R0, 0x1400, 0x2", "STS [R1], R0", "EXIT")
+    code = Code("k", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=0x400)
+    launch = Launch((1, 1, 1), (32, 1, 1))
+    assert shared_shortage._needed(code, launch, 1 << 16, 60.0) == 0x1080
+    assert shared_shortage._needed(code, launch, 1 << 10, 60.0) is None
+    with pytest.raises(TimeLimit):
+        shared_shortage._needed(code, launch, 1 << 16, 0.0)
