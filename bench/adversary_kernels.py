@@ -386,7 +386,7 @@ ODDITIES = {
     "pointer through an integer": ("", "size_t where = (size_t)({f});", "v += ((@T *)where)[tx * @W + r];"),
     "pointer to pointer": ("", "@T *first = {f}; @T **to = &first;\n    if (flag) *to = g;",
                            "v += first[tx * @W + r];"),
-    "union": ("union Both {{ @T *p; const @T *q; }};", "Both both; both.p = {f};", "v += both.q[tx * @W + r];"),
+    "union": ("union Both {{ @T *p; const @T *q; }};", "Both either; either.p = {f};", "v += either.q[tx * @W + r];"),
     "static pointer table": ("struct Table {{ @T *of[2]; }};",
                              "Table table2; table2.of[0] = {f}; table2.of[1] = g;",
                              "v += table2.of[flag & 1][tx * @W + r];"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.loops import Loops, Watched
 
 
@@ -19,3 +22,9 @@ def skipped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Loops, "_count", noted)
     return times
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first block runs alone however long it takes, which it takes without shortcuts: the same blocks run then."""
+    monkeypatch.setattr(blocks, "ALONE_STEPS", math.inf)

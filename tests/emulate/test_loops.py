@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from ncu_swizzle.emulate import blocks
 from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.checkpoint import Checkpoint
 from ncu_swizzle.emulate.code import Code, Sass
@@ -37,15 +35,11 @@ LAUNCHES = (
     Launch((5, 1, 1), (40, 1, 1)),
 )
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 
 def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
     return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes)
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first block runs alone however long it takes, which it takes without shortcuts: the same blocks run then."""
-    monkeypatch.setattr(blocks, "ALONE_STEPS", math.inf)
 
 
 def outcome(source: Code, launch: Launch, *, plain: bool) -> tuple[object, ...]:
