@@ -114,7 +114,8 @@ def source_only(programs: list[Program], _: float) -> list[Outcome]:
         if found[each.name].failed:
             made.append(Outcome(program=each, word=BROKEN, why=found[each.name].why))
         worst = min(made, key=lambda one: WORST_FIRST.index(one.word), default=None)
-        nothing = Outcome(program=each, word=REFUSED, why=found[each.name].why)
+        word = FAULT if found[each.name].fault else REFUSED
+        nothing = Outcome(program=each, word=word, why=found[each.name].why)
         outcomes.append(worst or nothing)
     return outcomes
 

@@ -51,6 +51,7 @@ class Candidates:
     texts: tuple[str, ...] = ()
     why: str = ""
     failed: bool = False  # fix itself fails
+    fault: bool = False  # the generated program does not compile: ours
 
 
 class _Waiting(Exception):
@@ -64,6 +65,7 @@ class _Asked:
     questions: probing.Questions | None = None
     left_out: frozenset[int] = frozenset()
     answers: Mapping[int, int] | None = None
+    fault: str = ""  # what g++ says of the program itself
 
 
 @dataclass
@@ -87,6 +89,8 @@ class Batch:
 
         def compiled(_: Target, questions: probing.Questions, __: EmulationSettings) -> Mapping[int, int]:
             asked.questions = questions
+            if asked.fault:
+                raise _Waiting
             if asked.answers is None:
                 raise _Waiting
             return asked.answers
@@ -95,21 +99,22 @@ class Batch:
             with mock.patch.object(probing, "_compiled", compiled):
                 return _texts(subject_of(program, made))
         except _Waiting:
-            return Candidates()
+            return Candidates(why=asked.fault, fault=bool(asked.fault))
 
     def _answer(self) -> None:
         """Ask g++ what the probes of all programs come to; what it cannot name is left out of the next try."""
         for _ in range(TRIES):
-            texts = {name: _probed(asked) for name, asked in self.asked.items() if asked.questions}
+            texts = {name: _probed(asked) for name, asked in self.asked.items() if asked.questions and not asked.fault}
             source, output = self.folder / "probes.cpp", self.folder / "probes.s"
             source.write_text("".join(in_namespace(name, text) for name, text in texts.items()), encoding="utf-8")
             command = [*COMPILER, ASKING, "-S", "-fmax-errors=0", "-include", shim(ASKING), source, "-o", output]
             made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
             if made.returncode == 0:
                 break
-            for name, line in re.findall(r"^(\w+):(\d+):\d+: error", made.stderr, re.MULTILINE):
+            for name, line, said in re.findall(r"^(\w+):(\d+):\d+: error: (.*)", made.stderr, re.MULTILINE):
                 number = re.search(rf"{probes.MARK}(\d+)", texts[name].split("\n")[int(line) - 1])
                 self.asked[name].left_out |= {int(number[1])} if number else set()
+                self.asked[name].fault = self.asked[name].fault if number else said
         else:
             raise RuntimeError(made.stderr[:2000])
         found: dict[str, dict[int, set[str]]] = {}
