@@ -31,6 +31,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 LONGEST_WORD = 255  # characters of a value in an error: any file name stays whole
@@ -52,6 +53,14 @@ REMEDIES = {
     errno.EAGAIN: "close other programs, or allow more processes: ulimit -u",
     errno.ENOMEM: OUT_OF_MEMORY,
 }
+
+
+def did_you_mean(name: str, choices: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what follows an unknown name in an error: ``, did you mean 'kernel2'?``, or nothing if none is close."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=cutoff)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 class NcuSwizzleError(Exception):

@@ -7,13 +7,12 @@ option shared by several commands is described once.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import UsageError, did_you_mean
 
 KEY = "option"
 
@@ -75,6 +74,5 @@ def _as_field(value: Any, hint: Any) -> Any:
 def refuse_rest(keywords: Mapping[str, Any], available: Sequence[str]) -> None:
     """Raise UsageError if a keyword is left over, with what there is."""
     for name in keywords:
-        near = difflib.get_close_matches(name, available, n=1)
-        meant = f", did you mean {near[0]!r}?" if near else ""
+        meant = did_you_mean(name, available)
         raise UsageError(f"unknown option {name!r}{meant}", f"options here: {', '.join(available)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from ncu_swizzle.catalog.kernel_options import KernelDescription, PairOptions
 from ncu_swizzle.engines import context
 from ncu_swizzle.engines.choice import choose_engine
 from ncu_swizzle.engines.context import Progress, Request
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import UsageError, did_you_mean
 from ncu_swizzle.files import is_folder
 from ncu_swizzle.jobs.companions import AUTO
 from ncu_swizzle.jobs.entries import gather
@@ -90,8 +89,7 @@ def requested(
     `more` are other valid options, for the hint.
     """
     if engine not in ENGINES:
-        near = get_close_matches(engine, ENGINES, n=1)
-        meant = f", did you mean {near[0]!r}?" if near else ""
+        meant = did_you_mean(engine, ENGINES)
         raise UsageError(f"unknown engine {engine!r}{meant}", f"one of {', '.join(ENGINES)}")
     of_request = taken(Request, options, context.KEYWORDS)
     given = taken(Options, options)

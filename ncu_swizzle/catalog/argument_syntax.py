@@ -15,7 +15,6 @@ the possible values of FILL.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from typing import TypeVar
 from ncu_swizzle.catalog import by_value, fills
 from ncu_swizzle.catalog.expressions import undefined
 from ncu_swizzle.catalog.family import BYTES, DTYPES, STRUCT, Argument
-from ncu_swizzle.errors import BadCatalog, UsageError
+from ncu_swizzle.errors import BadCatalog, UsageError, did_you_mean
 
 EXAMPLE = "--arg x=float32[1024]:random --arg y=float32[1024]:out --arg n=int32:1024"
 OUT = "out"
@@ -143,9 +142,8 @@ def _dtype(name: str, label: str) -> str:
     if dtype == BYTES:
         raise UsageError(f"{label}: bytes are a struct passed by value", "--arg p=bytes:24, or a file: p=bytes:FILE")
     if dtype not in DTYPES:
-        near = difflib.get_close_matches(name, (*DTYPES, *ALIASES), n=1)
         raise UsageError(
-            f"{label}: unknown dtype {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            f"{label}: unknown dtype {name!r}{did_you_mean(name, (*DTYPES, *ALIASES))}",
             f"one of {', '.join(DTYPES)}; for example {EXAMPLE}",
         )
     return dtype

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from ncu_swizzle.catalog import nvcc_options
 from ncu_swizzle.catalog.checkout import Checkout
 from ncu_swizzle.catalog.family import BYTES, DTYPES, Argument, Family, Kernel, Parameter
 from ncu_swizzle.catalog.target import Target
-from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError
+from ncu_swizzle.errors import BadCatalog, BadFile, UnknownKernel, UsageError, did_you_mean
 from ncu_swizzle.files import brief, read_toml
 
 
@@ -33,9 +32,8 @@ class Catalog:
         by_name = {kernel.name: (family, kernel) for family, kernel in self}
         if name in by_name:
             return by_name[name]
-        near = difflib.get_close_matches(name, by_name, n=1, cutoff=0.5)
         raise UnknownKernel(
-            f"unknown kernel {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            f"unknown kernel {name!r}{did_you_mean(name, by_name, cutoff=0.5)}",
             "ncu-swizzle list shows all kernels",
         )
 

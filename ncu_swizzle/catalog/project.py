@@ -7,7 +7,6 @@ catalog = ["kernels"] folders of families, relative to the file
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.catalog.checkout import Checkout
-from ncu_swizzle.errors import BadFile, Untrusted, UsageError
+from ncu_swizzle.errors import BadFile, Untrusted, UsageError, did_you_mean
 from ncu_swizzle.files import read_toml
 
 OWN, PROJECT = "ncu-swizzle.toml", "pyproject.toml"
@@ -120,6 +119,5 @@ def refuse_others(content: Iterable[str], allowed: tuple[str, ...], origin: str)
     """Raise UsageError for a key that is not allowed."""
     for name in content:
         if name not in allowed:
-            near = difflib.get_close_matches(name, allowed, n=1)
-            meant = f", did you mean {near[0]!r}?" if near else ""
+            meant = did_you_mean(name, allowed)
             raise UsageError(f"{origin}: unknown key {name!r}{meant}", f"known: {', '.join(allowed)}")

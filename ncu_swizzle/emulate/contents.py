@@ -12,10 +12,9 @@ from ncu_swizzle.emulate.dependence import Tag, any_way
 from ncu_swizzle.emulate.machine import Machine
 from ncu_swizzle.emulate.tickets import check_any_store, check_store, loaded
 from ncu_swizzle.emulate.values import Bits, Value, dependent, known_in, unknown
-from ncu_swizzle.smem.banks import Bools, Ints
+from ncu_swizzle.smem.banks import WORD, Bools, Ints
 
 _UNITS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-WORD = 4  # bytes
 _KNOWN = 0x01010101  # a word all of whose bytes are known
 
 # ---------------------------------------------------------------------------------------------- shared memory
@@ -102,10 +101,10 @@ def _shared_tag(m: Machine, address: Value, selected: Bools, size: int) -> Tag |
 
 def _written_alone(m: Machine, address: Value, selected: Bools, size: int) -> int | None:
     """Return the word that one lane of each block writes, the same one in all blocks; None if there is no such word."""
-    if size != WORD or address.tag is not None or not known_in(address, selected):
-        return None
+    if size != WORD or address.tag is not None or not bool((selected.sum(axis=1) <= 1).all()):
+        return None  # the ordinary store, before anything is sorted
     lanes = np.flatnonzero(selected.any(axis=1))
-    alone = bool((selected.sum(axis=1) <= 1).all()) and len(np.unique(m.view_blocks()[lanes])) == len(lanes)
+    alone = known_in(address, selected) and len(np.unique(m.view_blocks()[lanes])) == len(lanes)
     words = np.unique(np.broadcast_to(address.bits, selected.shape)[selected] & np.uint32(0xFFFFFF))
     return int(words[0]) if alone and len(words) == 1 else None
 

@@ -25,7 +25,7 @@ from ncu_swizzle.emulate.effects import (
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
 from ncu_swizzle.emulate.machine import Machine
-from ncu_swizzle.emulate.opcodes import ELSEWHERE, MODELLED, UNCOUNTED, WGMMA, may_be_counted
+from ncu_swizzle.emulate.opcodes import MODELLED, UNCOUNTED, WGMMA, may_be_counted, never_accesses
 from ncu_swizzle.emulate.operations import registry, table
 from ncu_swizzle.emulate.operations.registry import Step
 from ncu_swizzle.emulate.parse import BARRIER, PRED, SassInstruction, parse_instruction
@@ -235,7 +235,7 @@ def _enduring_step(
 def _losing(instruction: SassInstruction, index: int) -> Step:
     """Return the step that makes everything unknown that the instruction may have done."""
     forget, opcode = _forgetting(instruction, index), instruction.opcode
-    if opcode in ELSEWHERE and not effects(instruction).writes >> REGISTERS:
+    if never_accesses(opcode) and not effects(instruction).writes >> REGISTERS:
         return forget
 
     def lose(m: Machine) -> None:

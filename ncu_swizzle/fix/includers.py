@@ -11,7 +11,7 @@ import bisect
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -84,11 +84,7 @@ class Checkout:
         if self.unknown:
             return Includers(unknown=self.unknown)
         changed = {*changed, *map(self._real, changed)}
-        reached, waiting = set(changed), list(changed)
-        while waiting:
-            fresh = above.get(waiting.pop(), set()) - reached
-            reached |= fresh
-            waiting += fresh
+        reached = _reached(changed, above)
         # A file that another one includes is judged as part of that one. Those that only include each other are, too.
         own = reached - {source}
         tops = {file for file in own if _kind(file) in UNITS or not (above.get(file, set()) - {file}) & reached}
@@ -101,12 +97,7 @@ class Checkout:
         for header in among:
             for file in self._above.get(header, ()):
                 below.setdefault(file, set()).add(header)
-        seen, waiting = set(files), list(files)
-        while waiting:
-            fresh = below.get(waiting.pop(), set()) - seen
-            seen |= fresh
-            waiting += fresh
-        return seen
+        return _reached(files, below)
 
     @cached_property
     def _above(self) -> dict[Path, set[Path]]:
@@ -173,6 +164,17 @@ class Checkout:
         if len(found) > MOST_FILES:
             self.unknown = f"{self.project} has more than {MOST_FILES:,} files"
         return found
+
+
+def _reached(files: Iterable[Path], onward: Mapping[Path, Collection[Path]]) -> set[Path]:
+    """Return some files and all that lead on from them."""
+    seen = set(files)
+    waiting = list(seen)
+    while waiting:
+        fresh = set(onward.get(waiting.pop(), ())) - seen
+        seen |= fresh
+        waiting += fresh
+    return seen
 
 
 def _kind(file: Path) -> str:

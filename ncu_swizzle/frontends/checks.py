@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import UsageError, did_you_mean
 from ncu_swizzle.frontends import loading
 from ncu_swizzle.frontends.request import CompileRequest, Given
 
@@ -32,9 +31,8 @@ def refuse_options(options: Iterable[str], known: Iterable[str], compiler: str, 
     """Raise UsageError for an option that the compiler does not have."""
     for name in options:
         if name not in (available := list(known)):
-            near = difflib.get_close_matches(name, available, n=1)
             raise UsageError(
-                f"{request.name}: {compiler} has no option {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+                f"{request.name}: {compiler} has no option {name!r}{did_you_mean(name, available)}",
                 f"its options: {', '.join(available[:12])}",
             )
 
@@ -44,9 +42,8 @@ def refuse_unknown(given: Iterable[str], parameters: Iterable[str], request: Com
     names = list(parameters)
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
             raise UsageError(
-                f"{request.name} has no parameter {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+                f"{request.name} has no parameter {name!r}{did_you_mean(name, names)}",
                 f"its parameters: {', '.join(names)}",
             )
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ncu_swizzle.bounds.patterns import NamePattern
 from ncu_swizzle.cubin.kernel_filter import KernelFilter
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import UsageError, did_you_mean
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, MAX_REGRESSION
 from ncu_swizzle.profiles.counts import TRANSFERS
 from ncu_swizzle.validate import whole
@@ -125,5 +124,4 @@ def check_accesses(rules: Iterable[Rule], seen: Iterable[str]) -> None:
 
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
     """Return a message that the name is unknown, with the closest choice."""
-    near = get_close_matches(name, list(choices), n=1)
-    return f"unknown {what} {name!r}" + (f", did you mean {near[0]!r}?" if near else "")
+    return f"unknown {what} {name!r}{did_you_mean(name, choices)}"

@@ -77,10 +77,7 @@ class Columns:
         self._seen.add(declared.id)
         for value in self._values(declared):
             yield from self._deciding(value)
-        for made in (made for every in scopes.callables.values() for made in every):
-            number = next((i for i, each in enumerate(made.parameters) if cuda.same(each, declared)), None)
-            if number is None:
-                continue
+        for made, number in scopes.taking(declared):
             if "__global__" in file.of(made.node).partition("(")[0]:
                 yield node
             for call in (cuda.above(mention, "call_expression") for mention in scopes.mentions.get(made.name, [])):

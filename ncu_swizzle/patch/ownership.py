@@ -100,7 +100,7 @@ class Ownership:
         if cuda.above(declared, "field_declaration") is not None and not self._local(declared):
             self._member(place)
             return
-        made = self._takes(declared)
+        made = next(self.scopes.taking(declared), None)
         if made is not None:
             self._calls(made[0], made[1], place)
         else:
@@ -108,15 +108,11 @@ class Ownership:
 
     def _local(self, declared: Node) -> bool:
         holder = cuda.above(declared, *BODIES)
-        return holder is None or holder.type != "field_declaration_list" or self._takes(declared) is not None
-
-    def _takes(self, declared: Node) -> tuple[Definition, int] | None:
-        """Return the function or macro that a name is a parameter of, and which one; None if it is none."""
-        for made in (made for every in self.scopes.callables.values() for made in every):
-            for number, parameter in enumerate(made.parameters):
-                if cuda.same(parameter, declared):
-                    return made, number
-        return None
+        return (
+            holder is None
+            or holder.type != "field_declaration_list"
+            or next(self.scopes.taking(declared), None) is not None
+        )
 
     def _variable(self, place: ReachedPlace, declared: Node) -> None:
         """Show that a variable is only given addresses of the tile."""
@@ -581,7 +577,7 @@ class Ownership:
         return self.draft.quoted(holder if holder is not None and holder.type not in BODIES else node)
 
     def _other(self, node: Node, place: ReachedPlace) -> Exception:
-        made = self._takes(place.kept or place.declared)
+        made = next(self.scopes.taking(place.kept or place.declared), None)
         written = self.draft.quoted(node)
         if made is not None and not cuda.inside(node, made[0].body):
             return self._refused(node, f"{made[0].name} is also called with {written}, which is not this tile")

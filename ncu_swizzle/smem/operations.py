@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
-from ncu_swizzle.errors import UsageError
+from ncu_swizzle.errors import UsageError, did_you_mean
 
 WARP = 32
 LINE = 128  # bytes of a bank row, 32 banks of 4: the most that one wavefront moves
@@ -49,9 +48,8 @@ def find(name: str) -> Operation:
     """Return the operation with this name; a type of the same size (f32 for b32) also works. Raises UsageError."""
     if (operation := _BY_NAME.get(name) or _spelled_otherwise(name)) is not None:
         return operation
-    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
     raise UsageError(
-        f"unknown operation {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+        f"unknown operation {name!r}{did_you_mean(name, NAMES, cutoff=0.5)}",
         f"one of {', '.join(NAMES)}",
     )
 

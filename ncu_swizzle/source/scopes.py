@@ -152,6 +152,13 @@ class Scopes:
         made = (made for every in self.callables.values() for made in every if made.macro)
         return next((each for each in made if cuda.same(each.body, node)), None)
 
+    def taking(self, declared: Node) -> Iterator[tuple[Definition, int]]:
+        """Yield the functions, lambdas and macros that a name is a parameter of, and which one."""
+        for made in (made for every in self.callables.values() for made in every):
+            for number, parameter in enumerate(made.parameters):
+                if cuda.same(parameter, declared):
+                    yield made, number
+
     def declared_with(self, declared: Node) -> list[Node]:
         """Return the names that are declared in one scope with a name, and are the same."""
         name = self.file.of(declared)
