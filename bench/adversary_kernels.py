@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 
 SIDE = 32  # rows and columns of a tile
 THREADS = "32, 8"
-BYTES = {"float": 4, "int": 4, "double": 8, "short": 2}
-DTYPES = {"float": "float32", "int": "int32", "double": "float64", "short": "int16"}
+BYTES = {"float": 4, "int": 4, "double": 8, "short": 2, "__half": 2}
+DTYPES = {"float": "float32", "int": "int32", "double": "float64", "short": "int16", "__half": "float16"}
 GLOBAL = "@T *x, @T *y, @T *g, int *c, int n, int flag, int seed"  # the parameters of every kernel
 
 
@@ -483,6 +483,8 @@ class _Writing:
         if not self.accessor.many:
             return self.extents()
         known = [name for name in OTHERS if name != "shared" or self.storage.side]
+        if self.element == "__half":
+            known.remove("constant")  # its constructor is no constant expression
         if self.accessor.name == "lambda of two":
             known = ["global"]
         name = self.chosen("other memory", known)
@@ -555,7 +557,10 @@ class _Writing:
     def oddity(self) -> None:
         """Do something else with the tile."""
         # A column beyond its row is undefined behaviour where an array has rows.
-        name = self.chosen("oddity", [o for o in ODDITIES if not (self.accessor.rows and o.startswith("column"))])
+        # A macro without parentheses after `pointer +` takes the pointer into its expression: no C++.
+        unfit = ("column",) if self.accessor.rows else ()
+        unfit += ("a macro with",) if self.accessor.name.startswith("pointer arithmetic") else ()
+        name = self.chosen("oddity", [oddity for oddity in ODDITIES if not oddity.startswith(unfit)])
         outside, inside, statement = ODDITIES[name]
         base, flat = self.base(), self.storage.flat
         statement = statement.replace("{{", "{").replace("}}", "}")
@@ -605,7 +610,7 @@ TWISTS = (
 def program(seed: int, name: str = "") -> Program:
     """Return the program of a seed."""
     draw = random.Random(seed)
-    element = draw.choices(list(BYTES), [6, 2, 2, 1])[0]
+    element = draw.choices(list(BYTES), [6, 2, 2, 1, 2])[0]
     storage = draw.choice(STORAGES)
     accessor = draw.choice([made for made in ACCESSORS if not made.rows or storage.rows])
     writing = _Writing(draw, element, storage, accessor)
@@ -617,7 +622,8 @@ def program(seed: int, name: str = "") -> Program:
             twist(writing)
     writing.features.add(f"{twists} twists")
     body = _kernel(writing)
-    parts = (WIDTHS[width][0], storage.outside, accessor.outside, *writing.outside)
+    header = "#include <cuda_fp16.h>" if element == "__half" else ""
+    parts = (header, WIDTHS[width][0], storage.outside, accessor.outside, *writing.outside)
     outside = "\n".join(part for part in parts if part)
     includes = [line for line in outside.split("\n") if line.startswith("#include")]
     outside = "\n".join([*includes, *(line for line in outside.split("\n") if not line.startswith("#include"))])

@@ -111,10 +111,18 @@ class Batch:
             made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
             if made.returncode == 0:
                 break
-            for name, line, said in re.findall(r"^(\w+):(\d+):\d+: error: (.*)", made.stderr, re.MULTILINE):
-                number = re.search(rf"{probes.MARK}(\d+)", texts[name].split("\n")[int(line) - 1])
-                self.asked[name].left_out |= {int(number[1])} if number else set()
-                self.asked[name].fault = self.asked[name].fault if number else said
+            errors = re.findall(r"^(\w+):(\d+):\d+: error: (.*)", made.stderr, re.MULTILINE)
+            for name in dict.fromkeys(name for name, _, _ in errors):
+                lines = texts[name].split("\n")
+                met = [
+                    (re.search(rf"{probes.MARK}(\d+)", lines[int(at) - 1]), said)
+                    for own, at, said in errors
+                    if own == name
+                ]
+                probed = {int(number[1]) for number, _ in met if number}
+                # What g++ says of other lines may follow from a probe: the program is at fault only without one.
+                self.asked[name].left_out |= probed
+                self.asked[name].fault = "" if probed else met[0][1]
         else:
             raise RuntimeError(made.stderr[:2000])
         found: dict[str, dict[int, set[str]]] = {}

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <functional>
 #include <iterator>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -27,6 +26,21 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
+
+// A number of two bytes, which takes part in expressions as CUDA's does.
+struct __half {
+    _Float16 value;
+    __half() = default;
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    __half(T from) : value(static_cast<_Float16>(from)) {}
+    operator float() const { return value; }
+    __half &operator+=(const __half &by) { return value += by.value, *this; }
+    __half &operator-=(const __half &by) { return value -= by.value, *this; }
+};
+inline __half operator+(const __half &a, const __half &b) { return static_cast<float>(a.value + b.value); }
+inline __half operator-(const __half &a, const __half &b) { return static_cast<float>(a.value - b.value); }
+inline __half operator*(const __half &a, const __half &b) { return static_cast<float>(a.value * b.value); }
+inline bool operator>(const __half &a, const __half &b) { return a.value > b.value; }
 
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;

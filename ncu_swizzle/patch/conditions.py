@@ -11,6 +11,7 @@ from ncu_swizzle.patch.row_xor import RowXor
 from ncu_swizzle.smem.swizzle import Padding
 from ncu_swizzle.source import calls, cuda
 from ncu_swizzle.source.edits import Edit, line_end
+from ncu_swizzle.source.reach import ReachedPlace
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,20 +30,33 @@ class Columns:
     draft: Draft
     _seen: set[int] = field(default_factory=set)  # names, by their declaration
 
-    def stay(self, transform: RowXor | Padding) -> None:
-        """Raise Unfit if a launch may decide a column."""
+    def stay(self, transform: RowXor | Padding, whole: bool) -> None:
+        """Raise Unfit if a launch may decide a column; if `whole`, functions of whole indices are written."""
         columns = transform.columns if isinstance(transform, RowXor) else transform.every
         row = columns * self.draft.element_bytes
         for reach in self.draft.tile.reaches:
             steps = self.draft.flat(reach, columns) if reach.layout is None and reach.leading is None else None
+            if whole and steps is not None and len(steps) == 1 and reach.end is None and self._at_start(reach.start):
+                continue
             terms = [(t, self.draft.size(s.unit, reach.node)) for s in steps or () for t in self.draft.terms(s)]
             counting = [bool(t.constant) and t.constant * unit % row == 0 for t, unit in terms]
             for (term, _), counts in zip(terms, counting, strict=True):
-                if counts or (reach.end is not None and not any(counting)):
+                if counts:
                     continue
                 for decides in (made for factor in term.variable for made in self._deciding(factor.node)):
                     name, quoted = self.draft.quoted(decides), self.draft.quoted(reach.node)
                     raise self.draft.unfit(reach.node, f"{quoted}: with another {name}, it may leave its row")
+
+    def _at_start(self, place: ReachedPlace, within: frozenset[int] = frozenset()) -> bool:
+        """Whether a place is the start of the tile: an index from there is that of the whole tile."""
+        if any(root.place is place for root in self.draft.tile.roots):
+            return True
+        if place.declared.id in within:
+            return True  # the other ways to it decide
+        return all(
+            not self.draft.moving(reach) and self._at_start(reach.start, within | {place.declared.id})
+            for reach in self.draft.tile.to(place)
+        )
 
     def _deciding(self, node: Node) -> Iterator[Node]:
         """Yield the parameters of kernels, and loads of memory, that an expression's value comes from."""

@@ -3,6 +3,8 @@
 An XOR repeats a row's index in the column, swapped indices are evaluated in another order. Both change a program whose
 index does more than to compute a number: ``tile[next(i)][x]``, ``AT(r++, x)``, a read of a volatile variable. And what
 a pointer to a row was made with may have another value where the pointer is used.
+
+What is written into an index is arithmetic, and an operand may be of a class whose ``^`` or ``*`` is something else.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ncu_swizzle.patch.draft import Draft
 from ncu_swizzle.source import calls, cuda
+from ncu_swizzle.source.classes import CLASSES
 from ncu_swizzle.source.edits import Edit
 from ncu_swizzle.source.reach import Reach, ReachedPlace
 from ncu_swizzle.source.scopes import Definition
@@ -30,6 +33,115 @@ CHANGING = ("update_expression", "assignment_expression")
 ACTING = ("gnu_asm_expression", "lambda_expression", "new_expression", "delete_expression", "co_await_expression")
 ACCESSOR = re.compile(r"\w+\(|\)")  # an edit that puts an expression into a call changes neither number nor order
 DEEPEST = 8  # calls within calls
+INTEGER = re.compile(  # types whose operators are the language's
+    r"((un)?signed|bool|char|short|int|long|u(char|short|int|long)|u?int\d+_t|s?size_t|u?intptr_t|ptrdiff_t|[ui](8|16|32|64)|"
+    r"std::|const|constexpr|volatile|static|inline|\s)+"
+)
+
+
+@dataclass(eq=False)
+class Arithmetic:
+    """Whether the operands of one tile's indices are numbers, by the types that their file declares."""
+
+    draft: Draft
+
+    def reach(self, reach: Reach) -> None:
+        """Raise Unfit if an operand of an edited use, or of the pointers that it comes through, may be no number."""
+        seen: set[int] = set()
+        waiting = [reach]
+        while waiting:
+            made = waiting.pop()
+            if id(made) in seen:
+                continue
+            seen.add(id(made))
+            for step in made.steps:
+                self._numbers(step.node, made.node)
+            if not any(root.place is made.start for root in self.draft.tile.roots):
+                waiting += self.draft.tile.to(made.start)
+
+    def _numbers(self, node: Node | None, use: Node) -> None:
+        for part, type_ in self._unlike(node, set()) if node is not None else ():
+            name = self.draft.quoted(part)
+            raise self.draft.unfit(use, f"{name} is of type {type_}, whose operators may not be those of numbers")
+
+    def _unlike(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
+        """Yield the operands of an expression that may be of a class, and their types."""
+        node = cuda.bare(node)
+        match node.type:
+            case "identifier":
+                declared = self.draft.scopes.resolve(node)
+                if declared is not None and declared.id not in seen:
+                    seen.add(declared.id)
+                    yield from self._declared(node, declared, seen)
+            case "cast_expression" | "compound_literal_expression":
+                type_ = cuda.field(node, "type")
+                yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "")
+            case "call_expression":
+                yield from self._called(node, seen)
+            case "binary_expression" | "unary_expression" | "conditional_expression" | "comma_expression":
+                for child in node.named_children:
+                    yield from self._unlike(child, seen)
+            case "field_expression":
+                name = self.draft.file.of(cuda.field(node, "field") or node)
+                for member in self.draft.scopes.mentions.get(name, []):
+                    holder = cuda.above(member, "field_declaration")
+                    if holder is not None and member.type == "field_identifier" and not cuda.inside(node, holder):
+                        type_ = cuda.field(holder, "type")
+                        yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "")
+
+    def _called(self, node: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
+        inlined, name = self.draft.indexing(node), calls.called(self.draft.file, node)
+        definitions, listed = self.draft.scopes.callables.get(name, []), cuda.field(node, "arguments")
+        if inlined is not None or any(made.macro for made in definitions):
+            given = inlined.arguments.values() if inlined is not None else listed.named_children if listed else ()
+            for each in given:
+                yield from self._unlike(each, seen)
+            return
+        for made in definitions:
+            type_ = cuda.field(made.node, "type")
+            yield from self._of(node, self.draft.file.of(type_) if type_ is not None else "auto")
+        if not definitions and any(
+            self.draft.file.of(cuda.field(made, "name") or made) == name for made in self.draft.file.nodes(*CLASSES)
+        ):
+            yield from self._of(node, name)
+
+    def _declared(self, node: Node, declared: Node, seen: set[int]) -> Iterator[tuple[Node, str]]:
+        holder = cuda.above(
+            declared, "declaration", "field_declaration", "parameter_declaration", "optional_parameter_declaration",
+            "for_range_loop",
+        )  # fmt: skip
+        type_ = cuda.field(holder, "type") if holder is not None else None
+        text = self.draft.file.of(type_) if type_ is not None else ""
+        parent = declared.parent
+        value = cuda.field(parent, "value") if parent is not None and parent.type == "init_declarator" else None
+        if text == "auto" and value is not None:
+            yield from self._unlike(value, seen)
+        elif text:
+            yield from self._of(node, text)
+
+    def _of(self, node: Node, text: str, depth: int = DEEPEST) -> Iterator[tuple[Node, str]]:
+        """Yield a node if its type, by its text, is a class of the file, or one whose operators the file defines."""
+        text = " ".join(text.split()).strip("&* ")
+        if not text or INTEGER.fullmatch(text):
+            return
+        for alias in self.draft.file.nodes("alias_declaration", "type_definition"):
+            written, name = cuda.field(alias, "type"), cuda.field(alias, "name") or cuda.field(alias, "declarator")
+            if written is not None and name is not None and depth and self.draft.file.of(name) == text:
+                yield from self._of(node, self.draft.file.of(written), depth - 1)
+                return
+        if any(
+            self.draft.file.of(cuda.field(made, "name") or made) == text
+            for made in self.draft.file.nodes("enum_specifier")
+        ):
+            return
+        if self._operators:
+            yield node, text
+
+    @property
+    def _operators(self) -> bool:
+        """Whether the file has arithmetic of its own, or files of the user that may have it."""
+        names = ("".join(name.split()) for name in self.draft.scopes.callables)
+        return any(re.fullmatch(r"operator[-+*/%^&|<>]+", name) for name in names)
 
 
 @dataclass(eq=False)
@@ -233,11 +345,17 @@ class Effects:
         return self.draft.unfit(node, reason)
 
 
-def harmless(draft: Draft, edits: Sequence[Edit], reaches: Sequence[Reach]) -> None:
-    """Raise Unfit if edits of some uses repeat, or exchange, operands that must be evaluated once and in order."""
-    effects = Effects(draft)
+def harmless(draft: Draft, edits: Sequence[Edit], reaches: Sequence[Reach], repeats: bool) -> None:
+    """Raise Unfit if edits of some uses calculate with operands that may be no numbers.
+
+    If the mapping `repeats` or exchanges operands, also for those that must be evaluated once and in order.
+    """
+    effects, arithmetic = Effects(draft), Arithmetic(draft)
     for reach in reaches:
         inside = [e.text for e in edits if reach.node.start_byte <= e.start <= e.end <= reach.node.end_byte]
-        texts = [text for text in inside if re.search(r"[A-Za-z_]", text) and not ACCESSOR.fullmatch(text.strip())]
+        texts = [text for text in inside if not ACCESSOR.fullmatch(text.strip())]
         if texts:
+            arithmetic.reach(reach)
+        texts = [text for text in texts if re.search(r"[A-Za-z_]", text)]
+        if texts and repeats:
             effects.reach(reach, texts)

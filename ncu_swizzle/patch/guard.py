@@ -179,8 +179,7 @@ def guard(draft: Draft, transform: RowXor | Padding | Swapped, edits: Sequence[E
     for reach in edited.values():
         uses.reach(reach)
         uses.operands(reach)
-    if not accessors and not isinstance(transform, Swapped):
-        Columns(draft).stay(transform)
-    if not isinstance(transform, Padding):
-        harmless(draft, edits, list(edited.values()))
+    if not isinstance(transform, Swapped):
+        Columns(draft).stay(transform, accessors)
+    harmless(draft, edits, list(edited.values()), repeats=not isinstance(transform, Padding))
     Extents(draft, transform, accessors).unseen()

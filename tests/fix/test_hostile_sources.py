@@ -6,6 +6,7 @@ WRONG is the one that the reason has to name.
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from tests.support.sources_in_cuda import FLAT, LONGER, ROWS, rewritten
 
 SOURCES = sorted((DATA / "fix_hostile").glob("*.cu"))
 MAPPINGS = {"rows": ROWS, "flat": FLAT, "padding": LONGER, "swapped": Swapped(32, 32)}
-HEAD = re.compile(r"// (\w+); (refused|written): (.*)")
+WHOLLY = {"wholly": FLAT, "longer wholly": LONGER}  # every index goes through a function
+HEAD = re.compile(r"// ([\w ]+); (refused|written): (.*)")
 
 
 def name_of(text: str) -> str:
@@ -32,12 +34,13 @@ def test_what_the_launch_does_not_show_is_seen_in_the_source(source: Path) -> No
     text = source.read_text(encoding="utf-8")
     head = HEAD.match(text)
     assert head is not None
-    mapping, outcome, said = MAPPINGS[head[1]], head[2], head[3]
+    mapping, outcome, said = (MAPPINGS | WHOLLY)[head[1]], head[2], head[3]
+    made = functools.partial(rewritten, text, mapping, name_of(text), flat=head[1] in WHOLLY)
     if outcome == "written":
-        assert said in rewritten(text, mapping, name_of(text))
+        assert said in made()
         return
     with pytest.raises(Unfit) as refused:
-        rewritten(text, mapping, name_of(text))
+        made()
     assert any(part in str(refused.value) for part in said.split("|")), refused.value
     wrong = [number for number, line in enumerate(text.splitlines(), 1) if "WRONG" in line]
     assert [refused.value.line] == wrong

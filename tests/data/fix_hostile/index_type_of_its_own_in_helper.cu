@@ -1,0 +1,13 @@
+// rows; refused: is of type T
+struct Id { int v; __device__ operator int() const { return v; } };
+__device__ int operator^(Id a, int b) { return (a.v ^ b) & 15; }
+__device__ int operator*(Id a, int b) { return (a.v * b) % 24; }
+template <class T> __device__ float get(const float (*p)[32], T r, int c) { return p[r][c]; }  // WRONG
+__global__ void k(const float *in, float *out, int flag) {
+    __shared__ float t[32][32];
+    const int x = threadIdx.x, y = threadIdx.y;
+    t[y][x] = in[y * 32 + x];
+    __syncthreads();
+    out[y * 32 + x] = get(t, x, y);
+    if (flag) out[x] += get(t, Id{x}, y);
+}
