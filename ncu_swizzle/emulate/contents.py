@@ -240,8 +240,8 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
                 where = np.where(inside, offset + 4 * word + k, 0)
                 part = data[where // unit].astype(np.uint32, copy=False) << np.uint32(8 * k)
                 bits[word] |= np.where(inside, part, np.uint32(0))
-                for byte in range(unit if lost is not None else 0):
-                    sure[word] &= ~lost[where + byte]
+                if lost is not None:
+                    sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
     if (others := loaded(m, at, size)) is not None:
         sure &= ~others
     if m.world is not None:

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 import struct
+from random import Random
 
 import numpy as np
 import pytest
 
 from ncu_swizzle.emulate import run
+from ncu_swizzle.emulate.blocks import run_batch
 from ncu_swizzle.emulate.code import Code, Sass
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
+from ncu_swizzle.emulate.effects import CONTROL
+from ncu_swizzle.emulate.faults import Endless
 from ncu_swizzle.emulate.flow import Flow
+from ncu_swizzle.emulate.limits import Clock
 from ncu_swizzle.emulate.operations import doubles
 from ncu_swizzle.emulate.parse import parse_instruction
-from ncu_swizzle.emulate.run import emulate
+from ncu_swizzle.emulate.program import prepare
+from ncu_swizzle.emulate.run import emulate, setting_of
 from ncu_swizzle.emulate.slice import needed
+from ncu_swizzle.errors import NcuSwizzleError
+from tests.support.properties import chances, examples, holds
+from tests.support.random_loops import PREDICATES, program
 
 TABLE = 0x7F0000000000
 DATA = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, 128)
 LAUNCH = Launch(
     (2, 1, 1), (64, 1, 1), parameters=struct.pack("<Q", TABLE), memory={TABLE: DATA.astype("<i4").tobytes()}
 )
+WARPS = Launch((3, 1, 1), (64, 1, 1))
 LOAD = (
     *("S2R R0, SR_TID.X", "IMAD R4, R0, 0x4, RZ", "LDC.64 R2, c[0x0][0x210]"),
     *("IMAD.WIDE R2, R0, 0x4, R2", "LDG.E R5, desc[UR4][R2.64]", "MOV R6, RZ"),
@@ -31,8 +41,8 @@ NEXT = ("VIADD R6, R6, 0x1", "ISETP.LT.U32.AND P1, PT, R6, 0x40, PT")
 BRANCHING = ("IMAD R5, R5, 0x5, R0", "ISETP.GT.AND P0, PT, R5, RZ, PT", "BSSY B0, 0xa0", "@P0 BRA 0xa0")
 
 
-def code(*lines: str) -> Code:
-    return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=0x4000)
+def code(*lines: str, shared_bytes: int = 0x4000) -> Code:
+    return Code("test", tuple(Sass(16 * at, line) for at, line in enumerate(lines)), shared_bytes=shared_bytes)
 
 
 def rows(counts: Counts) -> list[InstructionCounts]:
@@ -45,7 +55,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LONG_EFFORT", 0)
 
 
-BEHIND_DATA = code(*LOAD, *BRANCHING[:3], "@P0 BRA 0xa0", "BSYNC B0", *OTHERS, *NEXT, "@P1 BRA 0x60", "EXIT")
+BEHIND_DATA = code(*LOAD, *BRANCHING, "BSYNC B0", *OTHERS, *NEXT, "@P1 BRA 0x60", "EXIT")
 DATA_DECIDE = code(
     *LOAD, *BRANCHING[:2], "BSSY B0, 0xb0", "@P0 BRA 0xb0", "LDS R7, [R4]", "BSYNC B0", *OTHERS, *NEXT,
     "@P1 BRA 0x60", "EXIT",
@@ -117,6 +127,39 @@ def test_what_another_lane_reads_is_live_whatever_the_guard() -> None:
     lines = ("@P0 MOV R8, R1", "@P0 SHFL.IDX PT, R9, R8, RZ, 0x1f", "STS [R9], RZ", "EXIT")
     flow = Flow([parse_instruction(Sass(16 * at, line)) for at, line in enumerate(lines)])
     assert needed(flow).live[0] >> 8 & 1
+
+
+def under_guards(source: Code, chance: Random) -> Code:
+    """Put most instructions under a predicate."""
+    guards = [f"@{chance.choice(('', '!'))}{predicate}" for predicate in PREDICATES]
+    lines = [
+        f"{chance.choice(guards)} {sass.text}"
+        if sass.text[0] != "@" and sass.text.split()[0].split(".")[0] not in CONTROL and chance.random() < 0.6
+        else sass.text
+        for sass in source.instructions
+    ]
+    return code(*lines, shared_bytes=source.shared_bytes)
+
+
+def counted(source: Code, *, everything: bool, shortcuts: bool) -> object:
+    setting = setting_of(source, WARPS, prepare(source, everything=everything), Clock(3.0), shortcuts=shortcuts)
+    try:
+        batch = run_batch(setting, np.zeros((1, 3), np.int64))
+    except NcuSwizzleError as error:
+        return type(error)
+    return batch.signature(0), set(batch.unknown), set(batch.missed)
+
+
+@examples
+def test_what_is_left_out_under_guards_decides_nothing(examples: int) -> None:
+    def check(chance: Random) -> None:
+        source = under_guards(program(chance), chance)
+        whole = counted(source, everything=True, shortcuts=False)
+        if whole is not Endless:
+            assert counted(source, everything=False, shortcuts=False) == whole
+            assert counted(source, everything=False, shortcuts=True) == whole
+
+    holds(examples // 3, check, chances)
 
 
 def test_lanes_that_do_not_run_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
