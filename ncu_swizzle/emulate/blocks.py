@@ -47,6 +47,7 @@ class Setting:
     clock: Clock
     contended: frozenset[int] = frozenset()
     shortcuts: bool = True  # whether one iteration of a loop may stand for others
+    data: bool = True  # whether blocks may differ in data that they follow
     draw: Draw | None = None
     world: World | None = None
 
@@ -200,11 +201,12 @@ def _representatives(setting: Setting) -> Iterator[tuple[Batch, Ints, Boxes]]:
 def _first(setting: Setting, unclaimed: Unclaimed, warps: int) -> Batch:
     """Run the first block alone, or, if that takes long, with as many others as fit of a grid that is not large.
 
-    What takes long mostly follows data, in which each block has its own, so that the others have to run anyway.
+    What takes long mostly follows data, in which each block has its own, so that the others have to run anyway; without
+    data it does not.
     """
     shared = max(1, setting.shared_size)
     together = min(unclaimed.blocks, SHARED_BYTES // (2 * shared) // math.prod(setting.cluster))
-    if warps > MANY_WARPS or together < 2:
+    if warps > MANY_WARPS or together < 2 or not setting.data:
         return run_batch(setting, unclaimed.some(0, 1))
     issued = setting.clock.issued
     try:

@@ -55,7 +55,8 @@ def load_shared(m: Machine, address: Value, selected: Bools, size: int) -> list[
     whole = m.shared_known.view(unit).take(at) == unit(_KNOWN & np.iinfo(unit).max)
     known = whole & inside & np.asarray(address.known)
     every = (known | ~selected).all(axis=(1, 2)).tolist()
-    return [Value(data[word], every[word] or known[word], origin, tag) for word in range(len(at))]
+    some = (known & selected).any(axis=(1, 2)).tolist()
+    return [Value(data[word], every[word] or (some[word] and known[word]), origin, tag) for word in range(len(at))]
 
 
 def _first(*origins: int | None) -> int | None:
@@ -229,15 +230,18 @@ def load_global(m: Machine, address: Value, selected: Bools, size: int) -> list[
         inside = reachable & (offset >= 0) & (offset + size <= len(content))
         if not inside.any():
             continue
-        data = np.frombuffer(content, np.uint8)
+        unit = 4 if size >= 4 and not (offset[inside] % 4).any() else 1
+        data = np.frombuffer(content, _UNITS[unit], len(content) // unit)
         lost = m.overwritten.get(base)
         blamed = m.lost_by if lost is not None else blamed
         for word in range(words):
             sure[word] |= inside
-            for k in range(min(4, size - 4 * word)):
+            for k in range(0, min(4, size - 4 * word), unit):
                 where = np.where(inside, offset + 4 * word + k, 0)
-                bits[word] |= np.where(inside, data[where].astype(np.uint32) << np.uint32(8 * k), np.uint32(0))
-                sure[word] &= ~lost[where] if lost is not None else True
+                part = data[where // unit].astype(np.uint32, copy=False) << np.uint32(8 * k)
+                bits[word] |= np.where(inside, part, np.uint32(0))
+                if lost is not None:
+                    sure[word] &= ~np.any([lost[where + byte] for byte in range(unit)], axis=0)
     if (others := loaded(m, at, size)) is not None:
         sure &= ~others
     if m.world is not None:

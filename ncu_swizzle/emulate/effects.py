@@ -58,6 +58,9 @@ _TWO_PREDICATES = frozenset(
 )
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD"))
 MATRIX = frozenset(("HMMA", "IMMA", "BMMA", "DMMA")) | WGMMA
+_ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
+# Opcodes that read the registers of lanes other than their own.
+ACROSS_LANES = CONTROL | MATRIX | _ACROSS
 _PAIRS = frozenset(("DADD", "DMUL", "DFMA", "DMNMX"))
 _STORED = frozenset(("ATOM", "ATOMS", "STS", "ST", "STL", "STG"))
 _WIDE_SOURCES = {
@@ -88,6 +91,15 @@ def number(operand: Operand) -> int | None:
     if operand.kind not in BASES or operand.number == NONE[operand.kind]:
         return None
     return BASES[operand.kind] + operand.number
+
+
+def reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
+    """Return the guard of an instruction that reads no lanes but those that the guard selects."""
+    guard = instruction.guard
+    register = number(guard) if guard is not None else None
+    if guard is None or register is None or instruction.opcode in ACROSS_LANES:
+        return None
+    return register, guard.negated
 
 
 def results(instruction: SassInstruction) -> int:

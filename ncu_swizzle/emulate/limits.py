@@ -27,6 +27,11 @@ KINDS = 1 << 20  # of blocks that are told apart
 # Basic blocks that groups of warps run: in a kernel that accesses no shared memory; in the first block of a grid that
 # is not large, before the rest of the grid runs beside it.
 ASIDE_STEPS, ALONE_STEPS = 10_000, 1_000
+# Effort is counted in instructions of warps. NumPy takes as long to begin an instruction as to execute it for so many.
+BEGINNING = 50
+LONG_EFFORT = 12_000_000  # after which counts are tried that follow no data, about as many microseconds
+WITHOUT_DATA_EFFORT = 16_000_000  # what these may take
+FUTILE_EFFORT = 2_000_000  # after which they are given up if every branch was followed as with data
 
 
 @dataclass
@@ -41,15 +46,34 @@ class Clock:
     on_progress: Progress | None = None
     steps: int = 0  # basic blocks that groups of warps ran
     most_steps: float | None = None
+    effort: int = 0
+    most_effort: float = math.inf
+    lost: int = 0  # branches on unknown conditions
+    aside: Callable[[], None] | None = None  # what to do, once, after so much effort
+    aside_effort: int = 0
     _told: float = 0.0
 
     @property
+    def left_s(self) -> float:
+        return self.start + self.timeout_s - time.monotonic()
+
+    @property
     def expired(self) -> bool:
-        return self._spent or time.monotonic() - self.start > self.timeout_s
+        return self._spent or self.left_s < 0
 
     @property
     def _spent(self) -> bool:
-        return self.most_steps is not None and self.steps > self.most_steps
+        return self.effort > self.most_effort or (self.most_steps is not None and self.steps > self.most_steps)
+
+    def ran(self, warps: int, instructions: int) -> None:
+        """Record that warps ran instructions of a basic block, and tell of it."""
+        self.issued += warps * instructions
+        self.steps += 1
+        self.effort += (warps + BEGINNING) * instructions
+        self.tell()
+        if self.aside is not None and self.effort > self.aside_effort:
+            aside, self.aside = self.aside, None
+            aside()
 
     @contextmanager
     def limited(self, steps: int) -> Iterator[None]:

@@ -14,13 +14,13 @@ from ncu_swizzle.emulate.contents import forget_local, lose_arrays, lose_everyth
 from ncu_swizzle.emulate.effects import (
     BASES,
     CONTROL,
-    MATRIX,
     PHASE_CHECK,
     REGISTERS,
     Effects,
     control_word,
     effects,
     number,
+    reading_guard,
 )
 from ncu_swizzle.emulate.faults import Restart, blaming, mistake
 from ncu_swizzle.emulate.flow import Flow
@@ -49,9 +49,6 @@ _DATA = """
     TEX TLD TLD4 TMML TXD TXQ UF2FP UFADD UFFMA UFMUL ULDC
 """
 DATA = frozenset(_DATA.split())
-_ACROSS = frozenset(("CREDUX", "ELECT", "LDSM", "MATCH", "R2UR", "REDUX", "SHFL", "STSM", "VOTE", "VOTEU"))
-# Opcodes that read the registers of lanes other than their own.
-ACROSS_LANES = CONTROL | MATRIX | _ACROSS
 _UNTRACKED = WGMMA | UNCOUNTED | {"BMOV"}
 _ORIGINS = {
     "LDG": "data loaded from global memory",
@@ -145,7 +142,7 @@ def prepare(
         )
         for leader in flow.leaders
     }
-    guards, waits = tuple(map(_reading_guard, instructions)), timing(flow, part.effects)
+    guards, waits = tuple(map(reading_guard, instructions)), timing(flow, part.effects)
     externals = {address & LOW: name for address, name in code.externals.items()}
     return PreparedCode(
         instructions,
@@ -181,15 +178,6 @@ def _is_untracked(instruction: SassInstruction) -> bool:
         or instruction.opcode not in MODELLED
         or control_word(instruction) == PHASE_CHECK
     )
-
-
-def _reading_guard(instruction: SassInstruction) -> tuple[int, bool] | None:
-    """Return the guard of an instruction that reads no lanes but those that the guard selects."""
-    guard = instruction.guard
-    register = number(guard) if guard is not None else None
-    if guard is None or register is None or instruction.opcode in ACROSS_LANES:
-        return None
-    return register, guard.negated
 
 
 def _both(first: Step, second: Step | None) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ncu_swizzle.emulate.accesses import Unknown
 from ncu_swizzle.emulate.async_copies import misread, taken_for_zeros
@@ -12,19 +13,29 @@ from ncu_swizzle.emulate.blocks import Setting, Totals, cover
 from ncu_swizzle.emulate.code import Code
 from ncu_swizzle.emulate.counts import Counts, InstructionCounts, Launch
 from ncu_swizzle.emulate.draws import settled
-from ncu_swizzle.emulate.faults import MemoryFault
+from ncu_swizzle.emulate.faults import MemoryFault, Restart, Spent
 from ncu_swizzle.emulate.launch_constants import bank_0, known_constants
-from ncu_swizzle.emulate.limits import ASIDE_STEPS, TIMEOUT_S, Clock, Progress
+from ncu_swizzle.emulate.limits import (
+    ASIDE_STEPS,
+    FUTILE_EFFORT,
+    LONG_EFFORT,
+    TIMEOUT_S,
+    WITHOUT_DATA_EFFORT,
+    Clock,
+    Progress,
+)
 from ncu_swizzle.emulate.opcodes import always_accesses, never_accesses
 from ncu_swizzle.emulate.probes import global_accesses
 from ncu_swizzle.emulate.program import PreparedCode, prepare
 from ncu_swizzle.emulate.spin_loops import Contended
 from ncu_swizzle.emulate.tile_probes import followed_tiles
-from ncu_swizzle.errors import ProgramFailed, UsageError
+from ncu_swizzle.errors import NcuSwizzleError, ProgramFailed, UsageError
 from ncu_swizzle.smem import capacity
 from ncu_swizzle.smem.operations import LINE
 
 MOST_SHARED = capacity.sm_bytes("sm_90")  # reserved bytes included, as in Code.shared_bytes
+
+MOST_UNKNOWN = 1 / 20  # of the accesses, for counts that follow no data
 
 DECIDED = ("its address", "whether its predicate holds", "how often it runs")  # reasons that name what they depend on
 
@@ -41,20 +52,61 @@ def emulate(
     """Return the counts of one launch.
 
     One block of each class runs, and a few more as a check; `exhaustive` runs all blocks, `plain` every
-    iteration of every loop, which must not change a count. `on_progress` is called with the blocks accounted for, the
-    total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and launch do
-    not match.
+    iteration of every loop, which must not change a count. Where following data takes long and few accesses depend on
+    them, these are unknown, but not with `exhaustive` or `plain`. `on_progress` is called with the blocks accounted
+    for, the total, and the instructions that warps have issued. Raises one of `faults`, and UsageError if code and
+    launch do not match.
     """
-    program = prepare(code, arrays=bool(launch.memory))
-    setting = setting_of(code, launch, program, Clock(timeout_s, on_progress=on_progress), shortcuts=not plain)
+    program, clock = prepare(code, arrays=bool(launch.memory)), Clock(timeout_s, on_progress=on_progress)
+    setting = setting_of(code, launch, program, clock, shortcuts=not plain)
     if not launch.buffers and all(each.never or never_accesses(each.opcode) for each in program.instructions):
         return _without_accesses(code, launch, setting, exhaustive)
+    if launch.memory and not (launch.buffers or exhaustive or plain):
+        clock.aside, clock.aside_effort = partial(_try_without_data, code, launch, clock), LONG_EFFORT
     contended: frozenset[int] = frozenset()
     while True:
         try:
             return _counts(code, launch, replace(setting, contended=contended), exhaustive)
         except Contended as found:
             contended |= found.instructions
+        except _Answered as found:
+            return found.counts
+
+
+class _Answered(Restart):
+    """The end of a run whose counts are known in another way."""
+
+    def __init__(self, counts: Counts) -> None:
+        super().__init__()
+        self.counts = counts
+
+
+def _try_without_data(code: Code, launch: Launch, clock: Clock) -> None:
+    """Raise _Answered if few accesses depend on what memory holds, which takes long to follow.
+
+    What they do not depend on is often found in a few iterations and blocks.
+    """
+    own = Clock(clock.left_s, most_effort=WITHOUT_DATA_EFFORT, on_progress=lambda *done: clock.tell())
+    own.aside, own.aside_effort = partial(_give_up_if_futile, own), FUTILE_EFFORT
+    without = replace(launch, memory={})
+    try:
+        setting = replace(setting_of(code, without, prepare(code), own), data=False)
+        counts = _counts(code, without, setting, exhaustive=False)
+    except (NcuSwizzleError, Restart):
+        return
+    accesses = [row for row in counts.rows if row.access]
+    unknown = sum(row.reason != "" for row in accesses)
+    if unknown <= MOST_UNKNOWN * len(accesses):
+        note = (
+            "following what memory holds takes long, so its contents are taken for unknown: "
+            f"{unknown} of {len(accesses)} accesses depend on them. --exhaustive follows them"
+        )
+        raise _Answered(replace(counts, notes=(*counts.notes, note)))
+
+
+def _give_up_if_futile(clock: Clock) -> None:
+    if not clock.lost:
+        raise Spent("every branch is followed as with data")
 
 
 def setting_of(code: Code, launch: Launch, program: PreparedCode, clock: Clock, *, shortcuts: bool = True) -> Setting:

@@ -125,9 +125,7 @@ class Schedule(Synchronising):
     def _rests(self, group: Group, last: int) -> bool:
         """Say whether the group's threads run in circles until others go on. Raises Endless, Circling."""
         instruction = self.program.instructions[last]
-        self.clock.issued += len(group.warps) * (last + 1 - group.pc)
-        self.clock.steps += 1
-        self.clock.tell()
+        self.clock.ran(len(group.warps), last + 1 - group.pc)
         if self.clock.expired:
             raise Endless(instruction.offset, instruction.text, self.clock.timeout_s, self.clock.issued)
         if not self.circles.closed(self, group):
@@ -243,6 +241,7 @@ class Schedule(Synchronising):
         `anywhere`: it goes to an unknown function, which may do anything, so all counts are unknown.
         """
         flow, m = self.program.flow, self.machine
+        self.clock.lost += 1
         stop = EXIT if anywhere else flow.post_dominators[pc] if uniform else self._reconvergence_point(group, pc)
         region = set(range(len(flow.instructions)) if anywhere else flow.region(pc, stop, whole=stop == EXIT))
         meets = stop != EXIT and not uniform

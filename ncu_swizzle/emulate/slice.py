@@ -20,6 +20,7 @@ from ncu_swizzle.emulate.effects import (
     Effects,
     address_reads,
     effects,
+    reading_guard,
 )
 from ncu_swizzle.emulate.faults import blaming
 from ncu_swizzle.emulate.flow import EXIT, Flow
@@ -87,8 +88,11 @@ def _opaque_aware(flow: Flow, number: int, arrays: bool, everything: bool) -> Ef
 def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> tuple[dict[int, int], list[int]]:
     """Return what is live before every basic block and after every instruction, as bit sets.
 
-    `always` is live everywhere.
+    `always` is live everywhere. What is read under a guard, and was written under the same one in the same basic
+    block, is not live before: the lanes that read it have written it.
     """
+    registers = (1 << REGISTERS) - 1
+    guards = tuple(map(reading_guard, flow.instructions))
     leaders = flow.leaders
     before = dict.fromkeys(leaders, 0)
     after = [0] * len(all_effects)
@@ -100,11 +104,20 @@ def _liveness(flow: Flow, all_effects: tuple[Effects, ...], always: int = 0) -> 
             alive = always
             for successor in onward[leader]:
                 alive |= before[successor] if successor != EXIT else 0
+            guarded: dict[tuple[int, bool], int] = {}  # what is live in the lanes that a guard selects
             for number in range(flow.last[leader], leader - 1, -1):
-                after[number] = alive
-                effect = all_effects[number]
-                used = effect.reads if effect.writes & alive else effect.roots
+                after[number] = functools.reduce(operator.or_, guarded.values(), alive)
+                effect, guard = all_effects[number], guards[number]
+                used = effect.reads if effect.writes & after[number] else effect.roots
+                for other in [other for other in guarded if effect.writes >> other[0] & 1]:
+                    alive |= guarded.pop(other)
+                if guard is not None:
+                    mine = used & registers & ~(1 << guard[0])
+                    guarded[guard] = guarded.get(guard, 0) & ~effect.writes | mine
+                    used &= ~mine
+                guarded = {other: live & ~effect.kills for other, live in guarded.items()}
                 alive = alive & ~effect.kills | used | always
+            alive = functools.reduce(operator.or_, guarded.values(), alive)
             if alive != before[leader]:
                 before[leader] = alive
                 changed = True

@@ -72,6 +72,26 @@ def test_an_unknown_operand_leaves_the_check_unknown() -> None:
     assert value.bits.dtype == bool
 
 
+@pytest.mark.parametrize("constant", ["-INF", "0.5"])
+@pytest.mark.parametrize("relation", ["NEU", "GT", "LE", "EQ"])
+def test_a_half_is_compared_with_a_constant(relation: str, constant: str) -> None:
+    """Both of its halves are the same number, in both places of the constant."""
+    halves = np.array([-np.inf, -65504, -0.0, 0.25, 0.5, 2.0, np.inf, np.nan] * 4, np.float16)
+    lanes = [(0x12340000 | int(bits), 0, 0, False, False) for bits in halves.view(np.uint16)]
+    value = execute(f"HSETP2.{relation}.AND P2, PT, R2.H0_H0, {constant} , {constant} , PT", lanes).registers[322]
+    assert value is not None
+    other = np.float16(constant)
+    expected = {"NEU": halves != other, "GT": halves > other, "LE": halves <= other, "EQ": halves == other}
+    assert value.known is True
+    assert value.bits[0].tolist() == expected[relation].tolist()
+
+
+def test_a_half_compared_with_two_constants_is_unknown() -> None:
+    value = execute("HSETP2.GT.AND P2, PT, R2.H0_H0, 1 , 2 , PT", [(0, 0, 0, False, False)] * 32).registers[322]
+    assert value is not None
+    assert value.known is False
+
+
 @settings(max_examples=200)
 @given(a=SINGLES, b=SINGLES)
 def test_the_fast_path_of_a_division_rounds_right(a: float, b: float) -> None:

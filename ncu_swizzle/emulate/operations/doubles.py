@@ -59,9 +59,11 @@ def dsetp(ins: SassInstruction) -> Compute | None:
 
 def words(numbers: Bits, *operands: Bits) -> tuple[Bits, Bits]:
     """Return the lower and the upper half of float64 numbers; NaN is the last operand that is NaN, made quiet."""
-    bits = np.where(np.isnan(numbers), GENERATED, numbers.view(np.uint64))
-    for operand in operands:
-        bits = np.where(np.isnan(operand), operand.view(np.uint64) | QUIET, bits)
+    bits, nan = numbers.view(np.uint64), np.isnan(numbers)
+    if nan.any():  # as it is of an operand that is
+        bits = np.where(nan, GENERATED, bits)
+        for operand in operands:
+            bits = np.where(np.isnan(operand), operand.view(np.uint64) | QUIET, bits)
     return low_half(bits), high_half(bits)
 
 
@@ -69,14 +71,17 @@ def fused_doubles(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
     """Return a * b + c as float64, rounded once: number by number only near the ends of float64's range."""
     one, other, addend = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
+        near = _within(one, _FACTOR) & _within(other, _FACTOR) & _within(addend, _ADDEND)
+        near &= (addend != 0) | ((one != 0) & (other != 0))
+        nearest, rest = _nearest_sum(one, other, addend)
+        if mode == "RN" and near.all():  # mostly
+            return nearest
         product = one * other
         result: Bits = product + addend
         finite = np.isfinite(one) & np.isfinite(other) & np.isfinite(addend)
         zero = finite & (addend == 0) & ((one == 0) | (other == 0))
         if mode == "RM":
             result = np.where(zero & (np.signbit(product) | np.signbit(addend)), -0.0, result)
-        near = _within(one, _FACTOR) & _within(other, _FACTOR) & _within(addend, _ADDEND) & ~zero
-        nearest, rest = _nearest_sum(one, other, addend)
     if mode == "RM":
         nearest = np.where((nearest == 0) & (rest == 0), -0.0, nearest)
     result = np.where(near, nearest, result)

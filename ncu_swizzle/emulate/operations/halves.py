@@ -120,7 +120,7 @@ def hset2(ins: SassInstruction) -> Compute | None:
     compared, combine, readers = _comparison(ins, form, 1)
     if compared is None or combine is None or readers is None:
         return None
-    with_this = predicate(ins.operands[3])
+    with_this = predicate(ins.operands[-1])
     true = np.uint32(0x3C00 if form is HALF else 0x3F80) if ins.has("BF") else np.uint32(0xFFFF)
 
     def compute(m: Machine) -> tuple[Value | None, ...]:
@@ -135,10 +135,13 @@ def hset2(ins: SassInstruction) -> Compute | None:
 def hsetp2(ins: SassInstruction) -> Compute | None:
     """A comparison of two halves, combined with a predicate; not of two pairs of halves."""
     compared, combine, readers = _comparison(ins, _format(ins), 2)
-    alike = all(set(operand.suffixes) & PLACES or operand.number == ZERO for operand in ins.operands[2:4])
+    constants = {(each.real, each.negated) for each in ins.operands if each.kind == FLOAT}
+    alike = len(constants) < 2 and all(
+        each.kind == FLOAT or set(each.suffixes) & PLACES or each.number == ZERO for each in ins.operands[2:-1]
+    )
     if compared is None or combine is None or readers is None or not alike or ins.operands[1].number != TRUE:
         return None
-    with_this = predicate(ins.operands[4])
+    with_this = predicate(ins.operands[-1])
     return lambda m: (combine(_each(m, compared, readers)[0], with_this(m)), None)
 
 
@@ -146,8 +149,8 @@ def _comparison(
     ins: SassInstruction, form: Format, first: int
 ) -> tuple[Callable[[Bits, Bits], Bits] | None, Callable[[Value, Value], Value] | None, list[Reals] | None]:
     combine = next((COMBINATIONS[word] for word in ins.modifiers if word in COMBINATIONS), None)
-    readers = _readers(ins.operands[first : first + 2], form) if len(ins.operands) == first + 3 else None
-    return comparing(ins, form), combine, readers
+    readers = _readers(ins.operands[first:-1], form)
+    return comparing(ins, form), combine, readers if readers and len(readers) == 2 else None
 
 
 def _each(m: Machine, compared: Callable[[Bits, Bits], Bits], readers: Sequence[Reals]) -> tuple[Value, Value]:

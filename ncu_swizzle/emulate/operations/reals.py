@@ -30,12 +30,13 @@ def single(operand: Operand) -> Reals:
 
 
 def double(operand: Operand) -> Reals:
-    """Return a reader of an operand as float64."""
+    """Return a reader of an operand as float64; 1 in lanes that do not run, where what is left over may take long."""
     low, high = raw(operand, 0, single=False), raw(operand, 1, single=False)
 
     def reals(m: Machine) -> tuple[Bits, tuple[Value, ...]]:
         first, second = low(m), high(m)
-        return _signed(wide(first.bits, second.bits).view(F64), operand), (first, second)
+        numbers = _signed(wide(first.bits, second.bits).view(F64), operand)
+        return numbers if m.view.full or numbers.shape[1] == 1 else np.where(m.view.mask, numbers, 1.0), (first, second)
 
     return reals
 

@@ -105,6 +105,8 @@ def fused(a: Bits, b: Bits, c: Bits, mode: str = "RN") -> Bits:
 
 def directed(nearest: Bits, above: Bits, below: Bits, mode: str) -> Bits:
     """Return what the mode gives, by the nearest float64 and where the exact result is above or below it."""
+    if mode == "RN":
+        return nearest
     positive, negative = nearest > 0, nearest < 0
     up = above & {"RP": True, "RZ": negative}.get(mode, False)
     down = below & {"RM": True, "RZ": positive}.get(mode, False)
