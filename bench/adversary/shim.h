@@ -31,7 +31,7 @@
 struct __half {
     _Float16 value;
     __half() = default;
-    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+    template <class T, class = std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>>
     __half(T from) : value(static_cast<_Float16>(from)) {}
     operator float() const { return value; }
     __half &operator+=(const __half &by) { return value += by.value, *this; }
