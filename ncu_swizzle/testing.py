@@ -10,8 +10,7 @@ from ncu_swizzle.gate import policy
 from ncu_swizzle.gate.judge import judge
 from ncu_swizzle.gate.policy import Policy, Rule
 from ncu_swizzle.gate.verdict import MAX_DEGREE, MAX_EXCESSIVE, Check, Outcome
-from ncu_swizzle.profiles import attribution
-from ncu_swizzle.profiles.model import Profile
+from ncu_swizzle.profiles import attribution, model
 from ncu_swizzle.texts import on_terminal, one_line
 
 if TYPE_CHECKING:
@@ -23,13 +22,13 @@ WORST_SHOWN = 5
 class ConflictError(AssertionError):
     """A profile has more conflicts than a test allows, or the counts are unknown (`inconclusive`)."""
 
-    def __init__(self, message: str, profile: Profile, inconclusive: bool) -> None:
+    def __init__(self, message: str, profile: model.Profile, inconclusive: bool) -> None:
         super().__init__(on_terminal(message))
         self.profile = profile
         self.inconclusive = inconclusive
 
 
-def assert_no_excess(profile: Profile | Result, access: str | None = None) -> None:
+def assert_no_excess(profile: model.Profile | Result, access: str | None = None) -> None:
     """Assert that no shared-memory wavefront is excessive, for one access kind such as "LDSM" or for all.
 
     Raises ConflictError, an AssertionError that shows the worst lines, also if the counts are unknown or the kernel
@@ -39,7 +38,7 @@ def assert_no_excess(profile: Profile | Result, access: str | None = None) -> No
     _assert_rule(profile, policy.rule(MAX_EXCESSIVE, 0, "", access or "", "assert_no_excess"))
 
 
-def assert_degree(profile: Profile | Result, at_most: float = 1.0, access: str | None = None) -> None:
+def assert_degree(profile: model.Profile | Result, at_most: float = 1.0, access: str | None = None) -> None:
     """Assert that actual over ideal wavefronts do not exceed `at_most`, for one access kind or all together.
 
     Raises what `assert_no_excess` does, and UsageError for a limit below 1.
@@ -48,9 +47,9 @@ def assert_degree(profile: Profile | Result, at_most: float = 1.0, access: str |
     _assert_rule(profile, policy.rule(MAX_DEGREE, at_most, "", access or "", "assert_degree"))
 
 
-def _assert_rule(given: Profile | Result, rule: Rule) -> None:
+def _assert_rule(given: model.Profile | Result, rule: Rule) -> None:
     __tracebackhide__ = True
-    profile = given if isinstance(given, Profile) else given.profile
+    profile = given if isinstance(given, model.Profile) else given.profile
     if rule.access == policy.EACH:
         raise UsageError("'*' is not an access kind", "omit it for all together, or assert on one kind at a time")
     # The test chose the profile, and so decided whether to trust values that were not measured.
@@ -64,7 +63,7 @@ def _assert_rule(given: Profile | Result, rule: Rule) -> None:
         raise ConflictError(explain(profile, check), profile, check.outcome is Outcome.inconclusive)
 
 
-def explain(profile: Profile, check: Check) -> str:
+def explain(profile: model.Profile, check: Check) -> str:
     """Return why a check did not pass, with the worst lines: location, instruction, actual and ideal wavefronts."""
     about = f"{profile.kernel.name}{f', {check.access} accesses' if check.access else ''}"
     if check.outcome is Outcome.inconclusive:
@@ -73,7 +72,7 @@ def explain(profile: Profile, check: Check) -> str:
     return "\n".join([one_line(f"{about}: {check.message}"), *(f"  {line}" for line in lines), _origin(profile)])
 
 
-def _worst(profile: Profile, access: str) -> list[str]:
+def _worst(profile: model.Profile, access: str) -> list[str]:
     lines = {access.pc: f"{file}:{line}" for access, (file, line), _ in attribution.sites(profile)}
     worst = [each for each in profile.shared() if access in ("", each.access) and each.excessive]
     worst.sort(key=lambda instruction: -(instruction.excessive or 0))
@@ -90,7 +89,7 @@ def _worst(profile: Profile, access: str) -> list[str]:
     return [*shown, *([f"and {more} more instructions"] if more else [])]
 
 
-def _origin(profile: Profile) -> str:
+def _origin(profile: model.Profile) -> str:
     machine = profile.machine
     parts = [f"engine {profile.engine}", machine.gpu, f"ncu {machine.ncu}" if machine.ncu else "", profile.when[:10]]
     return one_line(f"  ({', '.join(part for part in parts if part)})")

@@ -48,8 +48,8 @@ def grouped(command: Command) -> Command:
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
     def call(**given: Any) -> None:
-        for name, (kind, fields) in groups.items():
-            given[name] = kind(**{field.name: _parsed(field, given.pop(field.name)) for field in fields})
+        for name, (kind, described) in groups.items():
+            given[name] = kind(**{field.name: _parsed(field, given.pop(field.name)) for field in described})
         try:
             command(**given)
         except Untrusted as error:

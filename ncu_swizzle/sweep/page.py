@@ -11,7 +11,8 @@ MOST_ROWS = 50  # a notebook cell lists the first points only
 
 def render(sweep: Sweep) -> str:
     """Return the document; the same sweep gives the same bytes."""
-    size = {"width": view.WIDTH, "height": view.HEIGHT, "plot": view}
+    plot = {"LEFT": view.LEFT, "RIGHT": view.RIGHT, "BOTTOM": view.BOTTOM}
+    size = {"width": view.WIDTH, "height": view.HEIGHT, "plot": plot}
     page = view.build(sweep)
     script = script_parts() if page.large else {}
     return environment().get_template("sweep/page.html").render(page=page, **size, **script)

@@ -41,9 +41,9 @@ def main(names: list[str]) -> int:
     home = Path(os.environ[HOME])
     home.mkdir(exist_ok=True)
     catalog = user_kernels.everything(config=str(NEUTRAL / "examples/python/ncu-swizzle.toml"), trust=True)
-    for family, kernel in catalog:
+    for described, kernel in catalog:
         if kernel.name in names:
-            compile_one(Target(family, kernel, family.problem()), home)
+            compile_one(Target(described, kernel, described.problem()), home)
     return 0
 
 
