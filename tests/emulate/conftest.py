@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ncu_swizzle.emulate import blocks
+from ncu_swizzle.emulate import blocks, run
 from ncu_swizzle.emulate.loops import Loops, Watched
 
 
@@ -28,3 +28,9 @@ def skipped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first block runs alone however long it takes, which it takes without shortcuts: the same blocks run then."""
     monkeypatch.setattr(blocks, "ALONE_STEPS", math.inf)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every launch takes long."""
+    monkeypatch.setattr(run, "LONG_EFFORT", 0)

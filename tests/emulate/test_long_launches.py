@@ -49,12 +49,6 @@ def rows(counts: Counts) -> list[InstructionCounts]:
     return [row for row in counts.rows if row.access]
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every launch takes long."""
-    monkeypatch.setattr(run, "LONG_EFFORT", 0)
-
-
 BEHIND_DATA = code(*LOAD, *BRANCHING, "BSYNC B0", *OTHERS, *NEXT, "@P1 BRA 0x60", "EXIT")
 DATA_DECIDE = code(
     *LOAD, *BRANCHING[:2], "BSSY B0, 0xb0", "@P0 BRA 0xb0", "LDS R7, [R4]", "BSYNC B0", *OTHERS, *NEXT,
